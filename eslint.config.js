@@ -1,0 +1,36 @@
+import tseslint from "typescript-eslint";
+
+export default tseslint.config(
+  { ignores: ["dist/**", "coverage/**", "node_modules/**"] },
+  {
+    files: ["**/*.ts"],
+    extends: [...tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true, allowBoolean: true }],
+      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+      "@typescript-eslint/consistent-type-imports": "error",
+    },
+  },
+  {
+    // The library runs wherever the Azure SDKs run: no node: modules, no timers that fake clocks cannot move,
+    // and nothing that breaks when an application holds a second copy of an SDK.
+    files: ["src/**/*.ts"],
+    ignores: ["src/testing/**", "src/testing.ts"],
+    rules: {
+      "no-restricted-imports": ["error", { patterns: [{ group: ["node:*"], message: "src/ outside src/testing/ uses web standards only." }] }],
+      "no-restricted-syntax": [
+        "error",
+        { selector: "MemberExpression[object.name='AbortSignal'][property.name='timeout']", message: "Fake timers cannot move AbortSignal.timeout." },
+        { selector: "BinaryExpression[operator='instanceof'][right.name=/(Client|RestError|Credential)$/]", message: "Apps may hold another copy of the SDK: compare structure." },
+      ],
+    },
+  },
+  {
+    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts"],
+    rules: {
+      "@typescript-eslint/no-non-null-assertion": "off",
+      "@typescript-eslint/require-await": "off",
+    },
+  },
+);

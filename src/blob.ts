@@ -1,0 +1,20 @@
+/** What concerns blobs, for applications that have `@azure/storage-blob` alone. */
+export { ConcurrentBlob } from "./facade/concurrent-blob.js";
+export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
+export { createIfAbsent } from "./update/create-if-absent.js";
+export { remove } from "./update/mutator.js";
+export type { Mutator, MutatorContext } from "./update/mutator.js";
+export { optimisticUpdate } from "./update/optimistic-update.js";
+export type { OptimisticUpdateOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export { overwrite } from "./update/overwrite.js";
+export type { OverwriteOptions } from "./update/overwrite.js";
+export { readTarget } from "./update/read-target.js";
+export type { ReadResult } from "./update/read-target.js";
+export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
+export type { UpdateTarget } from "./update/target.js";
+export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";
+export type { BlobContentOptions, JsonBlobOptions } from "./update/targets/blob-content.js";
+export { blobHttpHeaders, blobMetadata } from "./update/targets/blob-properties.js";
+export type { BlobHttpHeadersValue } from "./update/targets/blob-properties.js";
+export { blobTags } from "./update/targets/blob-tags.js";
+export type { UpdateResult } from "./update/update-call.js";

@@ -1,0 +1,164 @@
+/**
+ * The parts of the Azure SDK clients that this library calls, written down by hand.
+ *
+ * Signatures take these instead of the SDK's classes: a class with private members is only compatible with
+ * itself, and an application may well hold another copy of the SDK (CommonJS beside ESM, or another version).
+ * Every optional member says `| undefined`, so that they fit callers with `exactOptionalPropertyTypes` too.
+ */
+import type { OperationTracingOptions } from "@azure/core-tracing";
+
+/** An `AbortSignal`, or the SDK's look-alike of it. */
+export interface AbortSignalLike {
+  readonly aborted: boolean;
+  readonly reason?: unknown;
+  addEventListener(type: "abort", listener: () => void, options?: unknown): void;
+  removeEventListener(type: "abort", listener: () => void, options?: unknown): void;
+}
+
+/** What every call of the SDKs, and every call of this library, accepts. */
+export interface CallOptions {
+  /** Cancels the call. The promise rejects with the signal's reason. */
+  abortSignal?: AbortSignalLike | undefined;
+  /** Parent of the spans that the call creates. */
+  tracingOptions?: OperationTracingOptions | undefined;
+}
+
+/** Conditions of one blob request. */
+export interface BlobConditions {
+  ifMatch?: string;
+  ifNoneMatch?: string;
+  leaseId?: string;
+  tagConditions?: string;
+}
+
+/** Options of one blob request, as the SDK takes them. */
+export interface BlobCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+  conditions?: BlobConditions;
+}
+
+/** HTTP headers of a blob, as the SDK takes them. */
+export interface BlobHttpHeadersLike {
+  blobContentType?: string;
+  blobCacheControl?: string;
+  blobContentEncoding?: string;
+  blobContentLanguage?: string;
+  blobContentDisposition?: string;
+  blobContentMD5?: Uint8Array;
+}
+
+/** The properties that answers to GET and HEAD of a blob have in common. */
+export interface BlobAnswerLike {
+  etag?: string | undefined;
+  metadata?: Record<string, string> | undefined;
+  contentLength?: number | undefined;
+  contentType?: string | undefined;
+  cacheControl?: string | undefined;
+  contentEncoding?: string | undefined;
+  contentLanguage?: string | undefined;
+  contentDisposition?: string | undefined;
+  contentMD5?: Uint8Array | undefined;
+  tagCount?: number | undefined;
+}
+
+/** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
+export interface BlobDownloadLike extends BlobAnswerLike {
+  readableStreamBody?: unknown;
+  blobBody?: Promise<Blob> | undefined;
+}
+
+/** The answer to `getProperties()`. */
+export interface BlobPropertiesLike extends BlobAnswerLike {
+  accessTier?: string | undefined;
+  accessTierInferred?: boolean | undefined;
+}
+
+/** Any blob client: `BlobClient`, `BlockBlobClient`, `AppendBlobClient`, `PageBlobClient`. */
+export interface BlobLike {
+  readonly url: string;
+  getProperties(options?: BlobCallOptions): Promise<BlobPropertiesLike>;
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  setHTTPHeaders(headers?: BlobHttpHeadersLike, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  getTags(options?: BlobCallOptions): Promise<{ tags: Record<string, string> }>;
+  setTags(tags: Record<string, string>, options?: BlobCallOptions): Promise<unknown>;
+  delete(options?: BlobCallOptions): Promise<unknown>;
+}
+
+/** Options of `upload()`, as the SDK takes them. */
+export interface BlobUploadOptions extends BlobCallOptions {
+  blobHTTPHeaders?: BlobHttpHeadersLike;
+  metadata?: Record<string, string>;
+  tags?: Record<string, string>;
+  tier?: string;
+}
+
+/** A `BlockBlobClient`. */
+export interface BlockBlobLike extends BlobLike {
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+  upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
+}
+
+/** Options of one table request, as the SDK takes them. */
+export interface TableCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+}
+
+/** An entity as the table client takes it. */
+export interface TableEntityLike {
+  partitionKey: string;
+  rowKey: string;
+  [property: string]: unknown;
+}
+
+/** A `TableClient`. */
+export interface TableLike {
+  readonly url: string;
+  readonly tableName: string;
+  getEntity(
+    partitionKey: string,
+    rowKey: string,
+    options?: TableCallOptions & {
+      disableTypeConversion?: boolean;
+      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }, ...rest: never[]) => void;
+    },
+  ): Promise<object>;
+  createEntity(entity: TableEntityLike, options?: TableCallOptions): Promise<{ etag?: string | undefined }>;
+  updateEntity(
+    entity: TableEntityLike,
+    mode?: "Merge" | "Replace",
+    options?: TableCallOptions & { etag?: string },
+  ): Promise<{ etag?: string | undefined }>;
+  upsertEntity(
+    entity: TableEntityLike,
+    mode?: "Merge" | "Replace",
+    options?: TableCallOptions,
+  ): Promise<{ etag?: string | undefined }>;
+  deleteEntity(partitionKey: string, rowKey: string, options?: TableCallOptions & { etag?: string }): Promise<unknown>;
+}
+
+/**
+ * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose input is `T`.
+ * The library only checks with it: what is handed over and what is stored is the value itself, so that properties
+ * which a schema would strip survive an update.
+ */
+export interface StandardSchemaLike<T> {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => SchemaOutcome | Promise<SchemaOutcome>;
+    readonly types?: { readonly input: T; readonly output: unknown } | undefined;
+  };
+}
+
+/** What a Standard Schema answers: `issues` if the value does not fit. */
+export interface SchemaOutcome {
+  readonly issues?: readonly SchemaIssue[] | undefined;
+}
+
+/** One thing that is wrong with a value. */
+export interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}

@@ -1,0 +1,96 @@
+import type { BlockBlobLike, StandardSchemaLike } from "../clients.js";
+import { createIfAbsent } from "../update/create-if-absent.js";
+import type { Mutator } from "../update/mutator.js";
+import { optimisticUpdate } from "../update/optimistic-update.js";
+import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
+import { overwrite } from "../update/overwrite.js";
+import type { OverwriteOptions } from "../update/overwrite.js";
+import { readTarget } from "../update/read-target.js";
+import type { ReadResult } from "../update/read-target.js";
+import { removeIfUnchanged } from "../update/remove-if-unchanged.js";
+import type { UpdateTarget } from "../update/target.js";
+import { jsonBlob } from "../update/targets/blob-content.js";
+import { blobHttpHeaders, blobMetadata } from "../update/targets/blob-properties.js";
+import type { BlobHttpHeadersValue } from "../update/targets/blob-properties.js";
+import { blobTags } from "../update/targets/blob-tags.js";
+import type { UpdateResult } from "../update/update-call.js";
+
+/** Options of {@link ConcurrentBlob}. */
+export interface ConcurrentBlobOptions<T> {
+  /** Checks the document when it is read and before it is written. */
+  schema?: StandardSchemaLike<T> | undefined;
+  /** What the content is. @defaultValue a JSON document */
+  target?: UpdateTarget<T> | undefined;
+  /** Options of every call, unless the call has its own. */
+  defaults?: OptimisticUpdateOptions<T> | undefined;
+}
+
+/** One block blob, and what can be done with it safely. */
+export class ConcurrentBlob<T = unknown> {
+  readonly client: BlockBlobLike;
+  readonly #target: UpdateTarget<T>;
+  readonly #defaults: OptimisticUpdateOptions<T>;
+
+  constructor(client: BlockBlobLike, options: ConcurrentBlobOptions<T> = {}) {
+    this.client = client;
+    this.#target = options.target ?? jsonBlob<T>(client, { schema: options.schema });
+    this.#defaults = { ...options.defaults };
+  }
+
+  /** See {@link optimisticUpdate}. */
+  update(mutator: Mutator<T>, options?: OptimisticUpdateOptions<T>): Promise<UpdateResult<T>> {
+    return optimisticUpdate(this.#target, mutator, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link readTarget}. */
+  read(options?: TargetOptions): Promise<ReadResult<T>> {
+    return readTarget(this.#target, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link createIfAbsent}. */
+  createIfAbsent(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
+    return createIfAbsent(this.#target, value, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link overwrite}. */
+  overwrite(value: T, options?: OverwriteOptions): Promise<{ etag: string }> {
+    return overwrite(this.#target, value, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link removeIfUnchanged}. */
+  removeIfUnchanged(etag: string, options?: OverwriteOptions): Promise<void> {
+    return removeIfUnchanged(this.#target, etag, { ...this.#defaults, ...options });
+  }
+
+  /** Updates the metadata. See {@link blobMetadata}. */
+  updateMetadata(
+    mutator: Mutator<Record<string, string>>,
+    options?: OptimisticUpdateOptions<Record<string, string>>,
+  ): Promise<UpdateResult<Record<string, string>>> {
+    return optimisticUpdate(blobMetadata(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  }
+
+  /** Updates the HTTP headers. See {@link blobHttpHeaders}. */
+  updateHttpHeaders(
+    mutator: Mutator<BlobHttpHeadersValue>,
+    options?: OptimisticUpdateOptions<BlobHttpHeadersValue>,
+  ): Promise<UpdateResult<BlobHttpHeadersValue>> {
+    return optimisticUpdate(blobHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  }
+
+  /** Updates the index tags. See {@link blobTags}. */
+  updateTags(
+    mutator: Mutator<Record<string, string>>,
+    options?: OptimisticUpdateOptions<Record<string, string>>,
+  ): Promise<UpdateResult<Record<string, string>>> {
+    return optimisticUpdate(blobTags(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  }
+}
+
+/** The defaults that do not speak of the document's value. */
+function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "firstRead"> {
+  const rest = { ...defaults };
+  delete rest.initial;
+  delete rest.firstRead;
+  return rest;
+}

@@ -1,0 +1,76 @@
+import type { TableLike } from "../clients.js";
+import type { EdmType } from "../table/edm.js";
+import { createIfAbsent } from "../update/create-if-absent.js";
+import type { Mutator } from "../update/mutator.js";
+import { optimisticUpdate } from "../update/optimistic-update.js";
+import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
+import { overwrite } from "../update/overwrite.js";
+import type { OverwriteOptions } from "../update/overwrite.js";
+import { readTarget } from "../update/read-target.js";
+import type { ReadResult } from "../update/read-target.js";
+import { removeIfUnchanged } from "../update/remove-if-unchanged.js";
+import type { UpdateTarget } from "../update/target.js";
+import { tableEntity } from "../update/targets/table-entity.js";
+import type { EntityValue } from "../update/targets/table-entity.js";
+import type { UpdateResult } from "../update/update-call.js";
+
+/** Options of {@link ConcurrentTable}. */
+export interface ConcurrentTableOptions {
+  /** See {@link tableEntity}. */
+  types?: Readonly<Record<string, EdmType>> | undefined;
+  /** Options of every call, unless the call has its own. */
+  defaults?: Omit<OptimisticUpdateOptions<never>, "initial" | "firstRead"> | undefined;
+}
+
+/** One table, and what can be done with its entities safely. `T` is what they have in common. */
+export class ConcurrentTable<T extends object = Record<string, unknown>> {
+  readonly client: TableLike;
+  readonly #options: ConcurrentTableOptions;
+
+  constructor(client: TableLike, options: ConcurrentTableOptions = {}) {
+    this.client = client;
+    this.#options = { ...options };
+  }
+
+  /** See {@link optimisticUpdate}. */
+  update<E extends object = T>(
+    partitionKey: string,
+    rowKey: string,
+    mutator: Mutator<EntityValue<E>>,
+    options?: Omit<OptimisticUpdateOptions<EntityValue<E>>, "initial"> & { initial?: E | (() => E) | undefined },
+  ): Promise<UpdateResult<EntityValue<E>>> {
+    return optimisticUpdate(this.#entity<E>(partitionKey, rowKey), mutator, {
+      ...this.#options.defaults,
+      ...(options as OptimisticUpdateOptions<EntityValue<E>> | undefined),
+    });
+  }
+
+  /** See {@link readTarget}. */
+  read<E extends object = T>(partitionKey: string, rowKey: string, options?: TargetOptions): Promise<ReadResult<EntityValue<E>>> {
+    return readTarget(this.#entity<E>(partitionKey, rowKey), { ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link createIfAbsent}. */
+  createIfAbsent<E extends object = T>(
+    partitionKey: string,
+    rowKey: string,
+    value: E,
+    options?: TargetOptions,
+  ): Promise<UpdateResult<EntityValue<E>>> {
+    return createIfAbsent(this.#entity<E>(partitionKey, rowKey), { ...value, partitionKey, rowKey }, { ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link overwrite}. */
+  overwrite(partitionKey: string, rowKey: string, value: T, options?: OverwriteOptions): Promise<{ etag: string }> {
+    return overwrite(this.#entity<T>(partitionKey, rowKey), { ...value, partitionKey, rowKey }, { ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link removeIfUnchanged}. */
+  removeIfUnchanged(partitionKey: string, rowKey: string, etag: string, options?: OverwriteOptions): Promise<void> {
+    return removeIfUnchanged(this.#entity(partitionKey, rowKey), etag, { ...this.#options.defaults, ...options });
+  }
+
+  #entity<E extends object>(partitionKey: string, rowKey: string): UpdateTarget<EntityValue<E>> {
+    return tableEntity<E>(this.client, partitionKey, rowKey, { types: this.#options.types });
+  }
+}

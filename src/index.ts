@@ -1,0 +1,60 @@
+export {
+  CommitUnknownError,
+  ConcurrencyError,
+  ConflictError,
+  DeadlineError,
+  LeaseUnavailableError,
+  SchemaError,
+  TargetNotFoundError,
+  isCommitUnknownError,
+  isConcurrencyError,
+  isConflictError,
+  isDeadlineError,
+  isLeaseUnavailableError,
+  isSchemaError,
+  isTargetNotFoundError,
+} from "./errors.js";
+export type {
+  AbortSignalLike,
+  BlobAnswerLike,
+  BlobCallOptions,
+  BlobConditions,
+  BlobDownloadLike,
+  BlobHttpHeadersLike,
+  BlobLike,
+  BlobPropertiesLike,
+  BlobUploadOptions,
+  BlockBlobLike,
+  CallOptions,
+  SchemaIssue,
+  SchemaOutcome,
+  StandardSchemaLike,
+  TableCallOptions,
+  TableEntityLike,
+  TableLike,
+} from "./clients.js";
+export { ConcurrentBlob } from "./facade/concurrent-blob.js";
+export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
+export { ConcurrentTable } from "./facade/concurrent-table.js";
+export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
+export { logger } from "./internal/log.js";
+export type { EdmType } from "./table/edm.js";
+export { createIfAbsent } from "./update/create-if-absent.js";
+export { remove } from "./update/mutator.js";
+export type { Mutator, MutatorContext } from "./update/mutator.js";
+export { optimisticUpdate } from "./update/optimistic-update.js";
+export type { OptimisticUpdateOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export { overwrite } from "./update/overwrite.js";
+export type { OverwriteOptions } from "./update/overwrite.js";
+export { readTarget } from "./update/read-target.js";
+export type { ReadResult } from "./update/read-target.js";
+export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
+export type { UpdateTarget } from "./update/target.js";
+export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";
+export type { BlobContentOptions, JsonBlobOptions } from "./update/targets/blob-content.js";
+export { blobHttpHeaders, blobMetadata } from "./update/targets/blob-properties.js";
+export type { BlobHttpHeadersValue } from "./update/targets/blob-properties.js";
+export { blobTags } from "./update/targets/blob-tags.js";
+export { tableEntity } from "./update/targets/table-entity.js";
+export type { EntityValue, TableEntityOptions } from "./update/targets/table-entity.js";
+export type { UpdateResult } from "./update/update-call.js";

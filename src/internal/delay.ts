@@ -1,0 +1,25 @@
+import type { AbortSignalLike } from "../clients.js";
+import { abortReason, onAbort } from "./abort.js";
+
+/** Waits, or rejects with the signal's reason. Leaves neither a timer nor a listener behind. */
+export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      off();
+      resolve();
+    }, ms);
+    const off = onAbort(signal, () => {
+      clearTimeout(timer);
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
+      reject(abortReason(signal!)); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+    });
+  });
+}
+
+/**
+ * Full jitter over an exponential: a random time between nothing and `base * 2^retry`, capped. Of all the usual
+ * schemes it spreads contenders the most, which is what counts when they all failed in the same instant.
+ */
+export function fullJitter(retry: number, baseInMs: number, capInMs: number): number {
+  return Math.random() * Math.min(capInMs, baseInMs * 2 ** Math.min(retry, 30));
+}

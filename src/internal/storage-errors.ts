@@ -1,0 +1,81 @@
+/**
+ * The only file that knows status and error codes of the storage services. It classifies by code, not by status:
+ * 412 and 409 mean a lost race just as well as a lease.
+ */
+
+interface RestErrorLike {
+  statusCode?: unknown;
+  code?: unknown;
+  details?: { errorCode?: unknown; odataError?: { code?: unknown } } | undefined;
+}
+
+/** HTTP status of an error that the service answered with, or undefined: no answer arrived. */
+export function statusOf(error: unknown): number | undefined {
+  const status = (error as RestErrorLike | undefined)?.statusCode;
+  return typeof status === "number" ? status : undefined;
+}
+
+/** The storage error code. Where it stands differs by service and verb: HEAD has it in `details` only, tables too. */
+export function codeOf(error: unknown): string | undefined {
+  const e = error as RestErrorLike | undefined;
+  for (const code of [e?.details?.errorCode, e?.details?.odataError?.code, e?.code]) {
+    if (typeof code === "string") return code;
+  }
+  return undefined;
+}
+
+const raceCodes = new Set([
+  "ConditionNotMet",
+  "UpdateConditionNotSatisfied",
+  "TargetConditionNotMet",
+  "BlobAlreadyExists",
+  "EntityAlreadyExists",
+]);
+
+/** Somebody else wrote, created or deleted in between: read again. */
+export function isRace(error: unknown): boolean {
+  const status = statusOf(error);
+  const code = codeOf(error);
+  if (code !== undefined && raceCodes.has(code)) return true;
+  // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
+  return status === 412 && code === undefined;
+}
+
+/** The blob or entity is not there (its container or table may be). */
+export function isMissing(error: unknown): boolean {
+  return statusOf(error) === 404 && !isMissingParent(error);
+}
+
+const missingParents = new Set(["ContainerNotFound", "TableNotFound", "QueueNotFound", "ShareNotFound", "ParentNotFound"]);
+
+/** What the target lives in is not there. */
+export function isMissingParent(error: unknown): boolean {
+  const code = codeOf(error);
+  return statusOf(error) === 404 && code !== undefined && missingParents.has(code);
+}
+
+/** The read had a condition, and nothing changed. */
+export function isNotModified(error: unknown): boolean {
+  return statusOf(error) === 304;
+}
+
+/** A lease stands in the way: none was named, or not the one that is held. */
+export function isLeaseConflict(error: unknown): boolean {
+  const status = statusOf(error);
+  return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
+}
+
+/** The credentials do not allow it; the same request will be refused again whoever asks. */
+export function isDenied(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === 401 || status === 403;
+}
+
+/**
+ * The service answered, and its answer says that the request had no effect. A 5xx or 408 is not such an answer: the
+ * service gives those also for what it went on to commit.
+ */
+export function isDefinitive(error: unknown): boolean {
+  const status = statusOf(error);
+  return status !== undefined && status >= 400 && status < 500 && status !== 408;
+}

@@ -1,0 +1,33 @@
+/** Checks of options: misuse is a `TypeError` or `RangeError` before any request is sent. */
+
+export function checkNumber(
+  name: string,
+  value: number,
+  bounds: { min: number; max?: number; integer?: boolean },
+): number {
+  if (typeof value !== "number" || Number.isNaN(value)) throw new TypeError(`${name} must be a number`);
+  const max = bounds.max ?? Number.POSITIVE_INFINITY;
+  if (value < bounds.min || value > max || (bounds.integer && Number.isFinite(value) && !Number.isInteger(value))) {
+    const kind = bounds.integer ? "a whole number" : "a number";
+    const upper = Number.isFinite(max) ? ` to ${max}` : " or more";
+    throw new RangeError(`${name} must be ${kind}, ${bounds.min}${upper}; got ${value}`);
+  }
+  return value;
+}
+
+export function checkOneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
+  if (!allowed.includes(value)) {
+    throw new RangeError(`${name} must be one of ${allowed.map((a) => `"${a}"`).join(", ")}; got ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** A name that is allowed both as a metadata name and as a table property. */
+export function checkIdentifier(name: string, value: string): string {
+  if (typeof value !== "string" || !identifier.test(value) || value.length > 128) {
+    throw new RangeError(`${name} must be an identifier (letters, digits, _; at most 128); got ${JSON.stringify(value)}`);
+  }
+  return value;
+}

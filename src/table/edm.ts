@@ -1,0 +1,118 @@
+/** The types that a table can store. */
+export type EdmType = "Binary" | "Boolean" | "DateTime" | "Double" | "Guid" | "Int32" | "Int64" | "String";
+
+/** A property as it is stored: its type, and its value in the form of the wire (see {@link fromEdm}). */
+export interface EdmValue {
+  readonly type: EdmType;
+  readonly value: string | number | boolean;
+}
+
+const edmTypes: ReadonlySet<string> = new Set<EdmType>(["Binary", "Boolean", "DateTime", "Double", "Guid", "Int32", "Int64", "String"]);
+
+export function isEdmType(type: unknown): type is EdmType {
+  return typeof type === "string" && edmTypes.has(type);
+}
+
+/** Whether a property was given with its type, as the SDK's `Edm<T>`. */
+function isTyped(value: unknown): value is { type: EdmType; value: unknown } {
+  return typeof value === "object" && value !== null && "value" in value && "type" in value && isEdmType(value.type);
+}
+
+/** The JavaScript value that a mutator sees: the same as the SDK's, but numbers that JSON cannot express are numbers. */
+export function fromEdm({ type, value }: EdmValue): unknown {
+  switch (type) {
+    case "Int64":
+      return BigInt(value);
+    case "DateTime":
+      return new Date(String(value));
+    case "Binary":
+      return Uint8Array.from(atob(String(value)), (char) => char.charCodeAt(0));
+    case "Guid":
+      return { type, value };
+    case "Double":
+      return Number(value);
+    default:
+      return value;
+  }
+}
+
+/**
+ * The stored form of a JavaScript value. `wanted` is the type that it has to become (pinned by the caller), `previous`
+ * the type that the property has had: a number stays the kind of number that it was.
+ */
+export function toEdm(name: string, value: unknown, wanted: EdmType | undefined, previous: EdmType | undefined): EdmValue {
+  if (isTyped(value)) return convert(name, value.value, value.type);
+  if (wanted) return convert(name, value, wanted);
+  switch (typeof value) {
+    case "string":
+      return convert(name, value, "String");
+    case "boolean":
+      return convert(name, value, "Boolean");
+    case "bigint":
+      return convert(name, value, "Int64");
+    case "number":
+      if (previous === "Double") return convert(name, value, "Double");
+      if (previous === "Int64" && Number.isSafeInteger(value)) return convert(name, value, "Int64");
+      return convert(name, value, isInt32(value) ? "Int32" : "Double");
+    case "object":
+      if (value instanceof Date) return convert(name, value, "DateTime");
+      if (value instanceof Uint8Array) return convert(name, value, "Binary");
+  }
+  throw new TypeError(`property ${JSON.stringify(name)}: a table cannot store ${describe(value)}`);
+}
+
+const guid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const dateTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+function convert(name: string, value: unknown, type: EdmType): EdmValue {
+  const stored = forms[type](value);
+  if (stored === undefined) throw new TypeError(`property ${JSON.stringify(name)}: ${describe(value)} is no Edm.${type}`);
+  return { type, value: stored };
+}
+
+/** How a value of each type is written on the wire; undefined: it is not of that type. */
+const forms: Record<EdmType, (value: unknown) => string | number | boolean | undefined> = {
+  String: (value) => (typeof value === "string" ? value : undefined),
+  Boolean: (value) => (typeof value === "boolean" ? value : value === "true" ? true : value === "false" ? false : undefined),
+  Int32: (value) => {
+    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+    return typeof number === "number" && isInt32(number) ? number : undefined;
+  },
+  Int64: (value) => {
+    if (typeof value === "string" ? !/^-?\d+$/.test(value) : typeof value !== "bigint" && !Number.isSafeInteger(value)) return undefined;
+    const integer = BigInt(value as string | bigint | number);
+    return BigInt.asIntN(64, integer) === integer ? integer.toString() : undefined;
+  },
+  Double: (value) => {
+    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+    if (typeof number !== "number" || (Number.isNaN(number) && value !== "NaN" && typeof value === "string")) return undefined;
+    return Number.isFinite(number) ? number : String(number);
+  },
+  DateTime: (value) => {
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : value.toISOString();
+    return typeof value === "string" && dateTime.test(value) ? value : undefined;
+  },
+  Guid: (value) => (typeof value === "string" && guid.test(value) ? value : undefined),
+  Binary: (value) => {
+    if (value instanceof Uint8Array) return toBase64(value);
+    return typeof value === "string" && base64.test(value) ? value : undefined;
+  },
+};
+
+function isInt32(value: number): boolean {
+  // Minus zero is a double: an integer would lose its sign.
+  return (value | 0) === value && !Object.is(value, -0);
+}
+
+function toBase64(bytes: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  return btoa(text);
+}
+
+function describe(value: unknown): string {
+  if (value === null) return "null";
+  // Never the value itself: messages end up in logs.
+  return typeof value === "object" ? `a ${value.constructor.name}` : `this ${typeof value}`;
+}

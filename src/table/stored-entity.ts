@@ -1,0 +1,107 @@
+import { deepEqual } from "fast-equals";
+import { fromEdm, isEdmType, toEdm } from "./edm.js";
+import type { EdmType, EdmValue } from "./edm.js";
+
+/** The properties of an entity as they are stored, without keys, ETag and timestamp. */
+export type StoredEntity = ReadonlyMap<string, EdmValue>;
+
+/** What every entity has, and what is no property of its own. */
+const reserved: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp"]);
+
+/**
+ * From what `getEntity({ disableTypeConversion: true })` returns and the text that it was parsed from. The text is
+ * needed for one thing: a double without a fraction is `5.0` on the wire, and merely `5` once it is parsed, so that
+ * the SDK takes it for an Int32.
+ */
+export function storedFromAnswer(entity: object, bodyText: string | undefined): StoredEntity {
+  const stored = new Map<string, EdmValue>();
+  let doubles: ReadonlySet<string> | undefined;
+  for (const [name, property] of Object.entries(entity)) {
+    if (reserved.has(name) || name.includes("odata.") || !isStored(property)) continue;
+    let { type } = property;
+    if (type === "Int32") {
+      doubles ??= doublesIn(bodyText ?? "");
+      if (doubles.has(name)) type = "Double";
+    }
+    stored.set(name, toEdm(name, { type: wideEnough(type, property.value), value: property.value }, undefined, undefined));
+  }
+  return stored;
+}
+
+function isStored(property: unknown): property is { type: EdmType; value: unknown } {
+  return typeof property === "object" && property !== null && "type" in property && isEdmType(property.type);
+}
+
+/** The SDK takes any whole number for an Int32. */
+function wideEnough(type: EdmType, value: unknown): EdmType {
+  return type === "Int32" && Math.abs(Number(value)) > 0x7fff_ffff ? "Double" : type;
+}
+
+const member = /"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)|true|false|null)/g;
+
+/** The properties whose number is written as a double. An entity is flat, so a scan over its members is enough. */
+function doublesIn(bodyText: string): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const [, name, literal] of bodyText.matchAll(member)) {
+    if (literal && /[.eE]/.test(literal)) names.add(JSON.parse(`"${name ?? ""}"`) as string);
+  }
+  return names;
+}
+
+/** The value that a mutator gets. */
+export function entityValue(stored: StoredEntity, partitionKey: string, rowKey: string): Record<string, unknown> {
+  const properties = [...stored].map(([name, property]) => [name, fromEdm(property)] as const);
+  return Object.fromEntries([["partitionKey", partitionKey], ["rowKey", rowKey], ...properties]);
+}
+
+/**
+ * The stored form of a value. A property that is what it was keeps its stored form to the letter (ticks of a
+ * DateTime, the type of a number). `null` and `undefined` mean that the property is removed: tables store no nulls.
+ */
+export function storedFromValue(
+  value: object,
+  previous: StoredEntity | undefined,
+  types: Readonly<Record<string, EdmType>>,
+): StoredEntity {
+  const stored = new Map<string, EdmValue>();
+  for (const [name, property] of Object.entries(value)) {
+    if (reserved.has(name) || name.startsWith("odata.") || property === undefined || property === null) continue;
+    const before = previous?.get(name);
+    if (before) {
+      const seen = fromEdm(before);
+      if (Object.is(seen, property) || (typeof property === "object" && deepEqual(seen, property))) {
+        stored.set(name, before);
+        continue;
+      }
+    } else checkName(name);
+    stored.set(name, toEdm(name, property, types[name], before?.type));
+  }
+  return stored;
+}
+
+const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
+
+function checkName(name: string): void {
+  // __proto__ is lost on its way through the SDK, which assigns it.
+  if (!propertyName.test(name) || name.length > 255 || name === "__proto__") {
+    throw new TypeError(`${JSON.stringify(name)} is no name for a table property: letters, digits and _, at most 255`);
+  }
+}
+
+export function sameStored(a: StoredEntity, b: StoredEntity): boolean {
+  return a.size === b.size && [...a].every(([name, property]) => isSame(property, b.get(name)));
+}
+
+function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
+  return b?.type === a.type && Object.is(b.value, a.value);
+}
+
+/**
+ * What has to be sent to get from one stored form to the other: a Merge of what changed, so that nothing else is
+ * touched; a Replace of everything if a property was removed, since a Merge cannot do that.
+ */
+export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge" | "Replace"; properties: Record<string, EdmValue> } {
+  const removed = [...from.keys()].some((name) => !to.has(name));
+  const send = removed ? [...to] : [...to].filter(([name, property]) => !isSame(property, from.get(name)));
+  return { mode: removed ? "Replace" : "Merge", properties: Object.fromEntries(send) };
+}

@@ -1,0 +1,146 @@
+import { fullJitter, delay } from "../internal/delay.js";
+import { countSends } from "../internal/sends.js";
+import { isDefinitive, isMissing, isRace } from "../internal/storage-errors.js";
+import { onAbort } from "../internal/abort.js";
+import { fateOf, journalAfter, newWriteId } from "./journal.js";
+import type { Journal } from "./journal.js";
+import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
+
+/** One conditional write: from `base` (undefined: nothing there) to `draft` (undefined: delete). */
+export interface Plan<Raw> {
+  readonly base: Snapshot<Raw> | undefined;
+  readonly draft: Raw | undefined;
+  readonly journaling: boolean;
+}
+
+/** What became of it. `found` is what is stored now, where that was read (`null`: nothing). */
+export type Verdict<Raw> =
+  | { readonly kind: "landed"; readonly found: Snapshot<Raw> | null; readonly overtaken: boolean }
+  | { readonly kind: "race"; readonly error: unknown; readonly found?: Snapshot<Raw> | null }
+  | { readonly kind: "refused"; readonly error: unknown }
+  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null };
+
+/** How often a write is sent again after its answer was lost and nothing had changed. */
+const maxResends = 10;
+
+/**
+ * Carries out one write and finds out what became of it, even if the answer is lost. The same write, with the same
+ * id and on the same base, is sent again as long as the target has not moved: a first try that is still on its way
+ * and the second one exclude each other, since both are conditional on the same ETag.
+ */
+export async function commit<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  plan: Plan<Raw>,
+  context: RequestContext,
+): Promise<Verdict<Raw>> {
+  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, newWriteId()) : undefined;
+  for (let resend = 0; ; resend++) {
+    const counted = countSends();
+    const off = onAbort(context.abortSignal, () => counted.abort(context.abortSignal.reason));
+    let lost: unknown;
+    try {
+      const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal });
+      return { kind: "landed", found, overtaken: false };
+    } catch (error) {
+      // Sent once and answered: the answer speaks of this write. Otherwise an earlier try may have landed, and the
+      // SDK's re-send is what was refused.
+      if (resend === 0 && counted.sends() === 1 && isDefinitive(error)) {
+        return isRace(error) || isMissing(error) ? { kind: "race", error } : { kind: "refused", error };
+      }
+      if (counted.sends() === 0 && isMisuse(error)) return { kind: "refused", error };
+      lost = error;
+    } finally {
+      off();
+    }
+    const verdict = await readBack(adapter, plan, journal, lost, context);
+    if (verdict !== "unmoved") return verdict;
+    if (resend >= maxResends) return { kind: "unknown", error: lost };
+    try {
+      await delay(fullJitter(resend, 10, 1_000), context.abortSignal);
+    } catch {
+      return { kind: "unknown", error: lost };
+    }
+  }
+}
+
+/** What the SDK, or an adapter, throws about its arguments before it sends anything. */
+function isMisuse(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof RangeError;
+}
+
+function send<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  { base, draft }: Plan<Raw>,
+  journal: Journal | undefined,
+  context: RequestContext,
+): Promise<Snapshot<Raw> | null> {
+  if (draft === undefined) {
+    if (!base) throw new TypeError("nothing to delete");
+    return adapter.remove(base.etag, context).then(() => null);
+  }
+  return base ? adapter.write(base, draft, journal, context) : adapter.create(draft, journal, context);
+}
+
+/**
+ * Reads what is stored, at once: every write of somebody else that comes in between moves ours further down the
+ * journal, and after 32 out of it.
+ */
+async function readBack<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  plan: Plan<Raw>,
+  journal: Journal | undefined,
+  error: unknown,
+  context: RequestContext,
+): Promise<Verdict<Raw> | "unmoved"> {
+  if (context.abortSignal.aborted) return { kind: "unknown", error };
+  let found: Snapshot<Raw> | null;
+  try {
+    found = (await adapter.read(context)) ?? null;
+  } catch (readError) {
+    return { kind: "unknown", error: new AggregateError([error, readError], "the write got no answer, and reading back failed") };
+  }
+  if (plan.base ? found?.etag === plan.base.etag : !found) return "unmoved";
+  switch (judge(adapter, plan, journal, found)) {
+    case "landed":
+      return { kind: "landed", found, overtaken: found !== null && !isOnTop(adapter, plan, journal, found) };
+    case "not landed":
+      return { kind: "race", error, found };
+    case "unknown":
+      return { kind: "unknown", error, found };
+  }
+}
+
+function judge<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  { base, draft }: Plan<Raw>,
+  journal: Journal | undefined,
+  found: Snapshot<Raw> | null,
+): "landed" | "not landed" | "unknown" {
+  if (draft === undefined) {
+    // Gone is what a delete wants, whoever did it. Still there in the same lineage: somebody's update was first.
+    if (!found) return "landed";
+    return base?.journal && found.journal?.lineage === base.journal.lineage ? "not landed" : "unknown";
+  }
+  if (!found) return "unknown"; // deleted since: before or after our write, nobody knows
+  if (!base) {
+    // Another lineage means that somebody else's create was first. (That ours landed and was deleted and made again
+    // by others, all since it was sent, looks the same; the documentation says so.)
+    if (journal) return fateOf(journal, found.journal) === "landed" ? "landed" : "not landed";
+    return adapter.same(found.raw, draft) ? "unknown" : "not landed";
+  }
+  if (journal) return fateOf(journal, found.journal);
+  if (!adapter.journaled) return adapter.same(found.raw, draft) ? "landed" : "unknown";
+  return "unknown";
+}
+
+/** Whether what is stored is our write itself and not something that was built on it. */
+function isOnTop<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  { draft }: Plan<Raw>,
+  journal: Journal | undefined,
+  found: Snapshot<Raw>,
+): boolean {
+  // A writer that leaves the journal alone may have written on top of ours: compare the content as well.
+  const newest = !journal || found.journal?.ids[0] === journal.ids[0];
+  return newest && draft !== undefined && adapter.same(found.raw, draft);
+}

@@ -1,0 +1,43 @@
+import type { BlockBlobLike } from "../clients.js";
+import { CommitUnknownError } from "../errors.js";
+import { commit } from "./commit.js";
+import { withRequestContext } from "./one-request.js";
+import { checkGroupSettings } from "./options.js";
+import type { TargetOptions } from "./options.js";
+import { checkedResult } from "./read-target.js";
+import { resolveTarget } from "./resolve-target.js";
+import type { UpdateTarget } from "./target.js";
+import type { UpdateResult } from "./update-call.js";
+
+/** How often a target that is there at one moment and gone at the next is tried. */
+const maxAttempts = 10;
+
+/**
+ * Creates the target with this value unless it exists; says which by `outcome` (`"created"` or `"unchanged"`) and
+ * returns what is stored. Costs 1 request if it is created, 2 if it exists.
+ */
+export async function createIfAbsent<T>(
+  target: UpdateTarget<T> | BlockBlobLike,
+  value: T,
+  options: TargetOptions = {},
+): Promise<UpdateResult<T>> {
+  const settings = checkGroupSettings(options);
+  const adapter = resolveTarget(target, settings);
+  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context) => {
+    const draft = adapter.encode(value, undefined);
+    await adapter.check?.(value, "write");
+    for (let attempts = 1; ; attempts++) {
+      const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
+      if (verdict.kind === "refused") throw verdict.error;
+      if (verdict.kind === "landed") {
+        const etag = verdict.found && !verdict.overtaken ? verdict.found.etag : adapter.staleETag;
+        return { value: adapter.decode(draft), etag, outcome: "created", attempts };
+      }
+      const found = verdict.found ?? (await adapter.read(context));
+      if (found) return { ...(await checkedResult(adapter, found)), outcome: "unchanged", attempts };
+      if (attempts >= maxAttempts || verdict.kind === "unknown") {
+        throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: verdict.error });
+      }
+    }
+  });
+}

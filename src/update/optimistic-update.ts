@@ -1,0 +1,44 @@
+import type { BlockBlobLike } from "../clients.js";
+import { withSpan } from "../internal/tracing.js";
+import { joinGroup } from "./group-commit.js";
+import type { Mutator } from "./mutator.js";
+import { checkGroupSettings, checkUpdateOptions } from "./options.js";
+import type { OptimisticUpdateOptions } from "./options.js";
+import { snapshotOf } from "./read-target.js";
+import { resolveTarget } from "./resolve-target.js";
+import type { UpdateTarget } from "./target.js";
+import { UpdateCall } from "./update-call.js";
+import type { UpdateResult } from "./update-call.js";
+
+/**
+ * Reads the target, applies the mutator, and writes only if nobody wrote in between; else starts again. The effect
+ * of the mutator lands exactly once, also when answers of the service are lost.
+ *
+ * Costs 2 requests alone, 1 if the mutator changes nothing; concurrent calls of one process share theirs.
+ *
+ * @param target - What `jsonBlob`, `tableEntity`, ... return. A bare block-blob client means a JSON document.
+ */
+export function optimisticUpdate<T = unknown>(
+  target: UpdateTarget<T> | BlockBlobLike,
+  mutator: Mutator<T>,
+  options: OptimisticUpdateOptions<T> = {},
+): Promise<UpdateResult<T>> {
+  return withSpan("optimisticUpdate", options, async (tracingOptions, span) => {
+    if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
+    const settings = checkGroupSettings(options);
+    const adapter = resolveTarget(target, settings);
+    const call = new UpdateCall<T, unknown>(mutator, {
+      ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),
+      initial: options.initial,
+      firstRead: options.firstRead && snapshotOf(options.firstRead, adapter),
+      options: { abortSignal: options.abortSignal, tracingOptions },
+      label: adapter.url,
+    });
+    joinGroup(adapter, call, settings);
+    const result = await call.promise;
+    span.setAttribute("target.kind", adapter.kind);
+    span.setAttribute("attempts", result.attempts);
+    span.setAttribute("outcome", result.outcome);
+    return result;
+  });
+}

@@ -1,0 +1,97 @@
+import type { CallOptions } from "../clients.js";
+import { checkIdentifier, checkNumber, checkOneOf } from "../internal/validate.js";
+import type { GroupSettings } from "./group-commit.js";
+import { defaultJournalName } from "./journal.js";
+import type { ReadResult } from "./read-target.js";
+
+/** Conditions that every request of a call carries. */
+export interface TargetConditions {
+  /** The id of a lease that the caller holds on the blob. */
+  leaseId?: string | undefined;
+}
+
+/** Options of what reads and writes a target. */
+export interface TargetOptions extends CallOptions {
+  /** Sent with every request of the call; for blobs only. */
+  conditions?: TargetConditions | undefined;
+  /**
+   * Whether writes carry a journal, and under which name (of a metadata entry or a table property). All writers of
+   * one target should agree on it. Without it, a write whose answer was lost is a `CommitUnknownError`.
+   * @defaultValue true: under the name "asc_journal"
+   */
+  journal?: boolean | string | undefined;
+}
+
+/** Options of {@link optimisticUpdate}. */
+export interface OptimisticUpdateOptions<T> extends TargetOptions {
+  /** What to start from if the target does not exist; it is created then. Without it: `TargetNotFoundError`. */
+  initial?: T | (() => T) | undefined;
+  /**
+   * How often the mutator is applied before the call gives up with a `ConflictError`.
+   * @defaultValue 50: with the default delays the deadline comes first
+   */
+  maxAttempts?: number | undefined;
+  /**
+   * The time for the whole call, requests and waits included.
+   * @defaultValue 30_000
+   */
+  timeoutInMs?: number | undefined;
+  /**
+   * After a lost race: a random wait of up to this, doubled with each further one (full jitter).
+   * @defaultValue 10
+   */
+  retryDelayInMs?: number | undefined;
+  /** @defaultValue 1_000 */
+  maxRetryDelayInMs?: number | undefined;
+  /**
+   * Whether concurrent updates of the same target in this process, under the same credentials, share reads and writes.
+   * @defaultValue true
+   */
+  coalesce?: boolean | undefined;
+  /**
+   * What to do if a write's fate cannot be known: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
+   * mutator twice.
+   * @defaultValue "throw"
+   */
+  onUnknown?: "throw" | "retry" | undefined;
+  /** What `readTarget` returned for this target: saves the first read. If it is outdated, only the attempt is lost. */
+  firstRead?: ReadResult<T> | undefined;
+}
+
+export const updateDefaults = Object.freeze({
+  maxAttempts: 50,
+  timeoutInMs: 30_000,
+  retryDelayInMs: 10,
+  maxRetryDelayInMs: 1_000,
+  coalesce: true,
+  onUnknown: "throw" as const,
+});
+
+/** The options of an update with defaults filled in and checked. */
+export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): {
+  maxAttempts: number;
+  timeoutInMs: number;
+  retryDelayInMs: number;
+  maxRetryDelayInMs: number;
+  onUnknown: "throw" | "retry";
+} {
+  const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? updateDefaults.retryDelayInMs, { min: 0 });
+  const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(updateDefaults.maxRetryDelayInMs, retryDelayInMs);
+  return {
+    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? updateDefaults.maxAttempts, { min: 1, integer: true }),
+    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 }),
+    retryDelayInMs,
+    maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
+    onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, ["throw", "retry"]),
+  };
+}
+
+export function checkGroupSettings(options: TargetOptions & { coalesce?: boolean | undefined }): GroupSettings {
+  const { journal = true, conditions, coalesce = updateDefaults.coalesce } = options;
+  return {
+    journaling: journal !== false,
+    journalName: typeof journal === "string" ? checkIdentifier("journal", journal) : defaultJournalName,
+    leaseId: conditions?.leaseId,
+    coalesce,
+  };
+}

@@ -1,0 +1,93 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { Journal } from "./journal.js";
+
+/** What an update reads and writes: made by `jsonBlob`, `tableEntity`, ... */
+export interface UpdateTarget<T> {
+  readonly kind: string;
+  /** Where it is, without the query. */
+  readonly url: string;
+  /** Not there at run time; it makes a target of one type differ from a target of another. */
+  readonly valueType?: T;
+}
+
+/** One state of a target, as an adapter read or wrote it. */
+export interface Snapshot<Raw> {
+  /** The value in the form that is stored; never changed in place, so it can be shared. */
+  readonly raw: Raw;
+  readonly etag: string;
+  readonly journal: Journal | undefined;
+  /** What a write has to preserve and only the adapter understands (headers, tags, ...). */
+  readonly keep?: unknown;
+}
+
+/** What goes with every request. */
+export interface RequestContext {
+  readonly abortSignal: AbortSignal;
+  readonly tracingOptions: OperationTracingOptions | undefined;
+  readonly leaseId: string | undefined;
+  /** Where the journal is kept: hidden from values, and preserved, even if this writer does not journal. */
+  readonly journalName: string;
+}
+
+/**
+ * All that the update engine knows of a service: how to read, and how to write under a condition. `Raw` is the
+ * stored form (text, bytes, typed properties); the engine keeps drafts in it, so that each mutator gets a private
+ * copy by decoding, and what callers get back is what a reader would read.
+ */
+export interface TargetAdapter<T, Raw> {
+  readonly kind: string;
+  readonly url: string;
+  /** The client's pipeline: stands for its credentials and policies. Updates are combined within one owner only. */
+  readonly owner: object;
+  /** Identifies the target and all options of the adapter, within its owner. */
+  readonly key: string;
+  /** A well-formed ETag that never matches: belongs to a value that has been overtaken. */
+  readonly staleETag: string;
+  /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
+  readonly journaled: boolean;
+
+  decode(raw: Raw): T;
+  /** Throws a `TypeError` for what cannot be stored. */
+  encode(value: T, previous: Raw | undefined): Raw;
+  same(a: Raw, b: Raw): boolean;
+  /** Rejects with a `SchemaError`. Undefined: anything goes. */
+  readonly check: ((value: T, phase: "read" | "write") => Promise<void>) | undefined;
+
+  /** `undefined`: not there. */
+  read(context: RequestContext): Promise<Snapshot<Raw> | undefined>;
+  /** Only if the target still has the ETag of `base`. */
+  write(base: Snapshot<Raw>, raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
+  /** Only if there is none. */
+  create(raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
+  /** Only if the target still has this ETag. */
+  remove(etag: string, context: RequestContext): Promise<void>;
+  /** Whatever is there. */
+  overwrite(raw: Raw, context: RequestContext): Promise<string>;
+}
+
+const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
+
+/** Makes the opaque target that users pass around. */
+export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T> {
+  const target: UpdateTarget<T> = { kind: adapter.kind, url: adapter.url };
+  Object.defineProperty(target, adapterKey, { value: adapter });
+  return target;
+}
+
+/** The adapter of a target, or undefined if `target` is none. */
+export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
+  if (typeof target !== "object" || target === null) return undefined;
+  return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
+}
+
+/** What stands for a client's rights: its pipeline, which clients made from each other share; else the client. */
+export function ownerOf(client: object): object {
+  const { pipeline } = client as { pipeline?: unknown };
+  return typeof pipeline === "object" && pipeline !== null ? pipeline : client;
+}
+
+/** Every read must say which version it read, or the write that follows would be unconditional. */
+export function requireETag(etag: string | undefined, url: string): string {
+  if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
+  return etag;
+}

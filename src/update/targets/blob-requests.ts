@@ -1,0 +1,50 @@
+import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../../clients.js";
+import { formatJournal, parseJournal } from "../journal.js";
+import type { Journal } from "../journal.js";
+import type { RequestContext } from "../target.js";
+
+/** What the adapters of blobs have in common: options of a request, and the journal's place in the metadata. */
+
+export const blobStaleETag = '"0x0"';
+
+export function blobOptions(context: RequestContext, conditions: BlobConditions = {}): BlobCallOptions {
+  return {
+    abortSignal: context.abortSignal,
+    ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
+    conditions: { ...conditions, ...(context.leaseId !== undefined && { leaseId: context.leaseId }) },
+  };
+}
+
+/** The caller's metadata without the journal. Names of metadata are case-insensitive, and come back in lower case. */
+export function splitMetadata(
+  metadata: Record<string, string> | undefined,
+  journalName: string,
+): { own: Record<string, string>; journal: Journal | undefined; journalText: string | undefined } {
+  const name = journalName.toLowerCase();
+  const entries = Object.entries(metadata ?? {});
+  const journalText = entries.find(([key]) => key.toLowerCase() === name)?.[1];
+  const own = Object.fromEntries(entries.filter(([key]) => key.toLowerCase() !== name));
+  return { own, journal: parseJournal(journalText), journalText };
+}
+
+/** With the journal of this write, or (if the writer keeps none) with what was there. */
+export function joinMetadata(
+  own: Record<string, string>,
+  journalName: string,
+  journal: Journal | undefined,
+  previousText: string | undefined,
+): Record<string, string> {
+  const text = journal ? formatJournal(journal) : previousText;
+  return text === undefined ? own : { ...own, [journalName]: text };
+}
+
+/** The headers of a blob in the form in which they are written. `Content-MD5` is left to the service. */
+export function headersOf(answer: BlobAnswerLike): BlobHttpHeadersLike {
+  return {
+    ...(answer.contentType && { blobContentType: answer.contentType }),
+    ...(answer.cacheControl && { blobCacheControl: answer.cacheControl }),
+    ...(answer.contentEncoding && { blobContentEncoding: answer.contentEncoding }),
+    ...(answer.contentLanguage && { blobContentLanguage: answer.contentLanguage }),
+    ...(answer.contentDisposition && { blobContentDisposition: answer.contentDisposition }),
+  };
+}

@@ -1,0 +1,20 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: { name: "unit", include: ["test/**/*.test.ts"], testTimeout: 10_000 },
+      },
+      {
+        test: {
+          name: "integration",
+          include: ["integration/**/*.test.ts"],
+          globalSetup: ["integration/support/azurite.setup.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
