@@ -58,23 +58,30 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
   firstRead?: ReadResult<T> | undefined;
 }
 
-export const updateDefaults = Object.freeze({
+export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   maxAttempts: 50,
   timeoutInMs: 30_000,
   retryDelayInMs: 10,
   maxRetryDelayInMs: 1_000,
   coalesce: true,
-  onUnknown: "throw" as const,
+  onUnknown: "throw",
 });
 
-/** The options of an update with defaults filled in and checked. */
-export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): {
+interface UpdateDefaults extends CheckedUpdateOptions {
+  coalesce: boolean;
+}
+
+/** What an update needs to know, after defaults and checks. */
+interface CheckedUpdateOptions {
   maxAttempts: number;
   timeoutInMs: number;
   retryDelayInMs: number;
   maxRetryDelayInMs: number;
   onUnknown: "throw" | "retry";
-} {
+}
+
+/** The options of an update with defaults filled in and checked. */
+export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): CheckedUpdateOptions {
   const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? updateDefaults.retryDelayInMs, { min: 0 });
   const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(updateDefaults.maxRetryDelayInMs, retryDelayInMs);
   return {
