@@ -1,0 +1,27 @@
+export { type Azurite, startAzurite, type StartAzuriteOptions } from "./testing/azurite.js";
+export { AzuriteStartError, type AzuriteStartFailure } from "./testing/azurite-error.js";
+export { emulatorAccount, emulatorConnectionString, replaceEndpoints, type StorageEndpoints } from "./testing/connection-string.js";
+export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-predicates.js";
+export { type FaultProxy, type FaultProxyOptions, startFaultProxy, type WaitForRequestOptions } from "./testing/fault-proxy.js";
+export type {
+  AnswerFaultRuleOptions,
+  FaultAction,
+  FaultAnswer,
+  FaultAnswerHead,
+  FaultPredicate,
+  FaultRequest,
+  FaultRule,
+  FaultRuleOptions,
+  FaultStage,
+} from "./testing/fault-rule.js";
+export {
+  answerWith,
+  type AnswerWithOptions,
+  delay,
+  dropAnswer,
+  hang,
+  refuse,
+  rewriteAnswer,
+  type StagedFaultRuleOptions,
+} from "./testing/fault-rules.js";
+export type { LoggedRequest, RequestOutcome } from "./testing/request-log.js";

@@ -1,0 +1,20 @@
+/** Why Azurite could not be started. */
+export type AzuriteStartFailure = "AZURITE_NOT_INSTALLED" | "AZURITE_EXITED" | "AZURITE_START_TIMEOUT";
+
+/** Thrown by `startAzurite` when there is no Azurite to hand back. */
+export class AzuriteStartError extends Error {
+  override readonly name = "AzuriteStartError";
+
+  /** Stable, for programs. */
+  readonly code: AzuriteStartFailure;
+
+  /** The last lines that Azurite printed; empty if it never ran. */
+  readonly output: string;
+
+  constructor(code: AzuriteStartFailure, message: string, details: { output?: string; cause?: unknown } = {}) {
+    const output = details.output?.trim() ?? "";
+    super(output === "" ? message : `${message}; its last output was:\n${output}`, { cause: details.cause });
+    this.code = code;
+    this.output = output;
+  }
+}

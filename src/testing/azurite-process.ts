@@ -1,0 +1,99 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { Socket } from "node:net";
+
+import { AzuriteStartError } from "./azurite-error.js";
+
+type Service = "Blob" | "Queue" | "Table";
+
+interface AzuriteProcess {
+  readonly pid: number;
+  /** Scheme, host and port of each service. */
+  readonly addresses: Readonly<Record<Service, string>>;
+  readonly stop: () => Promise<void>;
+}
+
+// The child holds one end of an IPC channel. The kernel closes the other end when this process ends, however it ends,
+// so a SIGKILL of the test runner leaves no Azurite behind. A string and not a file: it is the same from source and
+// from compiled code. The listener is in place before Azurite loads, so a parent that dies meanwhile is noticed too.
+const bootstrap = `process.once("disconnect", () => process.exit()); require(process.argv[1]);`;
+
+// Idle connections live for an hour: Azurite's own 5 seconds race with clients that are about to reuse one,
+// and the client then sees a connection reset that no test has asked for.
+const keepAlive = ["--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"];
+const freePorts = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"];
+const flags = [...freePorts, ...keepAlive, "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"];
+
+const outputLimit = 8_192;
+
+export async function launchAzurite(
+  program: string,
+  args: readonly string[],
+  timeoutInMs: number,
+  abortSignal: AbortSignal | undefined,
+): Promise<AzuriteProcess> {
+  const child = spawn(process.execPath, ["--input-type=commonjs", "-e", bootstrap, "--", program, ...flags, ...args], {
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+    windowsHide: true,
+  });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
+  const stop = async (): Promise<void> => {
+    // Without this a process that has nothing else to do would end here, before the exit is reported.
+    child.ref();
+    // Not SIGTERM: Azurite's orderly shutdown waits for open connections, and there is nothing to save.
+    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    await exited;
+  };
+
+  try {
+    const addresses = await untilListening(child, timeoutInMs, abortSignal);
+    detachFromEventLoop(child);
+    return { pid: child.pid ?? 0, addresses, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function untilListening(
+  child: ChildProcess,
+  timeoutInMs: number,
+  abortSignal: AbortSignal | undefined,
+): Promise<Readonly<Record<Service, string>>> {
+  return new Promise((resolve, reject) => {
+    let output = "";
+    const found: Partial<Record<Service, string>> = {};
+
+    const settle = (finish: () => void): void => {
+      clearTimeout(timer);
+      abortSignal?.removeEventListener("abort", onAbort);
+      finish();
+    };
+    const fail = (code: "AZURITE_EXITED" | "AZURITE_START_TIMEOUT", message: string, cause?: unknown): void =>
+      settle(() => reject(new AzuriteStartError(code, message, { output, cause })));
+    const onAbort = (): void => settle(() => reject(abortSignal?.reason as Error));
+    const onOutput = (chunk: Buffer): void => {
+      // Read for as long as Azurite runs: a full pipe would block it.
+      output = (output + chunk.toString()).slice(-outputLimit);
+      for (const [, service, address = ""] of output.matchAll(/Azurite (\w+) service is successfully listening at (\S+)\s/g)) {
+        found[service as Service] = address;
+      }
+      const { Blob, Queue, Table } = found;
+      if (Blob !== undefined && Queue !== undefined && Table !== undefined) settle(() => resolve({ Blob, Queue, Table }));
+    };
+
+    const timer = setTimeout(() => fail("AZURITE_START_TIMEOUT", `azurite was not ready within ${timeoutInMs} ms`), timeoutInMs);
+    abortSignal?.addEventListener("abort", onAbort, { once: true });
+    child.stdout?.on("data", onOutput);
+    child.stderr?.on("data", onOutput);
+    child.once("error", (error) => fail("AZURITE_EXITED", "azurite could not be run", error));
+    // "close" comes after the last output, "exit" need not.
+    child.once("close", (code, signal) => fail("AZURITE_EXITED", `azurite exited (${signal ?? code ?? "unknown"}) before it was ready`));
+  });
+}
+
+/** Lets this process end while Azurite runs; the channel then closes, and Azurite ends as well. */
+function detachFromEventLoop(child: ChildProcess): void {
+  child.unref();
+  child.channel?.unref();
+  for (const pipe of [child.stdout, child.stderr]) if (pipe instanceof Socket) pipe.unref();
+}

@@ -1,0 +1,36 @@
+/** The endpoints of a storage account, each without a trailing slash. */
+export interface StorageEndpoints {
+  /** For example `http://127.0.0.1:10000/devstoreaccount1`. */
+  readonly blobUrl: string;
+  readonly queueUrl: string;
+  readonly tableUrl: string;
+}
+
+/** The account that every Azurite has. Its key is published in Microsoft's documentation: it is no secret. */
+export const emulatorAccount: { readonly name: string; readonly key: string } = Object.freeze({
+  name: "devstoreaccount1",
+  key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+});
+
+/** The connection string of the emulator account at these endpoints. */
+export function emulatorConnectionString(endpoints: StorageEndpoints): string {
+  const account = `DefaultEndpointsProtocol=http;AccountName=${emulatorAccount.name};AccountKey=${emulatorAccount.key};`;
+  return replaceEndpoints(account, endpoints);
+}
+
+/**
+ * A copy of a connection string that leads to other endpoints: how a fault proxy is put between
+ * a service under test, which is configured by a connection string, and its storage.
+ *
+ * @example `replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url })`
+ */
+export function replaceEndpoints(connectionString: string, endpoints: Partial<StorageEndpoints>): string {
+  const replacements = new Map<string, string>();
+  if (endpoints.blobUrl !== undefined) replacements.set("BlobEndpoint", endpoints.blobUrl);
+  if (endpoints.queueUrl !== undefined) replacements.set("QueueEndpoint", endpoints.queueUrl);
+  if (endpoints.tableUrl !== undefined) replacements.set("TableEndpoint", endpoints.tableUrl);
+
+  const kept = connectionString.split(";").filter((part) => part !== "" && !replacements.has(part.slice(0, part.indexOf("="))));
+  const replaced = Array.from(replacements, ([name, url]) => `${name}=${url}`);
+  return [...kept, ...replaced].map((part) => `${part};`).join("");
+}

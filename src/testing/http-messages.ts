@@ -1,0 +1,86 @@
+import { type Agent, type IncomingMessage, request, type ServerResponse } from "node:http";
+
+import type { FaultAnswer } from "./fault-rule.js";
+
+// They belong to one connection and not to the message. All others, `Host` too, go through as they are:
+// signatures cover many of them, and Azurite compares the host with that of a copy source in another account.
+const connectionHeaders: ReadonlySet<string> = new Set(["connection", "keep-alive", "proxy-connection"]);
+
+/** Sends the request on and resolves with the head of the answer. The body is streamed unless it was read before. */
+export function forward(
+  message: IncomingMessage,
+  body: Buffer | undefined,
+  client: ServerResponse,
+  target: URL,
+  agent: Agent,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const upstream = request({
+      agent,
+      hostname: target.hostname.replace(/^\[|\]$/g, ""),
+      port: target.port === "" ? 80 : target.port,
+      method: message.method,
+      path: message.url,
+      headers: requestHeaders(message),
+    });
+    upstream.once("response", resolve);
+    upstream.on("error", reject);
+    if (body !== undefined) {
+      upstream.end(body);
+      return;
+    }
+    message.pipe(upstream);
+    client.once("close", () => {
+      // Half a request can never be completed. A whole one is carried out, as on a real network, whoever waits for it.
+      if (!message.readableEnded) upstream.destroy(new Error("the client broke off its request"));
+    });
+  });
+}
+
+/** Names and values in Node's flat list, in the order and spelling in which they came. */
+export function endToEndHeaders(message: IncomingMessage): string[] {
+  const { rawHeaders } = message;
+  const kept: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    if (!connectionHeaders.has(name.toLowerCase())) kept.push(name, rawHeaders[i + 1] ?? "");
+  }
+  return kept;
+}
+
+function requestHeaders(message: IncomingMessage): string[] {
+  const headers = endToEndHeaders(message);
+  const { "content-length": length, "transfer-encoding": encoding } = message.headers;
+  // Without either there is no body, but Node would announce a chunked one for these methods.
+  const bodiless = length === undefined && encoding === undefined;
+  if (bodiless && message.method !== "GET" && message.method !== "HEAD") headers.push("Content-Length", "0");
+  return headers;
+}
+
+/** Sends an answer that is held in memory, with the length that its body has now. */
+export function sendWhole(client: ServerResponse, method: string, { status, headers, body }: FaultAnswer): void {
+  const fields = new Map<string, string>();
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) fields.set(name.toLowerCase(), value);
+  fields.delete("transfer-encoding");
+  // The length in an answer to HEAD tells of the resource, and a 204 or 304 has no body to measure.
+  if (method !== "HEAD" && status !== 204 && status !== 304) fields.set("content-length", String(body.length));
+  client.writeHead(status, Object.fromEntries(fields));
+  client.end(body);
+}
+
+/** Reads and forgets the rest of a message. */
+export function drain(message: IncomingMessage): Promise<void> {
+  if (message.readableEnded) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    message.once("end", resolve);
+    message.once("error", reject);
+    message.once("close", () => reject(new Error("the message was broken off")));
+    message.resume();
+  });
+}
+
+export async function readAll(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

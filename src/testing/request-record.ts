@@ -1,0 +1,48 @@
+import type { IncomingMessage } from "node:http";
+
+import type { LoggedRequest, RequestOutcome } from "./request-log.js";
+
+/**
+ * The log's entry of one request. Query and headers are parsed when somebody asks, as most requests pass unlooked at;
+ * the message itself is not kept, it would keep its socket and buffers alive.
+ */
+export class RequestRecord implements LoggedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly path: string;
+  outcome: RequestOutcome = "pending";
+  status: number | undefined;
+  storageStatus: number | undefined;
+  readonly ruleNames: string[] = [];
+  readonly #rawHeaders: readonly string[];
+  #headers: Readonly<Record<string, string>> | undefined;
+  #query: URLSearchParams | undefined;
+
+  constructor(message: IncomingMessage) {
+    this.method = message.method ?? "";
+    this.url = message.url ?? "";
+    const end = this.url.indexOf("?");
+    this.path = end < 0 ? this.url : this.url.slice(0, end);
+    this.#rawHeaders = message.rawHeaders;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return (this.#headers ??= headersOf(this.#rawHeaders));
+  }
+
+  get query(): URLSearchParams {
+    return (this.#query ??= new URLSearchParams(this.url.slice(this.path.length)));
+  }
+}
+
+/** Node's flat list of names and values as an object; names in lower case, repeated ones joined. */
+export function headersOf(rawHeaders: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]?.toLowerCase() ?? "";
+    const value = rawHeaders[i + 1] ?? "";
+    const earlier = headers[name];
+    headers[name] = earlier === undefined ? value : `${earlier}, ${value}`;
+  }
+  return headers;
+}
