@@ -1,7 +1,10 @@
 import { defineConfig } from "vitest/config";
 
+const results = process.env["TEST_RESULTS"];
+
 export default defineConfig({
   test: {
+    reporters: results ? ["default", ["json", { outputFile: results }]] : ["default"],
     projects: [
       {
         test: { name: "unit", include: ["test/**/*.test.ts"], testTimeout: 10_000 },

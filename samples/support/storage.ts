@@ -1,0 +1,42 @@
+import { randomUUID } from "node:crypto";
+import { TableClient } from "@azure/data-tables";
+import { BlobServiceClient } from "@azure/storage-blob";
+import type { ContainerClient } from "@azure/storage-blob";
+import { startAzurite } from "azure-storage-concurrency/testing";
+
+/** Where the samples keep their things: a real account, or an Azurite of their own. All of it is removed at the end. */
+export interface SampleStorage {
+  readonly connectionString: string;
+  readonly isEmulator: boolean;
+  container(): Promise<ContainerClient>;
+  table(): Promise<TableClient>;
+  close(): Promise<void>;
+}
+
+export async function openStorage(): Promise<SampleStorage> {
+  const given = process.env["AZURE_STORAGE_CONNECTION_STRING"];
+  const azurite = given ? undefined : await startAzurite();
+  const connectionString = given ?? azurite?.connectionString ?? "";
+  const cleanups: (() => Promise<unknown>)[] = [];
+  return {
+    connectionString,
+    isEmulator: azurite !== undefined,
+    async container() {
+      const container = BlobServiceClient.fromConnectionString(connectionString).getContainerClient(`sample-${randomUUID()}`);
+      await container.create();
+      cleanups.push(() => container.delete());
+      return container;
+    },
+    async table() {
+      const name = `sample${randomUUID().replaceAll("-", "")}`;
+      const table = TableClient.fromConnectionString(connectionString, name, { allowInsecureConnection: azurite !== undefined });
+      await table.createTable();
+      cleanups.push(() => table.deleteTable());
+      return table;
+    },
+    async close() {
+      if (azurite) await azurite.stop();
+      else await Promise.all(cleanups.map((cleanup) => cleanup()));
+    },
+  };
+}

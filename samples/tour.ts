@@ -1,0 +1,19 @@
+/* All samples, one after the other: `npm start`. */
+import { blobOptimistic } from "./blob-optimistic.js";
+import { customerEmail } from "./customer-email.js";
+import { hotCounter } from "./hot-counter.js";
+import { lostResponse } from "./lost-response.js";
+import { say } from "./support/narrator.js";
+import { openStorage } from "./support/storage.js";
+
+const storage = await openStorage();
+const where = storage.isEmulator ? "an embedded Azurite" : "the account of AZURE_STORAGE_CONNECTION_STRING";
+say.title(`A tour of azure-storage-concurrency, on ${where}`);
+try {
+  for (const sample of [blobOptimistic, customerEmail, hotCounter, lostResponse]) {
+    say.title(sample.title);
+    await sample.run(storage);
+  }
+} finally {
+  await storage.close();
+}
