@@ -114,5 +114,6 @@ function toBase64(bytes: Uint8Array): string {
 function describe(value: unknown): string {
   if (value === null) return "null";
   // Never the value itself: messages end up in logs.
-  return typeof value === "object" ? `a ${value.constructor.name}` : `this ${typeof value}`;
+  if (typeof value !== "object") return `this ${typeof value}`;
+  return `a ${(value.constructor as { name: string } | undefined)?.name ?? "object"}`; // none without a prototype
 }

@@ -34,7 +34,7 @@ function isStored(property: unknown): property is { type: EdmType; value: unknow
 
 /** The SDK takes any whole number for an Int32. */
 function wideEnough(type: EdmType, value: unknown): EdmType {
-  return type === "Int32" && Math.abs(Number(value)) > 0x7fff_ffff ? "Double" : type;
+  return type === "Int32" && (Number(value) | 0) !== Number(value) ? "Double" : type;
 }
 
 const member = /"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)|true|false|null)/g;
@@ -74,9 +74,14 @@ export function storedFromValue(
         continue;
       }
     } else checkName(name);
-    stored.set(name, toEdm(name, property, types[name], before?.type));
+    stored.set(name, toEdm(name, property, pinned(types, name), before?.type));
   }
   return stored;
+}
+
+/** A property may well be called `valueOf`. */
+function pinned(types: Readonly<Record<string, EdmType>>, name: string): EdmType | undefined {
+  return Object.hasOwn(types, name) ? types[name] : undefined;
 }
 
 const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;

@@ -2,7 +2,7 @@ import { fullJitter, delay } from "../internal/delay.js";
 import { countSends } from "../internal/sends.js";
 import { isDefinitive, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
-import { fateOf, journalAfter, newWriteId } from "./journal.js";
+import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
 import type { Journal } from "./journal.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
 
@@ -122,12 +122,7 @@ function judge<T, Raw>(
     return base?.journal && found.journal?.lineage === base.journal.lineage ? "not landed" : "unknown";
   }
   if (!found) return "unknown"; // deleted since: before or after our write, nobody knows
-  if (!base) {
-    // Another lineage means that somebody else's create was first. (That ours landed and was deleted and made again
-    // by others, all since it was sent, looks the same; the documentation says so.)
-    if (journal) return fateOf(journal, found.journal) === "landed" ? "landed" : "not landed";
-    return adapter.same(found.raw, draft) ? "unknown" : "not landed";
-  }
+  if (!base) return journal ? fateOfCreate(journal, found.journal) : "unknown";
   if (journal) return fateOf(journal, found.journal);
   if (!adapter.journaled) return adapter.same(found.raw, draft) ? "landed" : "unknown";
   return "unknown";

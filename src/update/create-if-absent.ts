@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients.js";
-import { CommitUnknownError } from "../errors.js";
+import { CommitUnknownError, ConflictError } from "../errors.js";
+import { isLeaseConflict } from "../internal/storage-errors.js";
 import { commit } from "./commit.js";
 import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
@@ -26,17 +27,27 @@ export async function createIfAbsent<T>(
   return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context) => {
     const draft = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
+    // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
+    const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
+    if (leased) return { ...(await checkedResult(adapter, leased)), outcome: "unchanged", attempts: 0 };
+    const started = performance.now();
     for (let attempts = 1; ; attempts++) {
       const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
-      if (verdict.kind === "refused") throw verdict.error;
+      // Refused for a lease: what is leased exists, and can be read.
+      if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
       if (verdict.kind === "landed") {
         const etag = verdict.found && !verdict.overtaken ? verdict.found.etag : adapter.staleETag;
         return { value: adapter.decode(draft), etag, outcome: "created", attempts };
       }
-      const found = verdict.found ?? (await adapter.read(context));
-      if (found) return { ...(await checkedResult(adapter, found)), outcome: "unchanged", attempts };
-      if (attempts >= maxAttempts || verdict.kind === "unknown") {
+      // What is there now may be ours or not: "unchanged" could be as wrong as "created".
+      if (verdict.kind === "unknown") {
         throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: verdict.error });
+      }
+      const found = (verdict.kind === "race" && verdict.found) || (await adapter.read(context));
+      if (found) return { ...(await checkedResult(adapter, found)), outcome: "unchanged", attempts };
+      if (attempts >= maxAttempts) {
+        const facts = { attempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause: verdict.error };
+        throw new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, facts);
       }
     }
   });

@@ -56,11 +56,13 @@ class Group<T, Raw> {
   readonly #settings: GroupSettings;
   readonly #onIdle: (() => void) | undefined;
   #queue: UpdateCall<T, Raw>[] = [];
-  /** The calls that wait for the request under way; empty while that is for everybody. */
+  /** The calls that wait for the round under way; empty while a request is for everybody. */
   #inFlight: readonly UpdateCall<T, Raw>[] = [];
   #running = false;
   /** Ends what is under way when nobody waits for it any more. */
   #io = new AbortController();
+  /** Not while results are handed out: there is nothing to abort then, and an abort makes an exception with a stack each time. */
+  #underWay = false;
 
   constructor(adapter: TargetAdapter<T, Raw>, settings: GroupSettings, onIdle: (() => void) | undefined) {
     this.#adapter = adapter;
@@ -85,19 +87,25 @@ class Group<T, Raw> {
     let losses = 0;
     while (this.#hasWork()) {
       this.#io = new AbortController();
+      this.#underWay = true;
       try {
         base ??= this.#givenRead() ?? (await this.#read());
         if (!base.checked) base = await this.#check(base);
       } catch (error) {
         base = undefined;
-        this.#rejectAll(error);
+        // An abort was meant for callers that have gone; one that came in the same instant has to be read for anew.
+        if (!this.#io.signal.aborted) this.#rejectAll(error);
         continue;
       }
-      const round = new Round(this.#adapter, this.#take());
+      const calls = this.#take();
+      this.#inFlight = calls;
+      const round = new Round(this.#adapter, calls);
       await round.apply(base, () => this.#queue.some((call) => !call.settled));
       this.#letRunAside(round);
-      if (!round.dirty) {
+      // A target that was made and removed again within the round needs no request either.
+      if (!round.dirty || (!base.snapshot && round.draft === undefined)) {
         // Those that came after the state was read must not be answered from it: others may have written since.
+        this.#underWay = false;
         const late = round.settleUpTo(base);
         this.#queue.unshift(...late);
         if (late.length > 0) base = undefined;
@@ -105,6 +113,7 @@ class Group<T, Raw> {
       }
       const asOf = ++tick;
       const verdict = await this.#commit(round, base);
+      this.#underWay = false;
       base = this.#settle(round, verdict, base, asOf);
       if (verdict.kind !== "race") losses = 0;
       else if (!base) await this.#backOff(losses++);
@@ -123,7 +132,8 @@ class Group<T, Raw> {
   #givenRead(): Base<Raw> | undefined {
     const [call] = this.#queue;
     if (!call || this.#queue.length > 1 || call.attempts > 0 || !call.settings.firstRead) return undefined;
-    return { snapshot: call.settings.firstRead, asOf: call.arrived, checked: true };
+    // Read before the call came: good enough to try a write with, not to answer from.
+    return { snapshot: call.settings.firstRead, asOf: call.arrived - 1, checked: true };
   }
 
   async #read(): Promise<Base<Raw>> {
@@ -153,8 +163,6 @@ class Group<T, Raw> {
   }
 
   async #commit(round: Round<T, Raw>, { snapshot }: Base<Raw>): Promise<Verdict<Raw>> {
-    // A target that was made and removed again within the round needs no request.
-    if (!snapshot && round.draft === undefined) return { kind: "landed", found: null, overtaken: false };
     this.#inFlight = round.unsettled();
     if (this.#inFlight.length === 0) return { kind: "refused", error: undefined }; // all have gone meanwhile
     const plan = { base: snapshot, draft: round.draft, journaling: this.#settings.journaling };
@@ -174,7 +182,10 @@ class Group<T, Raw> {
         break;
       case "unknown":
         logger.warning(`the fate of a write to ${this.#adapter.url} is unknown`);
-        for (const call of changers) if (call.settings.onUnknown === "throw") call.rejectUnknown(verdict.error);
+        for (const call of changers) {
+          const { onUnknown, maxAttempts } = call.settings;
+          if (onUnknown === "throw" || call.attempts >= maxAttempts) call.rejectUnknown(verdict.error);
+        }
         break;
       case "refused":
         this.#refuse(changers, verdict.error);
@@ -201,6 +212,7 @@ class Group<T, Raw> {
     if (!call) return;
     const { retryDelayInMs, maxRetryDelayInMs } = call.settings;
     this.#inFlight = [];
+    this.#underWay = true;
     await delay(fullJitter(losses, retryDelayInMs, maxRetryDelayInMs), this.#io.signal).catch(() => undefined);
   }
 
@@ -219,6 +231,7 @@ class Group<T, Raw> {
   }
 
   #stopIfAbandoned(): void {
+    if (!this.#underWay) return;
     const waiting = this.#inFlight.length > 0 ? this.#inFlight : this.#queue;
     if (waiting.every((call) => call.settled)) this.#io.abort();
   }

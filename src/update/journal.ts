@@ -47,9 +47,25 @@ export function fateOf(written: Journal, found: Journal | undefined): "landed" |
   return id === written.ids[0] ? "landed" : "not landed";
 }
 
+/** The same for a write that created its target, and so began a lineage with its own id. */
+export function fateOfCreate(written: Journal, found: Journal | undefined): "landed" | "not landed" | "unknown" {
+  if (found?.lineage === written.lineage) return "landed"; // however many writes came on top
+  // A history that reaches back to another create: that one was first. (That ours landed, was deleted and made again by
+  // others, all since it was sent, looks the same.) Otherwise somebody without a journal wrote, before us or over us.
+  return found && found.ids[found.seq - 1] === found.lineage ? "not landed" : "unknown";
+}
+
+// Drawn for many ids at once: a call for each one was a tenth of all the time that an update spends in the library.
+const random = new Uint8Array(9 * 64);
+let used = random.length;
+
 /** 72 random bits in 12 characters: 32 of them stay far below the limits of metadata. */
 export function newWriteId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(9));
+  if (used === random.length) {
+    crypto.getRandomValues(random);
+    used = 0;
+  }
+  const bytes = random.subarray(used, (used += 9));
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_");
 }
 

@@ -47,6 +47,7 @@ export class Round<T, Raw> {
 
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, othersWait: () => boolean): Promise<Step<Raw>> {
     call.attempts++;
+    call.inFlight = false;
     call.lastETag = base.snapshot?.etag;
     const step = await applyMutator(this.#adapter, call, this.draft, othersWait);
     if (hasSettled(call)) return { kind: "gone" };

@@ -26,7 +26,7 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
   return targetOf<Record<string, string>, Record<string, string>>({
     ...propertyAdapter("blobMetadata", blob),
     journaled: true,
-    encode: (value) => stringValues(value, "metadata"),
+    encode: (value) => lowerCaseNames(stringValues(value, "metadata")),
     read: (context) =>
       readProperties(blob, context, (properties, etag) => {
         const { own, journal, journalText } = splitMetadata(properties.metadata, context.journalName);
@@ -109,6 +109,11 @@ export function propertyAdapter(kind: string, blob: BlobLike): PropertyAdapter {
     create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the blob first`)),
     remove: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the blob`)),
   };
+}
+
+/** As a reader gets them: else the next mutator of a group would see a name twice that is one to the service. */
+function lowerCaseNames(metadata: StringMap): StringMap {
+  return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** A private copy that holds strings only; what is set to undefined is left out. */

@@ -40,6 +40,8 @@ export const textCodec: ContentCodec<string, string> = {
   decode: (raw) => raw,
   encode(value) {
     if (typeof value !== "string") throw new TypeError(`the content of a text blob must be a string, not ${typeof value}`);
+    // Half a surrogate pair has no UTF-8; the encoder would store a replacement character without a word.
+    if (/\p{Surrogate}/u.test(value)) throw new TypeError("the content of a text blob must be well-formed Unicode");
     return value;
   },
   same: (a, b) => a === b,

@@ -1,0 +1,9 @@
+import type { Bench } from "../harness.js";
+import { hotBlob } from "./hot-blob.js";
+import { hotEntity } from "./hot-entity.js";
+import { hotEntityProcesses } from "./hot-entity-processes.js";
+import { loneUpdate } from "./lone-update.js";
+import { overhead } from "./overhead.js";
+
+/** All benches, in the order in which they run. */
+export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead];
