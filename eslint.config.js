@@ -1,7 +1,7 @@
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  { ignores: ["dist/**", "coverage/**", "node_modules/**"] },
+  { ignores: ["integration/docs/.examples/**", "dist/**", "coverage/**", "node_modules/**"] },
   {
     files: ["**/*.ts"],
     extends: [...tseslint.configs.strictTypeChecked],

@@ -8,7 +8,7 @@ import { afterAll, describe, expect, inject, test } from "vitest";
  * `container`) is put in front of it; each example has its own.
  */
 const root = join(import.meta.dirname, "../..");
-const folder = join(root, "node_modules/.readme");
+const folder = join(root, "integration/docs/.examples");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const blocks = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code ?? "");
 
@@ -44,7 +44,7 @@ describe("the examples of the README", () => {
   test("compile", () => {
     writeFileSync(
       join(folder, "tsconfig.json"),
-      JSON.stringify({ extends: "../../tsconfig.json", compilerOptions: { noUnusedLocals: false, types: ["node"] }, include: ["*.ts"] }),
+      JSON.stringify({ extends: "../../../tsconfig.json", compilerOptions: { noUnusedLocals: false, types: ["node"] }, include: ["*.ts"] }),
     );
     const result = spawnSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", folder], { encoding: "utf8" });
     expect(result.stdout).toBe("");
