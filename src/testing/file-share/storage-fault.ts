@@ -52,7 +52,7 @@ const table = {
   ShareAlreadyExists: [409, "The specified share already exists."],
   ShareNotFound: [404, "The specified share does not exist."],
   SharingViolation: [409, "The specified resource may be in use by an SMB client."],
-} as const satisfies Record<string, readonly [status: number, message: string]>;
+} as const;
 
 /** The error codes that the server knows, with their status and message: as recorded from the service, or else as documented. */
 export type FaultCode = keyof typeof table;
