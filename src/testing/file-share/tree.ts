@@ -90,7 +90,9 @@ export function attach(entry: Entry): void {
 }
 
 export function detach(entry: Entry): void {
-  entry.parent?.entries.delete(entry.name.toLowerCase());
+  const key = entry.name.toLowerCase();
+  // An SMB client may close a file that was replaced while it was open: the newer one of that name stays.
+  if (entry.parent?.entries.get(key) === entry) entry.parent.entries.delete(key);
 }
 
 /** Follows a path in a share. What is at its end may be missing; what leads there may not. */
