@@ -100,6 +100,15 @@ describe("a file lease", () => {
     expect(await answerOf(old.releaseLease())).toBe("409 LeaseIdMismatchWithLeaseOperation");
   });
 
+  it("that was broken stays broken when a write is refused", async () => {
+    const file = share.rootDirectoryClient.getFileClient("f");
+    await file.create(1);
+    await file.getShareLeaseClient().acquireLease(-1);
+    await file.getShareLeaseClient().breakLease();
+    expect(await answerOf(file.uploadRange("x", 5, 1))).toBe("416 InvalidRange");
+    expect((await file.getProperties()).leaseState).toBe("broken");
+  });
+
   it("is not renewed: the action is unknown for files", async () => {
     const file = share.rootDirectoryClient.getFileClient("f");
     await file.create(1);

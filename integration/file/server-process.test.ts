@@ -31,8 +31,14 @@ it("runs alone, on the port that it is given, until it is told to end", async ()
   }
 });
 
-it("does not keep a process from ending", async () => {
-  const script = `import { startFileShareServer } from "./src/testing.ts"; const s = await startFileShareServer(); await fetch(s.url); console.log(s.requests);`;
+it("does not keep a process from ending, also while a client is connected", async () => {
+  const script = `
+    import { connect } from "node:net";
+    import { startFileShareServer } from "./src/testing.ts";
+    const server = await startFileShareServer();
+    const client = connect(Number(new URL(server.url).port), "127.0.0.1");
+    client.write("HEAD / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n");
+    client.once("data", () => client.unref());`;
   const child = run("--input-type=module", "-e", script);
   try {
     expect((await once(child, "exit"))[0]).toBe(0);

@@ -47,10 +47,13 @@ export class SparseContent {
 
   /** Zeroes the bytes, and frees the whole blocks among them: as the service does, the odd ends stay written. */
   clear(start: number, end: number): void {
-    this.#eachPage(start, end, (index, from, to) => {
+    // Over the pages that exist, as the range may be one of terabytes.
+    for (const [index, page] of this.#pages) {
+      const from = Math.max(start - index * pageSize, 0);
+      const to = Math.min(end + 1 - index * pageSize, pageSize);
       if (from === 0 && to === pageSize) this.#pages.delete(index);
-      else this.#pages.get(index)?.fill(0, from, to);
-    });
+      else if (from < to) page.fill(0, from, to);
+    }
     const firstBlock = Math.ceil(start / blockSize) * blockSize;
     // The last block of a file may be a short one.
     const afterLast = end + 1 === this.#size ? end + 1 : Math.floor((end + 1) / blockSize) * blockSize;
