@@ -84,6 +84,22 @@ export class LeaseUnavailableError extends ConcurrencyError {
   }
 }
 
+/** SMB clients kept a file in use until the attempts or the time ran out. `cause` is the last refusal. */
+export class FileInUseError extends ConcurrencyError {
+  override readonly name = "FileInUseError";
+  readonly attempts: number;
+  readonly elapsedInMs: number;
+  /** The service's code for the last refusal, for example `SharingViolation`. */
+  readonly reason: string;
+
+  constructor(message: string, facts: { attempts: number; elapsedInMs: number; reason: string; cause?: unknown }) {
+    super("FILE_IN_USE", message, { cause: facts.cause });
+    this.attempts = facts.attempts;
+    this.elapsedInMs = facts.elapsedInMs;
+    this.reason = facts.reason;
+  }
+}
+
 /** What is stored, or what was about to be stored, is not what it should be. Nothing was written. */
 export class SchemaError extends ConcurrencyError {
   override readonly name = "SchemaError";
@@ -122,6 +138,10 @@ export function isTargetNotFoundError(error: unknown): error is TargetNotFoundEr
 export function isLeaseUnavailableError(error: unknown): error is LeaseUnavailableError {
   return isNamed(error, "LeaseUnavailableError");
 }
+/** Whether `error` is a {@link FileInUseError}. */
+export function isFileInUseError(error: unknown): error is FileInUseError {
+  return isNamed(error, "FileInUseError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -134,6 +154,7 @@ const names: ReadonlySet<string> = new Set([
   "CommitUnknownError",
   "TargetNotFoundError",
   "LeaseUnavailableError",
+  "FileInUseError",
   "SchemaError",
 ]);
 

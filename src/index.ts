@@ -3,6 +3,7 @@ export {
   ConcurrencyError,
   ConflictError,
   DeadlineError,
+  FileInUseError,
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
@@ -10,6 +11,7 @@ export {
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
+  isFileInUseError,
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
@@ -37,6 +39,8 @@ export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
+export { retryWhileInUse } from "./file/retry-while-in-use.js";
+export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
 export { logger } from "./internal/log.js";
 export type { EdmType } from "./table/edm.js";
 export { createIfAbsent } from "./update/create-if-absent.js";

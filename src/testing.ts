@@ -25,3 +25,7 @@ export {
   type StagedFaultRuleOptions,
 } from "./testing/fault-rules.js";
 export type { LoggedRequest, RequestOutcome } from "./testing/request-log.js";
+export { type FileShareServer, startFileShareServer, type StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
+export type { FileShareClock } from "./testing/file-share/server-clock.js";
+export type { SmbClient, SmbHandle, SmbOpenOptions } from "./testing/file-share/smb-client.js";
+export type { SmbAccess } from "./testing/file-share/smb-opens.js";

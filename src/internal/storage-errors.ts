@@ -65,6 +65,22 @@ export function isLeaseConflict(error: unknown): boolean {
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
 }
 
+const inUseCodes = new Set([
+  "SharingViolation",
+  "FileLockConflict",
+  "FileOpenBySmbClient",
+  "DeletePending",
+  "SMBDeletePending",
+  "CannotDeleteFileOrDirectory",
+  "ClientCacheFlushDelay",
+]);
+
+/** An SMB client has the file open, locked, half deleted or not yet written back: it may have let go in a moment. */
+export function isInUse(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && inUseCodes.has(code);
+}
+
 /** The credentials do not allow it; the same request will be refused again whoever asks. */
 export function isDenied(error: unknown): boolean {
   const status = statusOf(error);

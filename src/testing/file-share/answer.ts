@@ -1,0 +1,56 @@
+import { randomUUID } from "node:crypto";
+
+import type { FileRequest } from "./request.js";
+import type { StorageFault } from "./storage-fault.js";
+import { element, xmlDocument } from "./xml.js";
+
+export interface FileAnswer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly body?: Buffer | undefined;
+}
+
+/** An answer as it goes out: with the headers that all have, and without those that are undefined. */
+export interface WireAnswer {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body: Buffer;
+}
+
+export function wireAnswer(method: string, sent: FileRequest["headers"], answer: FileAnswer, now: number): WireAnswer {
+  const { status, headers = {}, body = Buffer.alloc(0) } = answer;
+  const out: Record<string, string> = {
+    "server": "file-share-test-server",
+    "x-ms-request-id": randomUUID(),
+    "x-ms-version": sent["x-ms-version"] ?? "2021-10-04",
+    "date": httpDate(now),
+  };
+  const clientRequestId = sent["x-ms-client-request-id"];
+  if (clientRequestId !== undefined) out["x-ms-client-request-id"] = clientRequestId;
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) out[name] = value;
+  // The length in an answer to HEAD is that of the file.
+  if (method !== "HEAD") out["content-length"] = String(body.length);
+  return { status, headers: out, body: method === "HEAD" ? Buffer.alloc(0) : body };
+}
+
+export function faultAnswer(fault: StorageFault): FileAnswer {
+  const body = xmlDocument(element("Error", [element("Code", fault.code), element("Message", fault.message)]));
+  return {
+    status: fault.status,
+    headers: {
+      "content-type": "application/xml",
+      "x-ms-error-code": fault.code,
+      "www-authenticate": fault.status === 401 ? "SharedKey" : undefined,
+    },
+    body,
+  };
+}
+
+export function httpDate(ms: number): string {
+  return new Date(ms).toUTCString();
+}
+
+/** With seven digits, as file times have. */
+export function fileTime(ms: number): string {
+  return new Date(ms).toISOString().replace("Z", "0000Z");
+}

@@ -1,0 +1,29 @@
+import type { FileRequest } from "./request.js";
+import { parsePath, splitUrl } from "./request.js";
+import { type Demand, verifySas } from "./shared-access-signature.js";
+import { type Account, verifySharedKey } from "./shared-key.js";
+import { StorageFault } from "./storage-fault.js";
+
+/** Lets a request in, or throws. */
+export function authorize(request: FileRequest, account: Account, demand: Demand, now: number): void {
+  if (request.headers["authorization"]?.startsWith("SharedKey ")) verifySharedKey(request, account);
+  else if (request.query.has("sig")) verifySas(request, account, demand, now);
+  else if (request.headers["authorization"] === undefined) throw new StorageFault("NoAuthenticationInformation");
+  else throw new StorageFault("AuthenticationFailed");
+}
+
+/**
+ * The other file that a copy or a rename names by its URL. Who holds the account key may use every file; else that
+ * URL has to bring a token of its own. The host is not looked at: it may be that of a proxy.
+ */
+export function authorizeSource(request: FileRequest, url: string, account: Account, permissions: string, now: number): FileRequest["target"] {
+  if (!URL.canParse(url)) throw new StorageFault("InvalidHeaderValue");
+  const { pathname, search } = new URL(url);
+  const target = parsePath(account.name, pathname, request.headers["x-ms-source-allow-trailing-dot"] === "true");
+  const [, query] = splitUrl(search);
+  if (!request.headers["authorization"]?.startsWith("SharedKey ")) {
+    verifySas({ query, target }, account, { level: "object", permissions }, now);
+  }
+  if (target.share === undefined || target.path.length === 0) throw new StorageFault("InvalidHeaderValue");
+  return target;
+}

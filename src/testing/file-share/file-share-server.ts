@@ -1,0 +1,74 @@
+import { emulatorAccount } from "../connection-string.js";
+import { HttpListener } from "./http-listener.js";
+import { type FileShareClock, ServerClock } from "./server-clock.js";
+import { type SmbClient, smbClientOf } from "./smb-client.js";
+import { FileShareState } from "./state.js";
+
+/** Options of {@link startFileShareServer}. */
+export interface StartFileShareServerOptions {
+  /** @defaultValue 0: a free port */
+  port?: number | undefined;
+
+  /** @defaultValue the account that Azurite has, so that one credential serves both */
+  accountName?: string | undefined;
+
+  /** Base64. @defaultValue that account's published key */
+  accountKey?: string | undefined;
+}
+
+/** A running file-share server. */
+export interface FileShareServer extends AsyncDisposable {
+  /** For example `http://127.0.0.1:10004/devstoreaccount1`, without a trailing slash. */
+  readonly url: string;
+  readonly connectionString: string;
+  readonly accountName: string;
+  readonly accountKey: string;
+
+  /** By which leases and SAS tokens expire. Runs with real time, and can be moved. */
+  readonly clock: FileShareClock;
+
+  /** Plays an SMB client that has the shares mounted and gets in the way. */
+  readonly smb: SmbClient;
+
+  /** How many requests have come in, refused ones too. */
+  readonly requests: number;
+
+  /** Cuts all connections and closes the port. All data is in memory and goes with it. Safe to call again. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a server on 127.0.0.1 that speaks the REST API of Azure Files, as far as `@azure/storage-file-share` uses it
+ * for shares, directories, files and leases. Statuses, error codes, headers and lease rules are those that were
+ * recorded from the service. Each request is handled in one go, so that races have exactly one winner.
+ *
+ * What it does not do: snapshots, soft delete and the delay after a share was deleted; renaming directories and setting
+ * their properties; copies from elsewhere, put range from a URL, abort copy; listing and closing handles; share statistics,
+ * security descriptors (every file has the same permission key), NFS; service properties; structured bodies (CRC64);
+ * quotas and throttling; stored access policies, user delegation and token credentials. Unknown operations are
+ * answered 501. A SAS is checked for signature, times and permissions, not for its IP range; the age of a Shared Key
+ * signature is not checked. One request reads at most what fits into one buffer (about 4 GiB).
+ *
+ * The server does not keep the process from ending.
+ */
+export async function startFileShareServer(options: StartFileShareServerOptions = {}): Promise<FileShareServer> {
+  const { port = 0, accountName = emulatorAccount.name, accountKey = emulatorAccount.key } = options;
+  const clock = new ServerClock();
+  const state = new FileShareState(clock);
+  const listener = new HttpListener(state, { name: accountName, key: accountKey });
+  await listener.listen(port);
+  const { url } = listener;
+  return {
+    url,
+    connectionString: `DefaultEndpointsProtocol=http;AccountName=${accountName};AccountKey=${accountKey};FileEndpoint=${url};`,
+    accountName,
+    accountKey,
+    clock,
+    smb: smbClientOf(state),
+    get requests() {
+      return listener.requests;
+    },
+    stop: () => listener.stop(),
+    [Symbol.asyncDispose]: () => listener.stop(),
+  };
+}

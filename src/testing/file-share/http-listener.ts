@@ -1,0 +1,80 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+import { readAll } from "../http-messages.js";
+import { headersOf } from "../request-record.js";
+import { faultAnswer, type FileAnswer, wireAnswer } from "./answer.js";
+import { parseRequest } from "./request.js";
+import { route } from "./router.js";
+import type { Account } from "./shared-key.js";
+import type { FileShareState } from "./state.js";
+import { StorageFault } from "./storage-fault.js";
+
+/** The HTTP side of the server: reads a request to its end, has it handled in one go, and writes the answer. */
+export class HttpListener {
+  url = "";
+  requests = 0;
+  readonly #state: FileShareState;
+  readonly #account: Account;
+  readonly #server: Server;
+  #stopping: Promise<void> | undefined;
+
+  constructor(state: FileShareState, account: Account) {
+    this.#state = state;
+    this.#account = account;
+    this.#server = createServer((message, client) => void this.#serve(message, client));
+    this.#server.on("connection", (socket) => socket.unref());
+    // Idle connections are never closed: the usual 5 seconds race with a client that is about to reuse one.
+    this.#server.keepAliveTimeout = 0;
+    this.#server.headersTimeout = 0;
+    this.#server.requestTimeout = 0;
+  }
+
+  async listen(port: number): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject).listen(port, "127.0.0.1", resolve);
+    });
+    this.#server.unref();
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${this.#account.name}`;
+  }
+
+  stop(): Promise<void> {
+    return (this.#stopping ??= this.#close());
+  }
+
+  async #serve(message: IncomingMessage, client: ServerResponse): Promise<void> {
+    let body: Buffer;
+    try {
+      body = await readAll(message);
+    } catch {
+      // The client broke off: a request that did not arrive whole has no effect.
+      client.destroy();
+      return;
+    }
+    this.requests++;
+    const method = message.method ?? "";
+    const headers = headersOf(message.rawHeaders);
+    // No await from here to the answer: that is what makes every request atomic.
+    const answer = wireAnswer(method, headers, this.#handle(method, message.url ?? "/", headers, body), this.#state.clock.now());
+    client.sendDate = false;
+    client.writeHead(answer.status, answer.headers).end(answer.body);
+  }
+
+  #handle(method: string, url: string, headers: Record<string, string>, body: Buffer): FileAnswer {
+    try {
+      const request = parseRequest(this.#account.name, method, url, headers, body);
+      return route({ request, state: this.#state, account: this.#account, url: this.url });
+    } catch (error) {
+      if (error instanceof StorageFault) return faultAnswer(error);
+      return faultAnswer(new StorageFault("InternalError", { message: `The test server failed: ${String(error)}` }));
+    }
+  }
+
+  async #close(): Promise<void> {
+    // Keeps a process that has nothing else to do alive until the port is closed.
+    this.#server.ref();
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+}

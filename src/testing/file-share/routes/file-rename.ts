@@ -1,0 +1,59 @@
+import { authorizeSource } from "../authorize.js";
+import { entryHeaders, smbPropertiesOf } from "../entry-headers.js";
+import { neverLeased, passLease } from "../lease-machine.js";
+import { metadataOf } from "../metadata.js";
+import type { Operation, RouteContext } from "../operation.js";
+import { leaseIdOf, requiredHeader } from "../request.js";
+import { StorageFault } from "../storage-fault.js";
+import { attach, detach, fileAt, type FileEntry, findPlace, type Place } from "../tree.js";
+import { checkChange, checkNotReadOnly, placeFor } from "./file-access.js";
+
+/** The file keeps its content, properties and lease under another path. What it replaces is gone, lease and all. */
+export const renameFile: Operation = {
+  level: "object",
+  permissions: "w",
+  run: (context) => {
+    const { request, state, account } = context;
+    const now = state.clock.now();
+    const source = authorizeSource(request, requiredHeader(request, "x-ms-file-rename-source"), account, "wd", now);
+    if (source.share !== request.target.share) throw new StorageFault("InvalidHeaderValue");
+    const metadata = metadataOf(request);
+    const smbProperties = smbPropertiesOf(request, now, "file");
+    const destination = placeFor(context);
+    const file = fileAt(findPlace(destination.share, source.path));
+    const lease = checkChange(file, leaseIdOf(request, "x-ms-source-lease-id"), ["delete"], context);
+    checkDestination(destination, file, context);
+
+    if (destination.entry) detach(destination.entry);
+    detach(file);
+    file.parent = destination.directory;
+    file.name = destination.name;
+    attach(file);
+    const contentType = request.headers["x-ms-content-type"];
+    if (contentType !== undefined) file.httpHeaders = new Map(file.httpHeaders).set("content-type", contentType);
+    if (metadata.size > 0) file.metadata = metadata;
+    Object.assign(file, smbProperties);
+    file.lease = lease;
+    state.touch(file);
+    return { status: 200, headers: { ...entryHeaders(file), "x-ms-request-server-encrypted": "true" } };
+  },
+};
+
+function checkDestination(destination: Place, source: FileEntry, context: RouteContext): void {
+  const { entry } = destination;
+  const { request, state } = context;
+  const leaseId = leaseIdOf(request, "x-ms-destination-lease-id");
+  const mayReplace = request.headers["x-ms-file-rename-replace-if-exists"] === "true";
+  const ignoreReadOnly = request.headers["x-ms-file-rename-ignore-readonly"] === "true";
+  if (ignoreReadOnly && !mayReplace) throw new StorageFault("InvalidHeaderValue");
+  if (!entry) {
+    passLease("file", neverLeased, leaseId, "write", state.clock.now());
+    return;
+  }
+  // Another spelling of its own name.
+  if (entry === source) return;
+  if (!mayReplace) throw new StorageFault("ResourceAlreadyExists");
+  const replaced = fileAt(destination);
+  checkChange(replaced, leaseId, ["write", "delete"], context);
+  if (!ignoreReadOnly) checkNotReadOnly(replaced);
+}

@@ -1,0 +1,106 @@
+import { leaseHeaders, stampHeaders } from "../entry-headers.js";
+import { type Lease, neverLeased, passLease } from "../lease-machine.js";
+import { metadataHeaders, metadataOf } from "../metadata.js";
+import type { Operation, RouteContext } from "../operation.js";
+import { leaseIdOf, numberIn } from "../request.js";
+import { StorageFault } from "../storage-fault.js";
+import { newDirectory, type Share, type Stamped } from "../tree.js";
+import { element, xmlDocument } from "../xml.js";
+import { parseLeaseRequest, runLease } from "./lease-request.js";
+
+const defaultQuotaInGiB = 5_120;
+
+/** The share that a request names, and its lease as it is if the request succeeds. */
+function shareFor({ request, state }: RouteContext, access: "read" | "write"): { share: Share; lease: Lease } {
+  const share = state.share(request.target.share ?? "");
+  return { share, lease: passLease("share", share.lease, leaseIdOf(request), access, state.clock.now()) };
+}
+
+export const createShare: Operation = {
+  level: "share",
+  permissions: "cw",
+  run: ({ request, state }) => {
+    const name = request.target.share ?? "";
+    if (!/^(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(name)) throw new StorageFault("InvalidResourceName");
+    if (state.shares.has(name)) throw new StorageFault("ShareAlreadyExists");
+    const stamp: Stamped = { ...state.stamp(), metadata: metadataOf(request) };
+    const quotaInGiB = numberIn(request.headers["x-ms-share-quota"] ?? String(defaultQuotaInGiB));
+    const root = newDirectory("", undefined, { ...stamp, metadata: new Map() });
+    state.shares.set(name, { ...stamp, name, root, lease: neverLeased, quotaInGiB, accessPolicy: undefined });
+    return { status: 201, headers: stampHeaders(stamp) };
+  },
+};
+
+export const getShareProperties: Operation = {
+  level: "share",
+  permissions: "r",
+  run: (context) => {
+    const { share } = shareFor(context, "read");
+    return {
+      status: 200,
+      headers: {
+        ...stampHeaders(share),
+        ...metadataHeaders(share.metadata),
+        ...leaseHeaders(share.lease, context.state.clock.now()),
+        "x-ms-share-quota": String(share.quotaInGiB),
+        "x-ms-access-tier": "TransactionOptimized",
+        "x-ms-enabled-protocols": "SMB",
+      },
+    };
+  },
+};
+
+export const deleteShare: Operation = {
+  level: "share",
+  permissions: "d",
+  run: (context) => {
+    context.state.shares.delete(shareFor(context, "write").share.name);
+    return { status: 202 };
+  },
+};
+
+export const setShareMetadata: Operation = changeShare((share, { request }) => {
+  share.metadata = metadataOf(request);
+});
+
+export const setShareProperties: Operation = changeShare((share, { request }) => {
+  const quota = request.headers["x-ms-share-quota"];
+  if (quota !== undefined) share.quotaInGiB = numberIn(quota);
+});
+
+export const setShareAccessPolicy: Operation = changeShare((share, { request }) => {
+  share.accessPolicy = request.body;
+});
+
+export const getShareAccessPolicy: Operation = {
+  level: "share",
+  permissions: "r",
+  run: (context) => {
+    const { share } = shareFor(context, "read");
+    const body = share.accessPolicy?.length ? share.accessPolicy : xmlDocument(element("SignedIdentifiers", []));
+    return { status: 200, headers: { ...stampHeaders(share), "content-type": "application/xml" }, body };
+  },
+};
+
+export const leaseShare: Operation = {
+  level: "share",
+  permissions: "w",
+  run: ({ request, state }) => {
+    const lease = parseLeaseRequest(request);
+    return runLease("share", state.share(request.target.share ?? ""), lease, state.clock.now());
+  },
+};
+
+function changeShare(change: (share: Share, context: RouteContext) => void): Operation {
+  return {
+    level: "share",
+    permissions: "w",
+    run: (context) => {
+      const { share, lease } = shareFor(context, "write");
+      change(share, context);
+      share.lease = lease;
+      context.state.touch(share);
+      return { status: 200, headers: stampHeaders(share) };
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import { isLocked, leaseAt } from "./lease-machine.js";
+import { closeOpen, type SmbAccess, type SmbOpen } from "./smb-opens.js";
+import type { FileShareState } from "./state.js";
+import type { FileEntry } from "./tree.js";
+import { findPlace } from "./tree.js";
+
+/** Options of {@link SmbClient.open}. */
+export interface SmbOpenOptions {
+  /**
+   * What the SMB client may do with the file.
+   * @defaultValue `["read"]`
+   */
+  access?: readonly SmbAccess[] | undefined;
+
+  /**
+   * What it lets others do meanwhile: its share mode. What is not in it is answered 409 SharingViolation.
+   * @defaultValue `["read"]`, as editors open a document
+   */
+  shares?: readonly SmbAccess[] | undefined;
+}
+
+/** An SMB client's hold on a file. */
+export interface SmbHandle extends Disposable {
+  /** Locks bytes: requests that read or write any of them are answered 409 FileLockConflict. */
+  lock(offset: number, length: number): void;
+  /** Gives all locks of this handle back. */
+  unlock(): void;
+  /**
+   * Marks the file for deletion: it is in no listing any more, every request on it is answered 409 DeletePending, and
+   * it is gone when the last handle closes.
+   */
+  markForDeletion(): void;
+  /** Takes the mark off again: the file is there as before. */
+  undelete(): void;
+  /** Safe to call again. */
+  close(): void;
+}
+
+/** Plays an SMB client that has the share mounted. */
+export interface SmbClient {
+  /**
+   * Opens a file until it is closed.
+   * @throws Error if there is no such file, or if the lease of a REST client does not let an SMB client have this access.
+   */
+  open(share: string, path: string, options?: SmbOpenOptions): SmbHandle;
+
+  /**
+   * The next `requests` requests for the content of a file, or on its properties, are answered ClientCacheFlushDelay.
+   * @param status - 500 by default, which the SDK retries by itself after seconds; or 408, which it does not.
+   */
+  delayFlush(share: string, path: string, requests: number, status?: 408 | 500): void;
+}
+
+export function smbClientOf(state: FileShareState): SmbClient {
+  const find = (share: string, path: string): FileEntry => {
+    const entry = findPlace(state.share(share), path.split("/").filter(Boolean)).entry;
+    if (entry?.type !== "file") throw new Error(`no file ${path} in share ${share}`);
+    return entry;
+  };
+  return {
+    open: (share, path, options = {}) => {
+      const access = new Set<SmbAccess>(options.access ?? ["read"]);
+      const shares = new Set<SmbAccess>(options.shares ?? ["read"]);
+      const file = find(share, path);
+      if (isLocked(leaseAt(file.lease, state.clock.now())) && (access.has("write") || access.has("delete"))) {
+        throw new Error(`${path} is leased: an SMB client can open it for reading only`);
+      }
+      return openFile(file, { access, shares, locks: [] });
+    },
+    delayFlush: (share, path, requests, status = 500) => {
+      find(share, path).flushDelays = { left: requests, status };
+    },
+  };
+}
+
+function openFile(file: FileEntry, open: SmbOpen): SmbHandle {
+  file.opens.add(open);
+  const close = (): void => closeOpen(file, open);
+  const mark = (pending: boolean): void => {
+    if (!file.opens.has(open)) throw new Error("the handle is closed");
+    file.deletePending = pending;
+  };
+  return {
+    lock: (offset, length) => open.locks.push({ start: offset, end: offset + length - 1 }),
+    unlock: () => {
+      open.locks = [];
+    },
+    markForDeletion: () => mark(true),
+    undelete: () => mark(false),
+    close,
+    [Symbol.dispose]: close,
+  };
+}

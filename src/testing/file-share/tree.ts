@@ -1,0 +1,117 @@
+import type { Lease } from "./lease-machine.js";
+import { neverLeased } from "./lease-machine.js";
+import type { SmbOpen } from "./smb-opens.js";
+import { SparseContent } from "./sparse-content.js";
+import { StorageFault } from "./storage-fault.js";
+
+/** What shares, directories and files have in common. Times are in milliseconds since 1970. */
+export interface Stamped {
+  etag: string;
+  lastModified: number;
+  metadata: ReadonlyMap<string, string>;
+}
+
+export interface FileSystemEntry extends Stamped {
+  name: string;
+  parent: DirectoryEntry | undefined;
+  readonly id: string;
+  attributes: string;
+  createdAt: number;
+  writtenAt: number;
+  changedAt: number;
+}
+
+export interface DirectoryEntry extends FileSystemEntry {
+  readonly type: "directory";
+  /** By name in lower case: names keep their case, and are found without it. */
+  readonly entries: Map<string, Entry>;
+}
+
+export interface FileEntry extends FileSystemEntry {
+  readonly type: "file";
+  content: SparseContent;
+  httpHeaders: ReadonlyMap<string, string>;
+  copyHeaders: ReadonlyMap<string, string>;
+  lease: Lease;
+  /** The SMB clients that have it open; no more than the test says. */
+  readonly opens: Set<SmbOpen>;
+  deletePending: boolean;
+  /** How many more requests wait in vain for an SMB client to flush its cache. */
+  flushDelays: { left: number; status: number };
+}
+
+export type Entry = DirectoryEntry | FileEntry;
+
+export interface Share extends Stamped {
+  readonly name: string;
+  readonly root: DirectoryEntry;
+  lease: Lease;
+  quotaInGiB: number;
+  /** The XML as it was set. */
+  accessPolicy: Buffer | undefined;
+}
+
+/** Where a path leads: its directory, and what is there under its last name. */
+export interface Place {
+  readonly share: Share;
+  readonly directory: DirectoryEntry;
+  readonly name: string;
+  readonly entry: Entry | undefined;
+}
+
+let ids = 0x6000_0000;
+
+export function newDirectory(name: string, parent: DirectoryEntry | undefined, stamp: Stamped): DirectoryEntry {
+  return { ...newEntry(name, parent, stamp), type: "directory", attributes: "Directory", entries: new Map() };
+}
+
+export function newFile(name: string, parent: DirectoryEntry, stamp: Stamped, size: number): FileEntry {
+  return {
+    ...newEntry(name, parent, stamp),
+    type: "file",
+    attributes: "Archive",
+    content: new SparseContent(size),
+    httpHeaders: new Map(),
+    copyHeaders: new Map(),
+    lease: neverLeased,
+    opens: new Set(),
+    deletePending: false,
+    flushDelays: { left: 0, status: 500 },
+  };
+}
+
+function newEntry(name: string, parent: DirectoryEntry | undefined, stamp: Stamped): Omit<FileSystemEntry, "attributes"> & { attributes: string } {
+  const at = stamp.lastModified;
+  return { ...stamp, name, parent, id: String(++ids), attributes: "", createdAt: at, writtenAt: at, changedAt: at };
+}
+
+export function attach(entry: Entry): void {
+  entry.parent?.entries.set(entry.name.toLowerCase(), entry);
+}
+
+export function detach(entry: Entry): void {
+  const key = entry.name.toLowerCase();
+  // An SMB client may close a file that was replaced while it was open: the newer one of that name stays.
+  if (entry.parent?.entries.get(key) === entry) entry.parent.entries.delete(key);
+}
+
+/** Follows a path in a share. What is at its end may be missing; what leads there may not. */
+export function findPlace(share: Share, path: readonly string[]): Place {
+  const name = path.at(-1);
+  if (name === undefined) throw new StorageFault("InvalidUri");
+  let directory = share.root;
+  for (const part of path.slice(0, -1)) {
+    const next = directory.entries.get(part.toLowerCase());
+    if (next?.type !== "directory") throw new StorageFault("ParentNotFound");
+    directory = next;
+  }
+  return { share, directory, name, entry: directory.entries.get(name.toLowerCase()) };
+}
+
+/** The file at a place, for an operation that needs one. */
+export function fileAt(place: Place): FileEntry {
+  if (!place.entry) throw new StorageFault("ResourceNotFound");
+  if (place.entry.type !== "file") throw new StorageFault("ResourceTypeMismatch");
+  if (place.entry.deletePending) throw new StorageFault("DeletePending");
+  return place.entry;
+}
