@@ -77,7 +77,7 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
   Boolean: (value) => (typeof value === "boolean" ? value : value === "true" ? true : value === "false" ? false : undefined),
   Int32: (value) => {
     const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
-    return typeof number === "number" && isInt32(number) ? number : undefined;
+    return typeof number === "number" && isInt32(number) ? number + 0 : undefined;
   },
   Int64: (value) => {
     if (typeof value === "string" ? !/^-?\d+$/.test(value) : typeof value !== "bigint" && !Number.isSafeInteger(value)) return undefined;
@@ -87,7 +87,8 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
   Double: (value) => {
     const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
     if (typeof number !== "number" || (Number.isNaN(number) && value !== "NaN" && typeof value === "string")) return undefined;
-    return Number.isFinite(number) ? number : String(number);
+    // JSON has no minus zero: it becomes what it would be read as.
+    return Number.isFinite(number) ? number + 0 : String(number);
   },
   DateTime: (value) => {
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : value.toISOString();
@@ -101,8 +102,7 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
 };
 
 function isInt32(value: number): boolean {
-  // Minus zero is a double: an integer would lose its sign.
-  return (value | 0) === value && !Object.is(value, -0);
+  return (value | 0) === value;
 }
 
 function toBase64(bytes: Uint8Array): string {

@@ -29,7 +29,7 @@ export async function createIfAbsent<T>(
     await adapter.check?.(value, "write");
     // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
     const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
-    if (leased) return { ...(await checkedResult(adapter, leased)), outcome: "unchanged", attempts: 0 };
+    if (leased) return { ...(await checkedResult(adapter, leased, context.journalName)), outcome: "unchanged", attempts: 0 };
     const started = performance.now();
     for (let attempts = 1; ; attempts++) {
       const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
@@ -44,7 +44,7 @@ export async function createIfAbsent<T>(
         throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: verdict.error });
       }
       const found = (verdict.kind === "race" && verdict.found) || (await adapter.read(context));
-      if (found) return { ...(await checkedResult(adapter, found)), outcome: "unchanged", attempts };
+      if (found) return { ...(await checkedResult(adapter, found, context.journalName)), outcome: "unchanged", attempts };
       if (attempts >= maxAttempts) {
         const facts = { attempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause: verdict.error };
         throw new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, facts);

@@ -111,6 +111,12 @@ class Group<T, Raw> {
         if (late.length > 0) base = undefined;
         continue;
       }
+      // One of them has gone since its mutator ran: its change must not be written, so the others run without it.
+      if (round.changers().some((call) => call.settled)) {
+        for (const call of round.changers()) call.inFlight = false;
+        this.#queue.unshift(...round.unsettled());
+        continue;
+      }
       const asOf = ++tick;
       const verdict = await this.#commit(round, base);
       this.#underWay = false;

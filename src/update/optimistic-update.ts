@@ -30,7 +30,7 @@ export function optimisticUpdate<T = unknown>(
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),
       initial: options.initial,
-      firstRead: options.firstRead && snapshotOf(options.firstRead, adapter),
+      firstRead: options.firstRead && snapshotOf(options.firstRead, adapter, settings.journalName),
       options: { abortSignal: options.abortSignal, tracingOptions },
       label: adapter.url,
     });

@@ -13,7 +13,7 @@ export interface ReadResult<T> {
 }
 
 /** What a result was made from, so that an update can start from it: it holds what a write must preserve. */
-const snapshots = new WeakMap<object, { key: string; snapshot: Snapshot<unknown> }>();
+const snapshots = new WeakMap<object, { owner: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
 
 /** Reads a target once. Costs 1 request. A missing one is a `TargetNotFoundError`. */
 export async function readTarget<T = unknown>(
@@ -25,22 +25,28 @@ export async function readTarget<T = unknown>(
   return withRequestContext("readTarget", options, settings, adapter.url, async (context) => {
     const snapshot = await adapter.read(context);
     if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
-    return checkedResult(adapter, snapshot);
+    return checkedResult(adapter, snapshot, context.journalName);
   });
 }
 
 /** The result for a snapshot that was read, after the schema's check. */
-export async function checkedResult<T, Raw>(adapter: TargetAdapter<T, Raw>, snapshot: Snapshot<Raw>): Promise<ReadResult<T>> {
+export async function checkedResult<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  snapshot: Snapshot<Raw>,
+  journalName: string,
+): Promise<ReadResult<T>> {
   const value = adapter.decode(snapshot.raw);
   await adapter.check?.(value, "read");
   const result = { value, etag: snapshot.etag };
-  snapshots.set(result, { key: adapter.key, snapshot });
+  snapshots.set(result, { owner: adapter.owner, key: adapter.key, journalName, snapshot });
   return result;
 }
 
 /** The snapshot behind a result of {@link readTarget}. */
-export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>): Snapshot<Raw> {
+export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
-  if (known?.key !== adapter.key) throw new TypeError("firstRead must be what readTarget returned for the same target");
+  if (known?.key !== adapter.key || known.owner !== adapter.owner || known.journalName !== journalName) {
+    throw new TypeError("firstRead must be what readTarget returned for the same target, with the same client and journal");
+  }
   return known.snapshot as Snapshot<Raw>;
 }

@@ -35,6 +35,9 @@ export function joinMetadata(
   previousText: string | undefined,
 ): Record<string, string> {
   const text = journal ? formatJournal(journal) : previousText;
+  if (text !== undefined && Object.keys(own).some((name) => name.toLowerCase() === journalName.toLowerCase())) {
+    throw new TypeError(`the metadata ${JSON.stringify(journalName)} is the journal's: choose another name for one of them`);
+  }
   return text === undefined ? own : { ...own, [journalName]: text };
 }
 

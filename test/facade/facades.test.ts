@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { ConcurrentBlob, ConcurrentTable, textBlob } from "../../src/index.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { FakeTable } from "../fakes/fake-table.js";
+import { before } from "../fakes/faults.js";
+import { counterBlob, increment } from "../support/counter.js";
+import type { Counter } from "../support/counter.js";
+import { rejection } from "../support/outcome.js";
+import { inFakeTime, useFakeTimers } from "../support/timers.js";
+
+useFakeTimers();
+
+describe("ConcurrentBlob", () => {
+  it("does with its blob what the functions do", async () => {
+    const { service, blob } = counterBlob();
+    blob.drop();
+    const doc = new ConcurrentBlob<Counter>(blob);
+    expect((await doc.createIfAbsent({ n: 1 })).outcome).toBe("created");
+    expect((await doc.update(increment)).value).toEqual({ n: 2 });
+    expect((await doc.read()).value).toEqual({ n: 2 });
+    const { etag } = await doc.overwrite({ n: 9 });
+    await doc.updateMetadata((metadata) => void (metadata["a"] = "1"));
+    await doc.updateHttpHeaders((headers) => void (headers.cacheControl = "no-store"));
+    await doc.updateTags((tags) => void (tags["t"] = "1"));
+    expect(blob.stored).toMatchObject({ metadata: { a: "1" }, headers: { blobCacheControl: "no-store" }, tags: { t: "1" } });
+    expect(await rejection(doc.removeIfUnchanged(etag))).toMatchObject({ name: "ConflictError" });
+    await doc.removeIfUnchanged(blob.stored!.etag);
+    expect(blob.stored).toBeUndefined();
+    expect(service.count()).toBe(13);
+  });
+
+  it("uses the defaults given once, unless a call has its own", async () => {
+    const { service, blob } = counterBlob();
+    const defaults = { maxAttempts: 1, journal: "log", initial: { n: 7 } };
+    const doc = new ConcurrentBlob<Counter>(blob, { defaults });
+    service.next("upload", before(() => blob.putKeeping({ n: 5 })));
+    expect(await rejection(inFakeTime(doc.update(increment)))).toMatchObject({ name: "ConflictError", attempts: 1 });
+    service.next("upload", before(() => blob.putKeeping({ n: 5 })));
+    expect(await inFakeTime(doc.update(increment, { maxAttempts: 2 }))).toMatchObject({ value: { n: 6 } });
+    expect(Object.keys(blob.metadata)).toEqual(["log"]);
+    blob.drop();
+    expect((await doc.update(increment)).value).toEqual({ n: 8 });
+    blob.drop();
+    // The initial value of the document is none of its metadata.
+    expect(await rejection(doc.updateMetadata(() => undefined))).toMatchObject({ name: "TargetNotFoundError" });
+  });
+
+  it("checks its schema, and takes other kinds of content", async () => {
+    const { blob } = counterBlob();
+    const strict = new ConcurrentBlob<{ n: number }>(blob, { schema: z.object({ n: z.number().max(1) }) });
+    expect(await rejection(strict.update(() => ({ n: 2 })))).toMatchObject({ name: "SchemaError" });
+    const text = new ConcurrentBlob<string>(blob, { target: textBlob(blob) });
+    expect((await text.read()).value).toBe('{"n":0}');
+  });
+});
+
+describe("ConcurrentTable", () => {
+  it("does with its entities what the functions do", async () => {
+    const service = new FakeService();
+    const table = new FakeTable(service);
+    const rows = new ConcurrentTable<Counter>(table, { types: { n: "Double" } });
+    expect((await rows.createIfAbsent("p", "r", { n: 1 })).outcome).toBe("created");
+    expect(table.property("n")).toEqual({ type: "Double", value: 1 });
+    expect((await rows.update("p", "r", increment)).value).toEqual({ partitionKey: "p", rowKey: "r", n: 2 });
+    expect((await rows.update("p", "new", increment, { initial: { n: 5 } })).value).toMatchObject({ rowKey: "new", n: 6 });
+    expect((await rows.read("p", "r")).value.n).toBe(2);
+    const { etag } = await rows.overwrite("p", "r", { n: 9 });
+    await rows.removeIfUnchanged("p", "r", etag);
+    expect(table.row()).toBeUndefined();
+    expect(service.operations).toEqual([
+      "createEntity",
+      "getEntity",
+      "updateEntity",
+      "getEntity",
+      "createEntity",
+      "getEntity",
+      "upsertEntity",
+      "deleteEntity",
+    ]);
+  });
+
+  it("uses the defaults given once", async () => {
+    const service = new FakeService();
+    const table = new FakeTable(service);
+    table.put({ n: { type: "Int32", value: 1 } });
+    const rows = new ConcurrentTable<Counter>(table, { defaults: { journal: "log" } });
+    await rows.update("p", "r", increment);
+    expect([...table.row()!.properties.keys()]).toEqual(["n", "log"]);
+  });
+});

@@ -1,0 +1,35 @@
+import { adapterOf, type RequestContext, type TargetAdapter } from "../../src/update/target.js";
+import { jsonBlob } from "../../src/index.js";
+import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
+
+export interface Counter {
+  n: number;
+  [name: string]: unknown;
+}
+
+export const increment = (doc: Counter): void => {
+  doc.n++;
+};
+
+/** A JSON blob `{ n: 0 }` on a service of its own. */
+export function counterBlob(): { service: FakeService; blob: FakeBlockBlob } {
+  const service = new FakeService();
+  const blob = new FakeBlockBlob(service);
+  blob.put({ n: 0 });
+  return { service, blob };
+}
+
+export function counterAdapter(blob: FakeBlockBlob): TargetAdapter<Counter, string> {
+  return adapterOf(jsonBlob(blob)) as TargetAdapter<Counter, string>;
+}
+
+export function requestContext(rest: Partial<RequestContext> = {}): RequestContext {
+  return {
+    abortSignal: new AbortController().signal,
+    tracingOptions: undefined,
+    leaseId: undefined,
+    journalName: "asc_journal",
+    ...rest,
+  };
+}

@@ -1,0 +1,244 @@
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { optimisticUpdate, readTarget, remove, tableEntity } from "../../../src/index.js";
+import { FakeService } from "../../fakes/fake-service.js";
+import { FakeTable } from "../../fakes/fake-table.js";
+import type { WireProperty } from "../../fakes/fake-table.js";
+import { before, loseAnswer } from "../../fakes/faults.js";
+import { entities } from "../../support/entities.js";
+import { inFakeTime, useFakeTimers } from "../../support/timers.js";
+
+useFakeTimers();
+
+interface Row {
+  n: number;
+  [name: string]: unknown;
+}
+
+const everyType: Record<string, WireProperty> = {
+  binary: { type: "Binary", value: "AQL/" },
+  boolean: { type: "Boolean", value: false },
+  at: { type: "DateTime", value: "2030-01-02T03:04:05.1234567Z" },
+  double: { type: "Double", value: 5 },
+  fraction: { type: "Double", value: 1.5 },
+  notANumber: { type: "Double", value: "NaN" },
+  guid: { type: "Guid", value: "6f9619ff-8b86-d011-b42d-00cf4fc964ff" },
+  n: { type: "Int32", value: 5 },
+  long: { type: "Int64", value: "9223372036854775807" },
+  text: { type: "String", value: "5.0" },
+  empty: { type: "String", value: "" },
+};
+
+function setUp(properties: Record<string, WireProperty> = everyType): { service: FakeService; table: FakeTable } {
+  const service = new FakeService();
+  const table = new FakeTable(service);
+  table.put(properties);
+  return { service, table };
+}
+
+const increment = (row: Row): void => {
+  row.n++;
+};
+
+describe("tableEntity", () => {
+  it("shows every type as JavaScript has it", async () => {
+    const { table } = setUp();
+    expect((await readTarget(tableEntity(table, "p", "r"))).value).toEqual({
+      partitionKey: "p",
+      rowKey: "r",
+      binary: new Uint8Array([1, 2, 255]),
+      boolean: false,
+      at: new Date("2030-01-02T03:04:05.123Z"),
+      double: 5,
+      fraction: 1.5,
+      notANumber: Number.NaN,
+      guid: { type: "Guid", value: "6f9619ff-8b86-d011-b42d-00cf4fc964ff" },
+      n: 5,
+      long: 9223372036854775807n,
+      text: "5.0",
+      empty: "",
+    });
+  });
+
+  it("merges what changed and the journal, and nothing else, in two requests", async () => {
+    const { service, table } = setUp();
+    const result = await optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment);
+    expect(result).toMatchObject({ outcome: "updated", value: { n: 6 }, etag: table.row()?.etag });
+    expect(table.lastSent).toEqual({ mode: "Merge", names: ["n", "asc_journal"] });
+    expect(service.operations).toEqual(["getEntity", "updateEntity"]);
+  });
+
+  it("leaves the type and value of everything else as it is, merged or replaced", async () => {
+    for (const removed of [undefined, "empty"]) {
+      const { table } = setUp();
+      await optimisticUpdate<Row>(tableEntity<Row>(table, "p", "r"), (row) => {
+        row.n++;
+        if (removed) row[removed] = undefined;
+      });
+      const { asc_journal: journal, ...rest } = Object.fromEntries(table.row()!.properties);
+      const expected = Object.entries({ ...everyType, n: { type: "Int32", value: 6 } }).filter(([name]) => name !== removed);
+      expect(rest).toEqual(Object.fromEntries(expected));
+      expect(journal?.type).toBe("String");
+      expect(table.lastSent?.mode).toBe(removed ? "Replace" : "Merge");
+    }
+  });
+
+  it("keeps a Double a Double when it becomes a whole number, and the other way round", async () => {
+    const { table } = setUp();
+    await optimisticUpdate(tableEntity(table, "p", "r"), (row) => {
+      row["double"] = 6;
+      row["fraction"] = 2;
+      row["long"] = 7;
+    });
+    expect(["double", "fraction", "long"].map((name) => table.property(name))).toEqual([
+      { type: "Double", value: 6 },
+      { type: "Double", value: 2 },
+      { type: "Int64", value: "7" },
+    ]);
+  });
+
+  it("keeps the least Int32 an Int32", async () => {
+    const { table } = setUp({ n: { type: "Int32", value: -(2 ** 31) } });
+    await optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment);
+    expect(table.property("n")).toEqual({ type: "Int32", value: 1 - 2 ** 31 });
+  });
+
+  it("pins types that JavaScript cannot express", async () => {
+    const { table } = setUp({});
+    const types = { price: "Double", id: "Guid", at: "DateTime", big: "Int64" } as const;
+    await optimisticUpdate(tableEntity(table, "p", "r", { types }), () => ({
+      partitionKey: "p",
+      rowKey: "r",
+      price: 5,
+      id: "6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+      at: "2030-01-02T03:04:05.1234567Z",
+      big: 5,
+    }));
+    expect(["price", "id", "at", "big"].map((name) => table.property(name))).toEqual([
+      { type: "Double", value: 5 },
+      { type: "Guid", value: "6f9619ff-8b86-d011-b42d-00cf4fc964ff" },
+      { type: "DateTime", value: "2030-01-02T03:04:05.1234567Z" },
+      { type: "Int64", value: "5" },
+    ]);
+  });
+
+  it("removes a property that is set to null", async () => {
+    const { table } = setUp();
+    await optimisticUpdate(tableEntity(table, "p", "r"), (row) => void (row["text"] = null));
+    expect(table.property("text")).toBeUndefined();
+    expect(table.lastSent?.mode).toBe("Replace");
+    expect(table.lastSent?.names).toContain("asc_journal");
+  });
+
+  it("keeps the journal of others when it replaces without one of its own", async () => {
+    const { table } = setUp();
+    await optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment);
+    const journal = table.property("asc_journal");
+    await optimisticUpdate(tableEntity(table, "p", "r"), (row) => void (row["text"] = null), { journal: false });
+    expect(table.lastSent?.mode).toBe("Replace");
+    expect(table.property("asc_journal")).toEqual(journal);
+  });
+
+  it("writes any entity as it was, and reads it back the same", async () => {
+    await fc.assert(
+      fc.asyncProperty(entities, entities, async (first, second) => {
+        const service = new FakeService();
+        const table = new FakeTable(service);
+        const target = tableEntity(table, "p", "r");
+        // The SDK writes minus zero as 0: JSON has no other way in JavaScript.
+        fc.pre(![...Object.values(first), ...Object.values(second)].some((value) => Object.is(value, -0)));
+        const keys = { partitionKey: "p", rowKey: "r" };
+        await optimisticUpdate(target, () => ({ ...first, ...keys }), { initial: keys });
+        expect((await readTarget(target)).value).toEqual({ ...first, ...keys });
+        const { value } = await optimisticUpdate(target, () => ({ ...second, ...keys }));
+        expect((await readTarget(target)).value).toEqual(value);
+        // A whole number in the place of an Int64 becomes one: a property keeps its kind of number.
+        const stays64 = ([name, given]: [string, unknown]): [string, unknown] =>
+          Object.hasOwn(first, name) && typeof first[name] === "bigint" && Number.isSafeInteger(given) ? [name, BigInt(given as number)] : [name, given];
+        expect(value).toEqual({ ...Object.fromEntries(Object.entries(second).map(stays64)), ...keys });
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it.each([
+    ["o'neil", "100%"],
+    ["😀", "a b"],
+    ["", ""],
+    ["x".repeat(512), "ключ"],
+  ])("finds the entity of the keys %j and %j", async (partitionKey, rowKey) => {
+    const { table } = setUp();
+    const target = tableEntity<Row>(table, partitionKey, rowKey);
+    await optimisticUpdate(target, increment, { initial: { partitionKey, rowKey, n: 1 } });
+    expect(table.property("n", partitionKey, rowKey)).toEqual({ type: "Int32", value: 2 });
+  });
+
+  it("accepts a value without its keys, and refuses one with those of another row", async () => {
+    const { service, table } = setUp();
+    const target = tableEntity<Row>(table, "p", "r");
+    await optimisticUpdate(target, () => ({ n: 9 }) as never);
+    expect(table.property("n")).toEqual({ type: "Int32", value: 9 });
+    service.requests.length = 0;
+    await expect(optimisticUpdate(target, (row) => ({ ...row, rowKey: "other" }))).rejects.toThrow(TypeError);
+    await expect(optimisticUpdate(target, (row) => void (row.partitionKey = "other"))).rejects.toThrow(/cannot move/);
+    expect(service.count("write")).toBe(0);
+  });
+
+  it("refuses what a table cannot store, and writes nothing", async () => {
+    const { service, table } = setUp();
+    const target = tableEntity(table, "p", "r");
+    for (const value of [{ a: {} }, { a: [1] }, { "a b": 1 }, 5, "x"]) {
+      await expect(optimisticUpdate(target, () => value as never)).rejects.toBeInstanceOf(TypeError);
+    }
+    expect(service.count("write")).toBe(0);
+  });
+
+  it("deletes under the ETag that it read", async () => {
+    const { service, table } = setUp();
+    service.next("deleteEntity", before(() => table.merge({ n: { type: "Int32", value: 100 } })));
+    const result = await inFakeTime(optimisticUpdate(tableEntity<Row>(table, "p", "r"), (row) => (row.n < 100 ? remove : undefined)));
+    expect(result).toMatchObject({ outcome: "unchanged", value: { n: 100 } });
+    expect(table.row()).toBeDefined();
+  });
+
+  it("applies a change once when the answer is lost: merge, replace, create", async () => {
+    const { service, table } = setUp();
+    const target = tableEntity<Row>(table, "p", "r");
+    service.next("updateEntity", loseAnswer);
+    await optimisticUpdate(target, increment);
+    service.next("updateEntity", loseAnswer);
+    await optimisticUpdate<Row & { partitionKey: string; rowKey: string }>(target, (row) => {
+      row.n++;
+      row["text"] = null;
+    });
+    expect(table.property("n")).toEqual({ type: "Int32", value: 7 });
+    const fresh = tableEntity<Row>(table, "p", "new");
+    service.next("createEntity", loseAnswer);
+    const result = await optimisticUpdate(fresh, increment, { initial: { partitionKey: "p", rowKey: "new", n: 0 } });
+    expect(result).toMatchObject({ outcome: "created", value: { n: 1 } });
+    expect(table.property("n", "p", "new")).toEqual({ type: "Int32", value: 1 });
+  });
+
+  it("is right below a foreign merge, which leaves the journal alone", async () => {
+    const { service, table } = setUp();
+    service.next("updateEntity", async (exchange) => {
+      await exchange.send();
+      table.merge({ text: { type: "String", value: "foreign" } });
+      return exchange.send();
+    });
+    const result = await optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment);
+    expect(result).toMatchObject({ value: { n: 6, text: "5.0" } });
+    expect(result.etag).not.toBe(table.row()?.etag);
+    expect(table.property("n")).toEqual({ type: "Int32", value: 6 });
+  });
+
+  it("hides its journal from mutators and results", async () => {
+    const { table } = setUp();
+    const target = tableEntity<Row>(table, "p", "r");
+    const seen = vi.fn(increment);
+    await optimisticUpdate(target, seen);
+    const { value } = await optimisticUpdate(target, seen);
+    for (const row of [value, ...seen.mock.calls.map(([row]) => row)]) expect(row).not.toHaveProperty("asc_journal");
+    expect(table.property("asc_journal")?.value).toMatch(/~2~/);
+  });
+});
