@@ -1,0 +1,86 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+
+import { ConcurrentBlob, ConcurrentTable, ConflictError, remove, SchemaError, TargetNotFoundError, textBlob } from "../../src/index.js";
+import { type FaultProxy, startFaultProxy } from "../../src/testing.js";
+import { azurite, freshContainer, freshTable } from "../support/clients.js";
+
+interface Order {
+  total: number;
+  note?: string;
+}
+
+describe("ConcurrentBlob", () => {
+  it("does with one blob what the functions do", async () => {
+    const doc = new ConcurrentBlob<Order>((await freshContainer()).getBlockBlobClient("doc"));
+    expect(await doc.createIfAbsent({ total: 1 })).toMatchObject({ outcome: "created" });
+    expect(await doc.createIfAbsent({ total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
+    expect(await doc.update((order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
+    await doc.updateMetadata((metadata) => { metadata["owner"] = "me"; });
+    await doc.updateHttpHeaders((headers) => { headers.cacheControl = "no-store"; });
+    await doc.updateTags((tags) => { tags["state"] = "open"; });
+    await doc.update((order) => { order.total++; });
+    const { value, etag } = await doc.read();
+    expect(value).toEqual({ total: 3 });
+    expect(await doc.client.getProperties()).toMatchObject({ cacheControl: "no-store", metadata: { owner: "me" } });
+    expect((await doc.client.getTags()).tags).toEqual({ state: "open" });
+    await doc.overwrite({ total: 9 });
+    await expect(doc.removeIfUnchanged(etag)).rejects.toThrow(ConflictError);
+    await doc.removeIfUnchanged((await doc.read()).etag);
+    await expect(doc.read()).rejects.toThrow(TargetNotFoundError);
+  });
+
+  it("uses the defaults that it was given, unless a call has its own", async () => {
+    const client = (await freshContainer()).getBlockBlobClient("doc");
+    const doc = new ConcurrentBlob<Order>(client, { defaults: { initial: { total: 10 }, journal: "own_journal" } });
+    expect((await doc.update((order) => { order.total++; })).value).toEqual({ total: 11 });
+    expect((await client.getProperties()).metadata).toHaveProperty("own_journal");
+    await doc.update(() => remove);
+    expect((await doc.update((order) => { order.total++; }, { initial: { total: 20 } })).value).toEqual({ total: 21 });
+  });
+
+  it("checks with its schema, or holds another kind of content", async () => {
+    const container = await freshContainer();
+    const doc = new ConcurrentBlob(container.getBlockBlobClient("doc"), { schema: z.object({ total: z.number().max(5) }) });
+    await doc.createIfAbsent({ total: 5 });
+    await expect(doc.update((order) => { order.total++; })).rejects.toThrow(SchemaError);
+    const blob = container.getBlockBlobClient("text");
+    const text = new ConcurrentBlob<string>(blob, { target: textBlob(blob) });
+    await text.overwrite("a");
+    expect((await text.update((before) => `${before}b`)).value).toBe("ab");
+  });
+});
+
+describe("ConcurrentTable", () => {
+  let proxy: FaultProxy;
+
+  beforeEach(async () => {
+    proxy = await startFaultProxy(azurite().tableUrl);
+  });
+
+  afterEach(() => proxy.stop());
+
+  it("does with the entities of one table what the functions do", async () => {
+    const orders = new ConcurrentTable<Order>(await freshTable(), { types: { total: "Double" } });
+    expect(await orders.createIfAbsent("eu", "42", { total: 1 })).toMatchObject({ outcome: "created" });
+    expect(await orders.createIfAbsent("eu", "42", { total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
+    expect(await orders.update("eu", "42", (order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
+    expect(await orders.update("eu", "43", (order) => { order.total++; }, { initial: { total: 0 } })).toMatchObject({ outcome: "created" });
+    const { value, etag } = await orders.read("eu", "42");
+    expect(value).toEqual({ partitionKey: "eu", rowKey: "42", total: 2 });
+    await orders.overwrite("eu", "42", { total: 9, note: "new" });
+    await expect(orders.removeIfUnchanged("eu", "42", etag)).rejects.toThrow(ConflictError);
+    await orders.removeIfUnchanged("eu", "42", (await orders.read("eu", "42")).etag);
+    await expect(orders.read("eu", "42")).rejects.toThrow(TargetNotFoundError);
+    expect((await orders.read("eu", "43")).value.total).toBe(1);
+  });
+
+  it("combines updates although each call makes its target anew", async () => {
+    const orders = new ConcurrentTable<Order>(await freshTable({ through: proxy }), { types: { total: "Double" } });
+    await orders.createIfAbsent("eu", "42", { total: 0 });
+    proxy.reset();
+    await Promise.all(Array.from({ length: 20 }, () => orders.update("eu", "42", (order) => { order.total++; })));
+    expect(proxy.requests).toBe(2);
+    expect((await orders.read("eu", "42")).value.total).toBe(20);
+  });
+});
