@@ -3,6 +3,7 @@ export {
   ConcurrencyError,
   ConflictError,
   DeadlineError,
+  LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
@@ -10,10 +11,12 @@ export {
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
+  isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
 } from "./errors.js";
+export type { LeaseLossReason } from "./errors.js";
 export type {
   AbortSignalLike,
   BlobAnswerLike,
@@ -26,6 +29,12 @@ export type {
   BlobUploadOptions,
   BlockBlobLike,
   CallOptions,
+  LeasableLike,
+  LeaseAnswerLike,
+  LeaseCallOptions,
+  LeaseClientLike,
+  LeasePropertiesLike,
+  LockContainerLike,
   SchemaIssue,
   SchemaOutcome,
   StandardSchemaLike,
@@ -38,6 +47,19 @@ export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export { logger } from "./internal/log.js";
+export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export { breakLease, inspectLease } from "./lease/inspect-lease.js";
+export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
+export { LeaseGuard } from "./lease/lease-guard.js";
+export type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease/lease-options.js";
+export { withLease } from "./lease/with-lease.js";
+export { BlobLocks } from "./lock/blob-locks.js";
+export type { BlobLocksOptions, LockInfo, LockOptions, TryLockOptions } from "./lock/blob-locks.js";
+export { LeaderElection } from "./lock/leader-election.js";
+export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
+export { LockGuard } from "./lock/lock-guard.js";
+export { LockSet } from "./lock/lock-set.js";
+export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";

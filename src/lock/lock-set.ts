@@ -1,0 +1,54 @@
+import { onAbort } from "../internal/abort.js";
+import type { LockGuard } from "./lock-guard.js";
+
+/** Several named locks that are held at once. */
+export class LockSet implements AsyncDisposable {
+  readonly #locks: ReadonlyMap<string, LockGuard>;
+  readonly #controller = new AbortController();
+  readonly #offs: (() => void)[];
+  #released: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(locks: readonly LockGuard[]) {
+    this.#locks = new Map(locks.map((lock) => [lock.name, lock]));
+    this.#offs = locks.map((lock) => onAbort(lock.signal, () => this.#controller.abort(lock.signal.reason)));
+  }
+
+  /** Aborts when any of the locks is lost. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get names(): string[] {
+    return [...this.#locks.keys()];
+  }
+
+  /** One of the locks, for its epoch. */
+  get(name: string): LockGuard {
+    const lock = this.#locks.get(name);
+    if (!lock) throw new RangeError(`the lock ${JSON.stringify(name)} is not among those that are held`);
+    return lock;
+  }
+
+  /** Throws if any of the locks is not held at this moment. */
+  assertHeld(): void {
+    for (const lock of this.#locks.values()) lock.assertHeld();
+  }
+
+  /** Gives all of them back. */
+  release(): Promise<void> {
+    return (this.#released ??= this.#releaseAll());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const off of this.#offs) off();
+    for (const lock of this.#locks.values()) await lock[Symbol.asyncDispose]();
+  }
+
+  async #releaseAll(): Promise<void> {
+    for (const off of this.#offs) off();
+    const outcomes = await Promise.allSettled([...this.#locks.values()].map((lock) => lock.release()));
+    const failed = outcomes.find((outcome) => outcome.status === "rejected");
+    if (failed) throw failed.reason;
+  }
+}
