@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../clients.js";
-import { abortReason, onAbort } from "./abort.js";
+import { abortReason, onAbort, throwIfAborted } from "./abort.js";
 import { countSends } from "./sends.js";
 
 /** A request that took longer than it was given. Whether it had an effect is not known. */
@@ -16,6 +16,7 @@ export async function bounded<R>(
   abortSignal: AbortSignalLike | undefined,
   call: (abortSignal: AbortSignal) => Promise<R>,
 ): Promise<{ answer: R; sends: number }> {
+  throwIfAborted(abortSignal);
   const counted = countSends();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let off: (() => void) | undefined;

@@ -10,7 +10,7 @@ import {
   isMissingParent,
   statusOf,
 } from "../internal/storage-errors.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 
@@ -25,21 +25,22 @@ export async function acquireOnce(
   adapter: LeaseAdapter,
   leaseId: string,
   settings: LeaseSettings,
-  abortSignal: AbortSignal,
+  request: LeaseRequest,
 ): Promise<AcquireOutcome> {
+  const { abortSignal, tracingOptions } = request;
   // A third of the lease may pass before the answer: later than that there is hardly any of it left.
   const limitInMs = Math.min(settings.durationInMs, 60_000) / 3;
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
   for (let created = false; ; created = true) {
     const since = startStopwatch();
     try {
-      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { abortSignal: signal }));
+      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { abortSignal: signal, tracingOptions }));
       return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
     } catch (error) {
       if (isLeaseTaken(error)) return { kind: "taken" };
       if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
         const { create } = adapter;
-        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ abortSignal: signal })).then(
+        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ abortSignal: signal, tracingOptions })).then(
           () => undefined,
           (createError: unknown) => createError,
         );
@@ -52,9 +53,12 @@ export async function acquireOnce(
 }
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  const uncertain = !isDefinitive(error);
-  const throttled = statusOf(error) === 429;
-  return { kind: "failed", error: explain(error, adapter.url), passing: uncertain || throttled, uncertain };
+  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain: !isDefinitive(error) };
+}
+
+/** Trying again may help: no answer, trouble in the service, or too many requests at once. */
+export function isPassing(error: unknown): boolean {
+  return !isDefinitive(error) || statusOf(error) === 429;
 }
 
 function explain(error: unknown, url: string): unknown {

@@ -5,6 +5,8 @@ import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/sto
 import { withSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { checkNumber } from "../internal/validate.js";
+import { checkLeasable, leaseOptions } from "./lease-adapter.js";
+import type { LeaseRequest } from "./lease-adapter.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -34,7 +36,9 @@ export interface BreakLeaseOptions extends CallOptions {
 
 /** Who holds the lease, if anybody. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
-  return withSpan("inspectLease", options, () => withSignal(options, async (abortSignal) => (await look(target, abortSignal)).info));
+  return withSpan("inspectLease", options, (tracingOptions) =>
+    withSignal(options, async (abortSignal) => (await look(target, { abortSignal, tracingOptions })).info),
+  );
 }
 
 /**
@@ -43,19 +47,23 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
  */
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
   const { periodInSeconds = 0, expectedEpoch } = options;
-  return withSpan("breakLease", options, () =>
+  return withSpan("breakLease", options, (tracingOptions) =>
     withSignal(options, async (abortSignal) => {
+      checkLeasable(target);
       checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: 60, integer: true });
+      if (expectedEpoch !== undefined) checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+      const request = { abortSignal, tracingOptions };
       let conditions: { ifMatch: string } | undefined;
       if (expectedEpoch !== undefined) {
-        const { record, etag } = await look(target, abortSignal);
+        const { record, etag } = await look(target, request);
         // A lock that was handed on within a process has its later numbers reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
-        if (etag) conditions = { ifMatch: etag };
+        if (!etag) throw new TypeError(`the answer has no ETag: ${displayUrl(target.url)} cannot be compared with what was expected`);
+        conditions = { ifMatch: etag };
       }
       try {
         // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await target.getBlobLeaseClient().breakLease(periodInSeconds, { abortSignal, ...(conditions && { conditions }) });
+        await target.getBlobLeaseClient().breakLease(periodInSeconds, { ...leaseOptions(request), ...(conditions && { conditions }) });
         return true;
       } catch (error) {
         if (isNotLeased(error) || (conditions && isRace(error))) return false;
@@ -71,9 +79,10 @@ interface Look {
   readonly etag: string | undefined;
 }
 
-async function look(target: LeasableLike, abortSignal: AbortSignal): Promise<Look> {
+async function look(target: LeasableLike, request: LeaseRequest): Promise<Look> {
+  checkLeasable(target);
   try {
-    const properties = await target.getProperties({ abortSignal });
+    const properties = await target.getProperties(leaseOptions(request));
     const record = parseLockRecord(properties.metadata);
     return { info: leaseInfo(properties, record), record, etag: properties.etag };
   } catch (error) {

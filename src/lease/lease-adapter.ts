@@ -28,9 +28,7 @@ export interface LeaseAdapter {
 
 /** The adapter of a blob or container client. */
 export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
-  if (typeof (target as Partial<LeasableLike> | null | undefined)?.getBlobLeaseClient !== "function") {
-    throw new TypeError("not a target for leases: pass a blob client or a ContainerClient");
-  }
+  checkLeasable(target);
   return {
     url: displayUrl(target.url),
     owner: ownerOf(target),
@@ -41,6 +39,12 @@ export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
     release: (id, request) => target.getBlobLeaseClient(id).releaseLease(leaseOptions(request)),
     create: creatorOf(target),
   };
+}
+
+export function checkLeasable(target: LeasableLike): void {
+  if (typeof (target as Partial<LeasableLike> | null | undefined)?.getBlobLeaseClient !== "function") {
+    throw new TypeError("not a target for leases: pass a blob client or a ContainerClient");
+  }
 }
 
 export function leaseOptions(request: LeaseRequest): LeaseCallOptions {

@@ -9,6 +9,7 @@ export class LeaseGuard implements AsyncDisposable {
   readonly #keeper: LeaseKeeper;
   readonly #controller = new AbortController();
   readonly #giveBack: () => Promise<void>;
+  readonly #offLost: () => void;
   #released: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
@@ -18,7 +19,10 @@ export class LeaseGuard implements AsyncDisposable {
     this.url = keeper.url;
     this.#keeper = keeper;
     this.#giveBack = giveBack;
-    keeper.onLost = (error) => this.#controller.abort(error);
+    this.#offLost = keeper.onLost((error) => this.#controller.abort(error));
+    // It may have been lost on the way here, when nobody listened yet.
+    const lost = keeper.check();
+    if (lost) this.#controller.abort(lost);
   }
 
   get leaseId(): string {
@@ -68,12 +72,22 @@ export class LeaseGuard implements AsyncDisposable {
    * turns out that the lease had been lost before.
    */
   release(): Promise<void> {
-    return (this.#released ??= this.#giveBack().finally(() => this.onReleased?.()));
+    return (this.#released ??= this.#giveBackOnce());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch((error: unknown) => {
       logger.warning(`the lease on ${this.url} could not be released: ${String(error)}`);
     });
+  }
+
+  async #giveBackOnce(): Promise<void> {
+    try {
+      await this.#giveBack();
+    } finally {
+      // What happens to the lease in the hands of the next one is not this holder's business.
+      this.#offLost();
+      this.onReleased?.();
+    }
   }
 }

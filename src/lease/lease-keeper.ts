@@ -1,10 +1,10 @@
 import { LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
-import { bounded, wasSentOnce } from "../internal/bounded.js";
+import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
 import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import type { Stopwatch } from "../internal/stopwatch.js";
-import { leaseLossOf, statusOf } from "../internal/storage-errors.js";
+import { isDefinitive, leaseLossOf, statusOf } from "../internal/storage-errors.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 
 /** The times of a lease, after defaults and checks. */
@@ -40,11 +40,13 @@ export class LeaseKeeper {
   #lost: LeaseLostError | undefined;
   #lastFailure: unknown;
   #renewing: Promise<boolean> | undefined;
+  /** One request at a time: a renewal that overlaps a change of the id, or a release, would look like a loss. */
+  #line: Promise<unknown> = Promise.resolve();
+  /** Lost, or about to be released: neither timers nor the clock count any more. */
   #closed = false;
   #deadlineTimer: ReturnType<typeof setTimeout> | undefined;
   #renewTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Told once, in the moment in which the loss is noticed. */
-  onLost: ((error: LeaseLostError) => void) | undefined;
+  readonly #lossListeners = new Set<(error: LeaseLostError) => void>();
 
   constructor(adapter: LeaseAdapter, leaseId: string, since: Stopwatch, times: LeaseTimes) {
     this.url = adapter.url;
@@ -74,46 +76,37 @@ export class LeaseKeeper {
     return this.#lost;
   }
 
+  /** Calls `listener` in the moment in which the loss is noticed. Returns what takes it off again. */
+  onLost(listener: (error: LeaseLostError) => void): () => void {
+    this.#lossListeners.add(listener);
+    return () => this.#lossListeners.delete(listener);
+  }
+
   /** Extends the lease now. Rejects with the loss, or with what kept the request from being answered. */
   async renew(): Promise<void> {
     const renewed = await this.#startRenewal();
-    const lost = this.check();
-    if (lost) throw lost;
+    this.#throwIfLost();
     if (!renewed) throw this.#lastFailure;
   }
 
   /** Gives the lease another id. Afterwards the old one is worth nothing. */
   async change(proposedLeaseId: string): Promise<void> {
-    await this.#renewing;
-    const lost = this.check();
-    if (lost) throw lost;
-    const since = startStopwatch();
-    try {
-      await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.change(this.#leaseId, proposedLeaseId, { abortSignal }),
-      );
-    } catch (error) {
-      // The answer was lost: the lease may have either id now. Renewing with the new one tells.
-      if (statusOf(error) !== undefined && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
-      await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.renew(proposedLeaseId, { abortSignal }),
-      ).catch(() => {
-        throw error;
-      });
-      this.#since = since;
-    }
-    this.#leaseId = proposedLeaseId;
+    await this.#inLine(() => this.#changeOnce(proposedLeaseId));
+    this.#throwIfLost();
   }
 
-  /** Stops renewing, and gives the lease back unless it is lost. Rejects if that could not be done. */
+  /**
+   * Stops renewing, and gives the lease back unless it is known to be lost. Rejects if that could not be done, or with
+   * the loss if it turns up only now.
+   */
   async release(): Promise<void> {
-    clearTimeout(this.#renewTimer);
-    const known = this.#lost;
+    if (this.#lost) return;
+    this.#throwIfLost();
+    // From here on the deadline is no loss: the work under the lease is over. Only the service can still tell of one.
+    this.#close();
     // A renewal that arrived after the release would be answered 409, and one before it must not be cut off midway.
-    await this.#renewing;
-    const lost = this.check();
-    if (lost && lost !== known) throw lost;
-    if (lost) return;
+    await this.#line;
+    this.#throwIfLost();
     try {
       await bounded(releaseLimitInMs, undefined, (abortSignal) => this.#adapter.release(this.#leaseId, { abortSignal }));
     } catch (error) {
@@ -122,9 +115,18 @@ export class LeaseKeeper {
       if (!reason) throw error;
       // Sent more than once: the first try released it, and the second found it gone.
       if (wasSentOnce(error)) throw this.#lose(reason, error);
-    } finally {
-      this.#close();
     }
+  }
+
+  #throwIfLost(): void {
+    const lost = this.check();
+    if (lost) throw lost;
+  }
+
+  #inLine<R>(run: () => Promise<R>): Promise<R> {
+    const result = this.#line.then(run);
+    this.#line = result.catch(() => undefined);
+    return result;
   }
 
   #close(): void {
@@ -154,7 +156,7 @@ export class LeaseKeeper {
   }
 
   #startRenewal(): Promise<boolean> {
-    return (this.#renewing ??= this.#renewOnce().finally(() => (this.#renewing = undefined)));
+    return (this.#renewing ??= this.#inLine(() => this.#renewOnce()).finally(() => (this.#renewing = undefined)));
   }
 
   /** One renewal; false if it failed in a way that leaves everything open. Never rejects. */
@@ -162,6 +164,8 @@ export class LeaseKeeper {
     try {
       // Stopped past the deadline and woken up: the timer of the renewal may well be the first to run.
       if (this.check()) return false;
+      // Until there is an answer, that there is none is what keeps the lease from being renewed.
+      this.#lastFailure ??= new RequestTimeout("a renewal was not answered in time");
       const since = startStopwatch();
       const { answer } = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
         this.#adapter.renew(this.#leaseId, { abortSignal }),
@@ -169,7 +173,7 @@ export class LeaseKeeper {
       // Too late: the loss has been reported, and nothing is re-established behind anybody's back.
       if (this.check()) return false;
       // Azurite renews an expired lease for anybody, and tells by the id whose it is.
-      if (answer.leaseId && answer.leaseId.toLowerCase() !== this.#leaseId.toLowerCase()) {
+      if (!isSameId(answer.leaseId, this.#leaseId)) {
         this.#lose("stolen", undefined);
         return false;
       }
@@ -184,6 +188,28 @@ export class LeaseKeeper {
       this.#renewIn(retryRenewalInMs);
       return false;
     }
+  }
+
+  async #changeOnce(proposedLeaseId: string): Promise<void> {
+    this.#throwIfLost();
+    const since = startStopwatch();
+    try {
+      await bounded(this.#requestLimit(), undefined, (abortSignal) =>
+        this.#adapter.change(this.#leaseId, proposedLeaseId, { abortSignal }),
+      );
+    } catch (error) {
+      if (isDefinitive(error) && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
+      // The answer was lost: the lease may have either id now. Renewing with the new one tells.
+      const changed = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
+        this.#adapter.renew(proposedLeaseId, { abortSignal }),
+      ).then(
+        ({ answer }) => isSameId(answer.leaseId, proposedLeaseId),
+        () => false,
+      );
+      if (!changed) throw error;
+      this.#since = since;
+    }
+    this.#leaseId = proposedLeaseId;
   }
 
   /** Well before the deadline, so that there is time for another try. */
@@ -201,9 +227,14 @@ export class LeaseKeeper {
     this.#lost = new LeaseLostError(`the lease on ${this.url} is lost: ${explanations[reason]}`, { url: this.url, reason, cause });
     logger.warning(this.#lost.message);
     this.#close();
-    this.onLost?.(this.#lost);
+    for (const listener of this.#lossListeners) listener(this.#lost);
+    this.#lossListeners.clear();
     return this.#lost;
   }
+}
+
+function isSameId(answered: string | undefined, leaseId: string): boolean {
+  return !answered || answered.toLowerCase() === leaseId.toLowerCase();
 }
 
 const explanations: Record<LeaseLossReason, string> = {

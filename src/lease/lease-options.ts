@@ -42,7 +42,8 @@ export interface TryAcquireLeaseOptions extends CallOptions {
 /** Options of {@link acquireLease} and {@link withLease}. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
-   * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`.
+   * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
+   * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
    * @defaultValue Infinity
    */
   waitInMs?: number | undefined;
@@ -66,6 +67,9 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSetting
   const renewEvery = options.renewEveryInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 3 : defaults.infiniteRenewEveryInMs);
   const span = Number.isFinite(durationInMs) ? durationInMs : 2 ** 31 - 1;
   if (leaseId !== undefined) checkLeaseId("leaseId", leaseId);
+  if (autoRenew && renewEvery >= durationInMs - margin) {
+    throw new RangeError(`renewEveryInMs must be less than the duration without safetyMarginInMs; got ${renewEvery}`);
+  }
   return {
     durationInMs,
     safetyMarginInMs: checkNumber("safetyMarginInMs", margin, { min: 0, max: span / 2 }),

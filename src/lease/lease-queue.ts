@@ -1,8 +1,9 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import { logger } from "../internal/log.js";
 import { delay, waitBeforeLook } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
-import { acquireOnce, releaseUncertain } from "./acquire-once.js";
+import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
@@ -10,8 +11,10 @@ import type { LeaseWaiter } from "./lease-waiter.js";
 
 /** What a named lock does with a fresh lease before anybody gets it, and at each hand-over: it takes its number. */
 export interface LeaseTicketing {
+  /** Those who take numbers in the same way can hand the lease on to each other. */
+  readonly key: string;
   /** `waiting`: how many wait for it in this process. Rejects if the lease cannot be used. */
-  take(keeper: LeaseKeeper, waiting: number): Promise<number>;
+  take(keeper: LeaseKeeper, waiting: number, tracingOptions: OperationTracingOptions | undefined): Promise<number>;
 }
 
 /** A lease that somebody has been given: what keeps it, its number, and what gives it back. */
@@ -21,8 +24,8 @@ export interface LeaseGrant {
   readonly giveBack: () => Promise<void>;
 }
 
-/** After so many hand-overs, or so much time, the lease is really released: other processes want it too. */
-const maxHandOvers = 1_000;
+/** After so many turns in a row, or so much time, the lease is really released: other processes want it too. */
+const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
 /** Then this process stays away for about as long as others that wait take between two looks. */
 const stayAwayInMs = 1_000;
@@ -35,7 +38,7 @@ const queues = new WeakMap<object, Map<string, LeaseQueue>>();
 export function leaseQueueFor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined): LeaseQueue {
   let ofOwner = queues.get(adapter.owner);
   if (!ofOwner) queues.set(adapter.owner, (ofOwner = new Map<string, LeaseQueue>()));
-  const key = JSON.stringify([adapter.key, settings, ticketing !== undefined]);
+  const key = JSON.stringify([adapter.key, settings, ticketing?.key]);
   let queue = ofOwner.get(key);
   if (!queue) {
     const own = ofOwner;
@@ -53,12 +56,16 @@ export class LeaseQueue {
   readonly #settings: LeaseSettings;
   readonly #ticketing: LeaseTicketing | undefined;
   readonly #onIdle: () => void;
-  #waiters: LeaseWaiter[] = [];
+  readonly #waiters = new Set<LeaseWaiter>();
   /** Polling, or held by somebody of this process. */
   #busy = false;
-  #handOvers = 0;
-  #held = startStopwatch();
-  /** Ends the wait for the next look when the last waiter goes. */
+  /** What somebody of this process holds. */
+  #keeper: LeaseKeeper | undefined;
+  /** How often, and since when, this process had it without others having had a chance. */
+  #turns = 0;
+  #turnsSince = startStopwatch();
+  #failures = 0;
+  /** Ends a request, or the wait for the next look, when the last waiter goes. */
   #io = new AbortController();
 
   constructor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined, onIdle: () => void) {
@@ -70,48 +77,51 @@ export class LeaseQueue {
 
   /** Settles the waiter when it is its turn, or when there is no hope. */
   enter(waiter: LeaseWaiter): void {
-    waiter.onSettled = () => this.#stopIfAbandoned();
-    this.#waiters.push(waiter);
+    if (!waiter.settled) {
+      waiter.onSettled = () => this.#leave(waiter);
+      this.#waiters.add(waiter);
+      if (this.#keeper) waiter.looked();
+    }
     if (!this.#busy) void this.#poll();
   }
 
-  /** One look. Undefined if it is taken: by somebody of this process, or by another. */
-  async tryOnce(waiter: LeaseWaiter): Promise<void> {
-    if (this.#busy) {
-      waiter.giveUp();
-      return;
-    }
-    waiter.onSettled = () => this.#stopIfAbandoned();
-    this.#waiters.push(waiter);
-    await this.#poll(true);
+  /** As {@link enter}, for one who does not want to stand in line: if there is one, the answer is no. */
+  tryOnce(waiter: LeaseWaiter): void {
+    if (this.#busy) waiter.looked();
+    else this.enter(waiter);
   }
 
   /** Looks until the lease is ours or nobody wants it any more. Never rejects. */
-  async #poll(once = false): Promise<void> {
+  async #poll(): Promise<void> {
     this.#busy = true;
     const waited = startStopwatch();
     // One id for all tries of one acquisition: if an answer is lost, the next try finds the lease to be ours.
     const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
     let uncertain = false;
-    let failures = 0;
-    while (this.#next()) {
+    for (let first = this.#first(); first; first = this.#first()) {
       this.#io = new AbortController();
-      const outcome = await acquireOnce(this.#adapter, leaseId, this.#settings, this.#io.signal);
+      const request = { abortSignal: this.#io.signal, tracingOptions: first.tracingOptions };
+      const outcome = await acquireOnce(this.#adapter, leaseId, this.#settings, request);
       if (outcome.kind === "acquired") {
-        this.#handOvers = 0;
-        this.#held = startStopwatch();
-        await this.#grant(outcome.keeper);
+        const { keeper } = outcome;
+        if (this.#turns === 0) this.#turnsSince = startStopwatch();
+        this.#keeper = keeper;
+        for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.looked();
+        // A holder that takes no notice of its loss must not keep those behind it from going on.
+        keeper.onLost(() => this.#goOn(keeper));
+        await this.#grant(keeper);
         return;
       }
       if (outcome.kind === "taken") {
         uncertain = false;
-        failures = 0;
-        if (once) for (const waiter of this.#waiters.splice(0, 1)) waiter.giveUp();
+        this.#turns = 0;
+        this.#failures = 0;
+        for (const waiter of this.#waiters) waiter.looked();
       } else {
         uncertain ||= outcome.uncertain;
-        if (once || !outcome.passing || ++failures >= maxFailures) this.#rejectAll(outcome.error);
+        this.#lookFailed(outcome.error, outcome.passing);
       }
-      if (this.#next()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
+      if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
     }
     if (uncertain) await releaseUncertain(this.#adapter, leaseId);
     this.#rest();
@@ -121,35 +131,37 @@ export class LeaseQueue {
   async #grant(keeper: LeaseKeeper): Promise<void> {
     let ticket = 0;
     try {
-      if (this.#ticketing) ticket = await this.#ticketing.take(keeper, this.#waiters.length);
+      const first = this.#first();
+      if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, first.tracingOptions);
     } catch (error) {
-      // The lease was lost before it could be numbered: whoever waits has lost nothing, and goes on waiting.
-      if (!keeper.check() && !isLeaseConflict(error)) this.#waiters.shift()?.reject(error);
+      // If the lease was lost before it could be numbered, whoever waits has lost nothing, and goes on waiting.
+      if (!keeper.check() && !isLeaseConflict(error)) this.#lookFailed(error, isPassing(error));
       await this.#letGo(keeper).catch(() => undefined);
       return;
     }
-    const waiter = this.#next();
-    if (!waiter) {
+    const waiter = this.#first();
+    if (!waiter || keeper.check()) {
       await this.#letGo(keeper).catch((error: unknown) => logger.warning(`a lease on ${keeper.url} that nobody wanted any more could not be released: ${String(error)}`));
       return;
     }
-    this.#waiters.shift();
+    this.#turns++;
+    this.#failures = 0;
     waiter.resolve({ keeper, ticket, giveBack: () => this.#giveBack(keeper) });
   }
 
   async #giveBack(keeper: LeaseKeeper): Promise<void> {
-    if (this.#mayHandOver(keeper)) {
-      this.#handOvers++;
-      await this.#grant(keeper);
-      return;
-    }
-    await this.#letGo(keeper);
+    // Whoever gives it back need not wait until the next one has its number.
+    if (this.#mayHandOver(keeper)) void this.#grant(keeper);
+    else await this.#letGo(keeper);
   }
 
   #mayHandOver(keeper: LeaseKeeper): boolean {
     const { autoRenew, leaseId } = this.#settings;
-    if (!this.#next() || keeper.check() || !autoRenew || leaseId !== undefined) return false;
-    return this.#handOvers < maxHandOvers && this.#held.elapsedInMs() < maxHoldInMs;
+    return this.#first() !== undefined && !keeper.check() && autoRenew && leaseId === undefined && !this.#hadItsShare();
+  }
+
+  #hadItsShare(): boolean {
+    return this.#turns >= maxTurns || this.#turnsSince.elapsedInMs() >= maxHoldInMs;
   }
 
   /** Releases, and goes on for those who still wait. */
@@ -157,35 +169,49 @@ export class LeaseQueue {
     try {
       await keeper.release();
     } finally {
-      if (this.#next()) void this.#comeBack();
-      else this.#rest();
+      this.#goOn(keeper);
     }
   }
 
+  /** The lease is not held any more, for whatever reason; the first one to notice gets here first. */
+  #goOn(keeper: LeaseKeeper): void {
+    if (this.#keeper !== keeper) return;
+    this.#keeper = undefined;
+    if (this.#first()) void this.#comeBack();
+    else this.#rest();
+  }
+
   async #comeBack(): Promise<void> {
-    this.#io = new AbortController();
-    const others = this.#handOvers > 0 ? stayAwayInMs * (0.5 + Math.random() / 2) : 0;
-    await delay(others, this.#io.signal).catch(() => undefined);
+    if (this.#hadItsShare()) {
+      this.#turns = 0;
+      this.#io = new AbortController();
+      await delay(stayAwayInMs * (0.5 + Math.random() / 2), this.#io.signal).catch(() => undefined);
+    }
     await this.#poll();
   }
 
   #rest(): void {
     this.#busy = false;
     // Somebody may have come while the last request was under way.
-    if (this.#next()) void this.#poll();
+    if (this.#first()) void this.#poll();
     else this.#onIdle();
   }
 
-  #next(): LeaseWaiter | undefined {
-    this.#waiters = this.#waiters.filter((waiter) => !waiter.settled);
-    return this.#waiters[0];
+  #first(): LeaseWaiter | undefined {
+    return this.#waiters.values().next().value;
   }
 
-  #rejectAll(error: unknown): void {
-    for (const waiter of this.#waiters) waiter.reject(error);
+  #lookFailed(error: unknown, passing: boolean): void {
+    const hopeless = !passing || ++this.#failures >= maxFailures;
+    if (hopeless) this.#failures = 0;
+    for (const waiter of this.#waiters) {
+      if (hopeless) waiter.reject(error);
+      else waiter.looked(error);
+    }
   }
 
-  #stopIfAbandoned(): void {
-    if (!this.#next()) this.#io.abort();
+  #leave(waiter: LeaseWaiter): void {
+    this.#waiters.delete(waiter);
+    if (this.#waiters.size === 0) this.#io.abort();
   }
 }

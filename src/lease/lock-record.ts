@@ -26,12 +26,12 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
   const read = (name: string): string | undefined =>
     Object.entries(metadata ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
   const epoch = numberFrom(read(names.epoch), 0);
-  const since = read(names.since);
+  const since = new Date(read(names.since) ?? NaN);
   return {
     epoch,
     reserved: numberFrom(read(names.reserved), epoch === 0 ? 0 : 1),
     holder: decode(read(names.holder)),
-    since: since === undefined ? undefined : new Date(since),
+    since: Number.isNaN(since.getTime()) ? undefined : since,
   };
 }
 

@@ -17,9 +17,13 @@ export function withLease<R>(
   options: AcquireLeaseOptions = {},
 ): Promise<R> {
   return withSpan("withLease", options, async (tracingOptions) => {
-    if (typeof fn !== "function") throw new TypeError("fn must be a function");
+    checkFunction(fn);
     return useLease(await acquireLease(target, { ...options, tracingOptions }), fn);
   });
+}
+
+export function checkFunction(fn: unknown): void {
+  if (typeof fn !== "function") throw new TypeError("fn must be a function");
 }
 
 /** What is held: a lease, or something that is made of leases. */
@@ -38,6 +42,8 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
   try {
     result = await fn(held);
   } catch (error) {
+    const lost = lossOf(held);
+    if (lost) attachSuppressed(error, lost);
     await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
     throw error;
   }
@@ -55,16 +61,17 @@ function lossOf(held: Held): Error | undefined {
   try {
     held.assertHeld();
     return undefined;
-  } catch (error) {
-    // Released by fn itself: its own business.
-    return held.signal.aborted ? (error as Error) : undefined;
+  } catch {
+    // Without a loss it was released by fn itself: its own business.
+    return held.signal.aborted ? (held.signal.reason as Error) : undefined;
   }
 }
 
 /** As `await using` would: the error that came first is the one that counts, the other can be looked at. */
 function attachSuppressed(error: unknown, suppressed: unknown): void {
+  if (error === suppressed) return;
   if (typeof error === "object" && error !== null && Object.isExtensible(error) && !("suppressed" in error)) {
     Object.defineProperty(error, "suppressed", { value: suppressed, configurable: true });
   }
-  logger.warning(`a lease could not be released: ${String(suppressed)}`);
+  logger.warning(`an error under a lease hides another: ${String(suppressed)}`);
 }

@@ -1,6 +1,8 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
 import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError } from "../errors.js";
+import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
+import { isMissing } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
@@ -11,10 +13,11 @@ import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease
 import { leaseQueueFor } from "../lease/lease-queue.js";
 import type { LeaseQueue } from "../lease/lease-queue.js";
 import { LeaseWaiter } from "../lease/lease-waiter.js";
+import type { LeaseWish } from "../lease/lease-waiter.js";
 import { parseLockRecord } from "../lease/lock-record.js";
-import { useLease } from "../lease/with-lease.js";
+import { checkFunction, useLease } from "../lease/with-lease.js";
 import { epochTickets } from "./epoch-tickets.js";
-import { thisProcess } from "./holder.js";
+import { checkHolder, thisProcess } from "./holder.js";
 import { LockGuard } from "./lock-guard.js";
 import { blobNameOf, lockNameOf } from "./lock-name.js";
 import { LockSet } from "./lock-set.js";
@@ -61,13 +64,16 @@ export class BlobLocks {
     }
     this.#container = container;
     this.#prefix = options.prefix ?? "locks/";
-    this.#holder = options.holder ?? thisProcess();
+    this.#holder = checkHolder(options.holder ?? thisProcess());
     this.#defaults = { ...options.defaults };
   }
 
   /** Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests. */
   withLock<R>(name: string, fn: (lock: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
-    return this.#traced("withLock", options, async (merged) => useLease(await this.acquire(name, merged), fn));
+    return this.#traced("withLock", options, async (merged) => {
+      checkFunction(fn);
+      return useLease(await this.acquire(name, merged), fn);
+    });
   }
 
   /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
@@ -75,10 +81,10 @@ export class BlobLocks {
     return this.#traced("acquire", options, async (merged) => {
       const waitInMs = checkWait(merged.waitInMs);
       const queue = this.#queue(name, merged);
-      const waiter = new LeaseWaiter(`the lock ${JSON.stringify(name)}`, waitInMs, merged);
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs });
       queue.enter(waiter);
       const grant = await waiter.promise.catch(async (error: unknown) => {
-        throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error) : error;
+        throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, merged) : error;
       });
       if (!grant) throw new TypeError("a waiter gave up that was not asked to");
       return new LockGuard(name, grant);
@@ -88,8 +94,8 @@ export class BlobLocks {
   /** The lock if it is free right now, else `null`. */
   tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
     return this.#traced("tryAcquire", options, async (merged) => {
-      const waiter = new LeaseWaiter(name, Infinity, merged);
-      void this.#queue(name, merged).tryOnce(waiter);
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs: "one look" });
+      this.#queue(name, merged).tryOnce(waiter);
       const grant = await waiter.promise;
       return grant ? new LockGuard(name, grant) : null;
     });
@@ -100,7 +106,10 @@ export class BlobLocks {
    * so that two that want the same ones never wait for each other.
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: LockOptions): Promise<R> {
-    return this.#traced("withLocks", options, async (merged) => useLease(await this.#acquireAll(names, merged), fn));
+    return this.#traced("withLocks", options, async (merged) => {
+      checkFunction(fn);
+      return useLease(await this.#acquireAll(names, merged), fn);
+    });
   }
 
   /** Who holds the lock, if anybody. Costs 1 request. */
@@ -108,7 +117,7 @@ export class BlobLocks {
     try {
       return { name, ...(await inspectLease(this.#blob(name), options)) };
     } catch (error) {
-      if (!isTargetNotFoundError(error)) throw error;
+      if (!isUnused(error)) throw error;
       return { name, ...leaseInfo({}, parseLockRecord(undefined)) };
     }
   }
@@ -128,13 +137,16 @@ export class BlobLocks {
    */
   forceUnlock(name: string, options?: BreakLeaseOptions): Promise<boolean> {
     return breakLease(this.#blob(name), options).catch((error: unknown) => {
-      if (isTargetNotFoundError(error)) return false;
+      if (isUnused(error)) return false;
       throw error;
     });
   }
 
   async #acquireAll(names: readonly string[], options: LockOptions): Promise<LockSet> {
-    const { waitInMs = Infinity } = options;
+    const waitInMs = checkWait(options.waitInMs);
+    const given: unknown = names;
+    if (!Array.isArray(given)) throw new TypeError("names must be an array");
+    for (const name of names) this.#blob(name); // A bad name is found out before anything is locked.
     const waited = startStopwatch();
     const held: LockGuard[] = [];
     try {
@@ -158,19 +170,41 @@ export class BlobLocks {
     return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder));
   }
 
-  async #nameHolder(name: string, error: LeaseUnavailableError): Promise<unknown> {
-    const info = await this.inspect(name).catch(() => undefined);
-    if (info?.state !== "leased" || !info.holder) return error;
+  #wish(name: string, { abortSignal, tracingOptions }: CallOptions): Omit<LeaseWish, "waitInMs"> {
+    return { what: `the lock ${JSON.stringify(name)}`, url: displayUrl(this.#blob(name).url), abortSignal, tracingOptions };
+  }
+
+  /** A courtesy: whoever has waited long enough must not wait much longer for it. */
+  async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
+    const info = await bounded(nameHolderLimitInMs, abortSignal, (signal) => this.inspect(name, { abortSignal: signal })).then(
+      ({ answer }) => answer,
+      () => undefined,
+    );
+    if (!info?.holder || (info.state !== "leased" && info.state !== "breaking")) return error;
     const since = info.since ? ` since ${info.since.toISOString()}` : "";
-    return new LeaseUnavailableError(`the lock ${JSON.stringify(name)} is held by ${info.holder}${since}: ${error.message}`, {
-      url: displayUrl(this.#blob(name).url),
+    return new LeaseUnavailableError(`${error.message}; its holder is ${info.holder}${since}`, {
+      url: error.url,
       waitedInMs: error.waitedInMs,
       holder: info.holder,
+      cause: error.cause,
     });
   }
 
-  #traced<O extends CallOptions, R>(method: string, options: O | undefined, run: (merged: O) => Promise<R>): Promise<R> {
-    const merged = { ...this.#defaults, ...options } as O;
+  /** @internal */
+  withDefaults<O extends LockOptions>(options: O | undefined): O {
+    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
+    return { ...this.#defaults, ...Object.fromEntries(given) } as O;
+  }
+
+  #traced<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O) => Promise<R>): Promise<R> {
+    const merged = this.withDefaults(options);
     return withSpan(`BlobLocks.${method}`, merged, (tracingOptions) => run({ ...merged, tracingOptions }));
   }
+}
+
+const nameHolderLimitInMs = 1_000;
+
+/** The blob is made when the lock is first used. A missing container is another matter. */
+function isUnused(error: unknown): boolean {
+  return isTargetNotFoundError(error) && isMissing(error.cause);
 }

@@ -14,3 +14,13 @@ export function thisProcess(): string {
   }
   return text;
 }
+
+/** It goes into the metadata of a blob, percent-encoded: these hold 8 KiB at most, and half a character not at all. */
+export function checkHolder(holder: string): string {
+  try {
+    if (typeof holder === "string" && encodeURIComponent(holder).length <= 1_024) return holder;
+  } catch {
+    // half of a surrogate pair
+  }
+  throw new RangeError("holder must be a well-formed string of at most 1,024 characters when percent-encoded");
+}
