@@ -3,8 +3,10 @@ import { onAbort } from "../internal/abort.js";
 import { delay } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { checkNumber } from "../internal/validate.js";
+import { checkLeaseOptions } from "../lease/lease-options.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
+import { blobNameOf } from "./lock-name.js";
 
 /** One time of being the leader. */
 export interface Term {
@@ -38,14 +40,16 @@ export class LeaderElection {
   readonly #locks: BlobLocks;
   readonly #options: LeaderElectionOptions;
   readonly #stayAwayInMs: number;
-  #running: Promise<void> | undefined;
-  #stop = new AbortController();
-  #lock: LockGuard | undefined;
-  #endTerm: ((reason: string) => void) | undefined;
-  #termOver: Promise<void> = Promise.resolve();
+  #stop: AbortController | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #present: PresentTerm | undefined;
 
   constructor(locks: BlobLocks, name: string, options: LeaderElectionOptions) {
-    if (typeof (options as Partial<LeaderElectionOptions>).onElected !== "function") throw new TypeError("onElected must be a function");
+    if (typeof (options as Partial<LeaderElectionOptions> | undefined)?.onElected !== "function") {
+      throw new TypeError("onElected must be a function");
+    }
+    blobNameOf("", name);
+    checkLeaseOptions(locks.withDefaults(this.#lockOptions(options)));
     this.#locks = locks;
     this.name = name;
     this.#options = options;
@@ -54,114 +58,141 @@ export class LeaderElection {
 
   /** Whether this is the leader at this moment. */
   get isLeader(): boolean {
-    return this.#lock !== undefined && this.#lock.remainingInMs > 0;
+    return this.#present !== undefined && !this.#present.over.signal.aborted && this.#present.lock.remainingInMs > 0;
   }
 
   /** Takes part from now on. */
   start(): void {
-    if (this.#running) return;
-    this.#stop = new AbortController();
-    this.#running = this.#takePart(this.#stop.signal);
+    if (this.#stop && !this.#stop.signal.aborted) return;
+    const { signal } = (this.#stop = new AbortController());
+    // The term that a stop has ended may still be at work.
+    this.#running = this.#running.then(() => this.#takePart(signal));
   }
 
-  /** Ends the term, if there is one, waits for its work, releases the lease, and takes part no more. */
+  /**
+   * Ends the term, if there is one, waits for its work, releases the lease, and takes part no more. The work itself
+   * may call it, but not wait for it: it would wait for its own end.
+   */
   async stop(): Promise<void> {
-    this.#stop.abort(new DOMException("the election was stopped", "AbortError"));
+    this.#stop?.abort(new DOMException("the election was stopped", "AbortError"));
     await this.#running;
-    this.#running = undefined;
   }
 
-  /** Ends the term, waits for its work and releases the lease; stays away for a while, then takes part again. */
+  /**
+   * Ends the term, waits for its work and releases the lease; stays away for a while, then takes part again. The work
+   * itself may call it, but not wait for it.
+   */
   async resign(): Promise<void> {
-    if (!this.#endTerm) return;
-    this.#endTerm("resigned");
-    await this.#termOver;
+    if (!this.#present) return;
+    this.#present.next = "stay away";
+    this.#present.over.abort(new DOMException("the leader resigned", "AbortError"));
+    await this.#present.ended;
   }
 
-  /** Who leads, whenever that changes: `state` is `"leased"` while there is a leader. Looks every `intervalInMs`. */
+  /**
+   * Who leads, whenever that changes: `state` is `"leased"` while there is a leader. Looks every `intervalInMs`, and
+   * ends when `abortSignal` aborts. A look that fails is thrown.
+   */
   async *observe(options: { intervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockInfo & { isSelf: boolean }> {
     const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
     const { abortSignal } = options;
     let last = "";
     while (!abortSignal?.aborted) {
-      const info = await this.#locks.inspect(this.name, { abortSignal });
-      const seen = JSON.stringify([info.state, info.epoch]);
-      if (seen !== last) yield { ...info, isSelf: this.isLeader && this.#lock?.epoch === info.epoch };
+      let info: LockInfo;
+      try {
+        info = await this.#locks.inspect(this.name, { abortSignal });
+      } catch (error) {
+        if (abortSignal && isAborted(abortSignal)) return;
+        throw error;
+      }
+      const isSelf = info.state === "leased" && this.#leadsSince(info.epoch);
+      const seen = JSON.stringify([info.state, info.epoch, isSelf]);
+      if (seen !== last) yield { ...info, isSelf };
       last = seen;
       await delay(intervalInMs, abortSignal).catch(() => undefined);
     }
   }
 
+  /** A lease that was handed on within this process has the number of its first holder on record. */
+  #leadsSince(epoch: number | undefined): boolean {
+    return this.isLeader && epoch !== undefined && this.#present !== undefined && this.#present.lock.epoch >= epoch;
+  }
+
   async #takePart(stopped: AbortSignal): Promise<void> {
-    const { onElected, durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions } = this.#options;
-    const lockOptions = { durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions, abortSignal: stopped };
     while (!stopped.aborted) {
-      let lock: LockGuard;
       try {
-        lock = await this.#locks.acquire(this.name, lockOptions);
+        const lock = await this.#locks.acquire(this.name, { ...this.#lockOptions(this.#options), abortSignal: stopped });
+        if ((await this.#lead(lock, stopped)) === "go on") continue;
       } catch (error) {
         if (isAborted(stopped)) return;
         this.#report(error);
-        await this.#stayAway(stopped);
-        continue;
       }
-      const term = this.#lead(lock, stopped, onElected);
-      this.#termOver = term.then(() => undefined);
-      if ((await term) === "stay away") await this.#stayAway(stopped);
+      // Others have their turn.
+      await delay(this.#stayAwayInMs * (0.5 + Math.random() / 2), stopped).catch(() => undefined);
     }
   }
 
   /** One term, until its work has ended and the lease is released. Never rejects. */
-  async #lead(lock: LockGuard, stopped: AbortSignal, onElected: LeaderElectionOptions["onElected"]): Promise<"stay away" | "go on"> {
+  async #lead(lock: LockGuard, stopped: AbortSignal): Promise<"stay away" | "go on"> {
+    let ended!: () => void;
     const over = new AbortController();
-    const end = (reason: unknown): void => over.abort(reason);
-    const offLost = onAbort(lock.signal, () => end(lock.signal.reason));
-    const offStopped = onAbort(stopped, () => end(stopped.reason));
-    let next: "stay away" | "go on" = "go on";
-    this.#endTerm = (reason) => {
-      next = "stay away";
-      end(new DOMException(`the leader ${reason}`, "AbortError"));
-    };
-    this.#lock = lock;
-    try {
-      await onElected({ epoch: lock.epoch, signal: over.signal, assertLeader: () => assertLeader(lock, over.signal) });
-      await ended(over.signal);
-    } catch (error) {
-      // What the work throws because its term was over is no news.
-      if (!over.signal.aborted) {
-        this.#report(error);
-        next = "stay away";
-        end(error);
-      }
-    }
+    const present: PresentTerm = { lock, over, next: "go on", ended: new Promise((resolve) => (ended = resolve)) };
+    const offLost = onAbort(lock.signal, () => over.abort(lock.signal.reason));
+    const offStopped = onAbort(stopped, () => over.abort(stopped.reason));
+    this.#present = present;
+    if (!over.signal.aborted) await this.#work(present);
     offLost();
     offStopped();
-    this.#lock = undefined;
-    this.#endTerm = undefined;
     await lock[Symbol.asyncDispose]();
-    return next;
+    this.#present = undefined;
+    ended();
+    return present.next;
   }
 
-  #stayAway(stopped: AbortSignal): Promise<void> {
-    return delay(this.#stayAwayInMs * (0.5 + Math.random() / 2), stopped).catch(() => undefined);
+  async #work(present: PresentTerm): Promise<void> {
+    const { lock, over } = present;
+    const { signal } = over;
+    const assertLeader = (): void => {
+      if (signal.aborted) throw signal.reason;
+      lock.assertHeld();
+    };
+    try {
+      await this.#options.onElected({ epoch: lock.epoch, signal, assertLeader });
+      await new Promise<void>((resolve) => onAbort(signal, resolve));
+    } catch (error) {
+      // What the work throws because its term was over is no news.
+      if (signal.aborted) return;
+      present.next = "stay away";
+      over.abort(error);
+      this.#report(error);
+    }
+  }
+
+  #lockOptions(options: LeaderElectionOptions): LockOptions {
+    const { durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions } = options;
+    return { durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions, autoRenew: true, waitInMs: Infinity };
   }
 
   #report(error: unknown): void {
-    if (this.#options.onError) this.#options.onError(error);
-    else logger.warning(`election ${JSON.stringify(this.name)}: ${String(error)}`);
+    try {
+      if (this.#options.onError) this.#options.onError(error);
+      else logger.warning(`election ${JSON.stringify(this.name)}: ${String(error)}`);
+    } catch (onErrorFailed) {
+      // Nobody is left to be told; the election has to go on.
+      logger.warning(`election ${JSON.stringify(this.name)}: onError threw ${String(onErrorFailed)}`);
+    }
   }
 }
 
-function assertLeader(lock: LockGuard, over: AbortSignal): void {
-  if (over.aborted) throw over.reason;
-  lock.assertHeld();
-}
-
-function ended(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => onAbort(signal, resolve));
+interface PresentTerm {
+  readonly lock: LockGuard;
+  readonly over: AbortController;
+  /** Settles when the work has ended and the lease is released. */
+  readonly ended: Promise<void>;
+  next: "stay away" | "go on";
 }
 
 /** Asked anew after an await. */
-function isAborted(signal: AbortSignal): boolean {
+function isAborted(signal: AbortSignalLike): boolean {
   return signal.aborted;
 }

@@ -1,4 +1,6 @@
+import { isLeaseLostError } from "../errors.js";
 import { onAbort } from "../internal/abort.js";
+import { logger } from "../internal/log.js";
 import type { LockGuard } from "./lock-guard.js";
 
 /** Several named locks that are held at once. */
@@ -41,14 +43,14 @@ export class LockSet implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const off of this.#offs) off();
-    for (const lock of this.#locks.values()) await lock[Symbol.asyncDispose]();
+    await this.release().catch((error: unknown) => logger.warning(`some locks could not be released: ${String(error)}`));
   }
 
   async #releaseAll(): Promise<void> {
-    for (const off of this.#offs) off();
     const outcomes = await Promise.allSettled([...this.#locks.values()].map((lock) => lock.release()));
-    const failed = outcomes.find((outcome) => outcome.status === "rejected");
-    if (failed) throw failed.reason;
+    for (const off of this.#offs) off();
+    const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
+    // A loss says more than a release that failed: the work may have been for nothing.
+    if (failures.length > 0) throw failures.find(isLeaseLostError) ?? failures[0];
   }
 }

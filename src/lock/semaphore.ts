@@ -1,12 +1,13 @@
 import { LeaseUnavailableError } from "../errors.js";
-import { throwIfAborted } from "../internal/abort.js";
+import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { delay, waitBeforeLook } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { checkNumber } from "../internal/validate.js";
 import { checkWait } from "../lease/lease-options.js";
-import { useLease } from "../lease/with-lease.js";
+import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
+import { blobNameOf } from "./lock-name.js";
 
 /**
  * At most `slots` holders at a time, over all processes. Each slot is a lock; a holder has one of them, any. All who
@@ -16,12 +17,15 @@ export class Semaphore {
   readonly name: string;
   readonly slots: number;
   readonly #locks: BlobLocks;
-  /** The end of the line of those who wait in this process: one of them looks, the others wait for their turn. */
+  /** The end of the line of those who wait for this object: the first one looks, the others wait for their turn. */
   #line: Promise<unknown> = Promise.resolve();
-  /** Ends the pause of the one who looks: a slot has become free in this process. */
+  /** Counts the slots that were given back here. */
+  #freed = 0;
+  /** Ends the pause of the one who looks: a slot has become free. */
   #wake: (() => void) | undefined;
 
   constructor(locks: BlobLocks, name: string, slots: number) {
+    blobNameOf("", name);
     this.#locks = locks;
     this.name = name;
     this.slots = checkNumber("slots", slots, { min: 1, max: 10_000, integer: true });
@@ -29,28 +33,27 @@ export class Semaphore {
 
   /** Runs `fn` while holding a slot. */
   async withSlot<R>(fn: (slot: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
+    checkFunction(fn);
     return useLease(await this.acquire(options), fn);
   }
 
   /** Waits for a slot. A look costs a request for each slot that is not held by this very process. */
-  async acquire(options: LockOptions = {}): Promise<LockGuard> {
-    const waitInMs = checkWait(options.waitInMs);
-    const waited = startStopwatch();
+  async acquire(options?: LockOptions): Promise<LockGuard> {
+    const merged = this.#locks.withDefaults(options);
+    const { abortSignal } = merged;
+    const waitInMs = checkWait(merged.waitInMs);
+    const patience = new AbortController();
+    const offCaller = onAbort(abortSignal, () => abortSignal && patience.abort(abortReason(abortSignal)));
+    const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
     const before = this.#line;
-    let done!: () => void;
-    this.#line = new Promise<void>((resolve) => (done = resolve));
+    const turn = Promise.race([before, aborted(patience.signal)]).then(() => this.#look(merged, patience.signal));
+    // Whoever comes next must not overtake those before: they may still be in line when this one has left it.
+    this.#line = Promise.allSettled([before, turn]).then(() => undefined);
     try {
-      await orTooLate(before, this.#patience(options, waitInMs));
-      for (;;) {
-        const slot = await this.tryAcquire(options);
-        if (slot) return slot;
-        const left = waitInMs - waited.elapsedInMs();
-        if (left <= 0) throw this.#unavailable(waited.elapsedInMs());
-        await this.#pause(Math.min(left, waitBeforeLook(waited.elapsedInMs())), options);
-      }
+      return await turn;
     } finally {
-      // Whoever comes next must not overtake those before: they may still be in line.
-      void before.then(done);
+      clearTimeout(tooLate);
+      offCaller();
     }
   }
 
@@ -62,59 +65,48 @@ export class Semaphore {
       throwIfAborted(options.abortSignal);
       const slot = await this.#locks.tryAcquire(`${this.name}/${(start + i) % this.slots}`, options);
       if (slot) {
-        slot.onReleased = () => this.#wake?.();
+        slot.onReleased = () => {
+          this.#freed++;
+          this.#wake?.();
+        };
         return slot;
       }
     }
     return null;
   }
 
-  async #pause(ms: number, options: LockOptions): Promise<void> {
-    const woken = new AbortController();
-    const off = (): void => woken.abort();
-    this.#wake = off;
-    options.abortSignal?.addEventListener("abort", off);
-    try {
-      await delay(ms, woken.signal).catch(() => undefined);
-    } finally {
-      this.#wake = undefined;
-      options.abortSignal?.removeEventListener("abort", off);
+  /** Looks until there is a free slot. A look that is under way when the time is over may still find one. */
+  async #look(options: LockOptions, patience: AbortSignal): Promise<LockGuard> {
+    const waited = startStopwatch();
+    for (;;) {
+      const freed = this.#freed;
+      const slot = await this.tryAcquire(options);
+      if (slot) return slot;
+      throwIfAborted(patience);
+      // A slot that was given back during the look may have been passed by.
+      if (freed === this.#freed) await this.#pause(waitBeforeLook(waited.elapsedInMs()), patience);
     }
   }
 
-  /** Rejects when the wait in line takes too long, or the caller has had enough. */
-  #patience(options: LockOptions, waitInMs: number): { promise: Promise<never>; end: () => void } {
-    const stop = new AbortController();
-    const { abortSignal } = options;
-    const onCallerAbort = (): void => stop.abort();
-    abortSignal?.addEventListener("abort", onCallerAbort);
-    const promise = delay(Math.min(waitInMs, 2 ** 31 - 1), stop.signal).then(
-      () => Promise.reject(this.#unavailable(waitInMs)),
-      () => {
-        throwIfAborted(abortSignal);
-        return new Promise<never>(() => undefined);
-      },
-    );
-    promise.catch(() => undefined);
-    const end = (): void => {
-      abortSignal?.removeEventListener("abort", onCallerAbort);
-      stop.abort();
-    };
-    return { promise, end };
+  async #pause(ms: number, patience: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    const off = onAbort(patience, this.#wake);
+    await delay(ms, woken.signal).catch(() => undefined);
+    off();
+    this.#wake = undefined;
+    throwIfAborted(patience);
   }
 
   #unavailable(waitedInMs: number): LeaseUnavailableError {
-    return new LeaseUnavailableError(`all ${this.slots} slots of ${JSON.stringify(this.name)} were taken for ${Math.round(waitedInMs)} ms`, {
-      url: this.name,
-      waitedInMs,
-    });
+    const message = `all ${this.slots} slots of ${JSON.stringify(this.name)} were taken for ${waitedInMs} ms (waitInMs)`;
+    return new LeaseUnavailableError(message, { url: this.name, waitedInMs });
   }
 }
 
-async function orTooLate(turn: Promise<unknown>, patience: { promise: Promise<never>; end: () => void }): Promise<void> {
-  try {
-    await Promise.race([turn, patience.promise]);
-  } finally {
-    patience.end();
-  }
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
+    onAbort(signal, () => reject(signal.reason));
+  });
 }
