@@ -119,7 +119,8 @@ export class LeaseQueue {
         for (const waiter of this.#waiters) waiter.looked();
       } else {
         uncertain ||= outcome.uncertain;
-        this.#lookFailed(outcome.error, outcome.passing);
+        // Cut off because nobody waited any more: no news for those who came since.
+        if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
       }
       if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
     }
