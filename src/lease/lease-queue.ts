@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { logger } from "../internal/log.js";
-import { delay, waitBeforeLook } from "../internal/delay.js";
+import { delay, maxWaitBeforeLookInMs, waitBeforeLook } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
 import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
@@ -27,8 +27,8 @@ export interface LeaseGrant {
 /** After so many turns in a row, or so much time, the lease is really released: other processes want it too. */
 const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
-/** Then this process stays away for about as long as others that wait take between two looks. */
-const stayAwayInMs = 1_000;
+/** Then this process stays away for longer than others that wait take between two looks: one of them gets it for sure. */
+const stayAwayInMs = 1.2 * maxWaitBeforeLookInMs;
 /** So many failures in a row, each after the SDK's own retries, are not passing. */
 const maxFailures = 5;
 
@@ -186,7 +186,7 @@ export class LeaseQueue {
     if (this.#hadItsShare()) {
       this.#turns = 0;
       this.#io = new AbortController();
-      await delay(stayAwayInMs * (0.5 + Math.random() / 2), this.#io.signal).catch(() => undefined);
+      await delay(stayAwayInMs, this.#io.signal).catch(() => undefined);
     }
     await this.#poll();
   }
