@@ -16,6 +16,9 @@ export function useFakeClock(): void {
     const monotonic = performance.now.bind(performance);
     vi.spyOn(performance, "now").mockImplementation(() => monotonic() + offsets.monotonic);
     start = performance.now();
+    // Jitter, the same in every run.
+    let seed = 42;
+    vi.spyOn(Math, "random").mockImplementation(() => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647);
   });
   afterEach(() => {
     const left = vi.getTimerCount();
