@@ -82,6 +82,8 @@ export class LeaseGuard implements AsyncDisposable {
   }
 
   async #giveBackOnce(): Promise<void> {
+    const known = this.#controller.signal.aborted;
+    const lost = this.#keeper.check();
     try {
       await this.#giveBack();
     } finally {
@@ -89,5 +91,6 @@ export class LeaseGuard implements AsyncDisposable {
       this.#offLost();
       this.onReleased?.();
     }
+    if (lost && !known) throw lost;
   }
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import type { TryAcquireLeaseOptions } from "../../src/lease/lease-options.js";
-import { hang, ok } from "./fakes/answers.js";
+import { after, hang, ok } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
 import { abortTime, blockEventLoop, elapsed, pass, setWallClock, suspendMachine, useFakeClock } from "./fakes/time.js";
 
@@ -43,6 +43,16 @@ it("does not renew behind anybody's back when the timer of the renewal is the fi
   await pass(50);
   expect(guard.signal.aborted).toBe(true);
   expect(blob.times("renew")).toEqual([100]);
+});
+
+it("does not take the answer to a renewal that arrives before any timer could tell of the deadline", async () => {
+  const blob = new ScriptedLeasable({ renew: after(200, ok) });
+  const { guard, aborted } = await hold(blob);
+  await pass(10_100);
+  blockEventLoop(30_000);
+  await pass(100);
+  expect(aborted.at).toBe(40_200);
+  expect(guard.signal.reason).toMatchObject({ reason: "unreachable" });
 });
 
 it("notices within a second that the machine was suspended past the lease", async () => {

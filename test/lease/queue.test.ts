@@ -6,7 +6,7 @@ import type { LeaseGuard } from "../../src/lease/lease-guard.js";
 import { hang, ok, reset, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import type { BlobClient } from "./fakes/fake-lease-server.js";
-import { abortTime, countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+import { abortTime, blockEventLoop, countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
 useFakeClock();
 
@@ -173,6 +173,19 @@ describe("handing over", () => {
     await finish(second.value);
     expect(server.isLeased()).toBe(false);
   });
+});
+
+it("rejects the release of a lease whose loss nobody had noticed yet, although somebody waits for it", async () => {
+  const server = serverWithBlob();
+  const blob = server.blob();
+  const first = await hold(blob);
+  const second = outcomeOf(acquireLease(blob));
+  blockEventLoop(31_000);
+  await expect(first.release()).rejects.toMatchObject({ name: "LeaseLostError", reason: "expired" });
+  await pass(2_000);
+  second.value!.assertHeld();
+  expect(second.value!.leaseId).not.toBe(first.leaseId);
+  await finish(second.value);
 });
 
 describe("the line", () => {

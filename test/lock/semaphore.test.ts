@@ -136,6 +136,25 @@ describe("the line for a slot", () => {
     expect([a.error, d.error]).toEqual([undefined, undefined]);
   });
 
+  it("lets nobody behind one who left it overtake those before", async () => {
+    for (let wait = 1_000; wait <= 10_000; wait += 1_000) {
+      const semaphore = semaphoreOn(new FakeLeaseServer(), 1);
+      const [first] = await hold(semaphore, 1);
+      const order: string[] = [];
+      const caller = countedAbort();
+      const enter = (name: string, abortSignal?: AbortSignal) =>
+        outcomeOf(semaphore.withSlot(() => void order.push(name), { abortSignal }));
+      enter("a");
+      enter("b", caller.signal);
+      for (const name of ["c", "d", "e"]) enter(name);
+      caller.abort();
+      await pass(wait);
+      await giveBack([first]);
+      await pass(5_000);
+      expect(order).toEqual(["a", "c", "d", "e"]);
+    }
+  });
+
   it("is left at once by its first, who looks, when it aborts", async () => {
     const server = new FakeLeaseServer();
     const others = await hold(semaphoreOn(server, 2), 2);
