@@ -1,9 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { startStopwatch } from "../../src/internal/stopwatch.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapter.js";
+import { LeaseGuard } from "../../src/lease/lease-guard.js";
+import { LeaseKeeper } from "../../src/lease/lease-keeper.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
-import { outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+import { blockEventLoop, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
 useFakeClock();
 
@@ -27,6 +31,16 @@ it("shows no signature of its URL", async () => {
   const guard = await acquireLease(new ScriptedLeasable());
   expect(guard.url).toBe("https://account.test/container/blob");
   await guard.release();
+});
+
+it("is lost from the start if the lease was lost on the way to it", () => {
+  const times = { durationInMs: 15_000, safetyMarginInMs: 0, renewEveryInMs: 5_000, autoRenew: false };
+  const keeper = new LeaseKeeper(leaseAdapterOf(new ScriptedLeasable()), wanted, startStopwatch(), times);
+  blockEventLoop(15_000);
+  expect(keeper.check()).toBeDefined();
+  const guard = new LeaseGuard(keeper, () => Promise.resolve());
+  expect(guard.signal.aborted).toBe(true);
+  expect(guard.signal.reason).toBe(keeper.check());
 });
 
 describe("renew", () => {
