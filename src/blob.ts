@@ -1,6 +1,19 @@
 /** What concerns blobs, for applications that have `@azure/storage-blob` alone. */
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
+export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export { breakLease, inspectLease } from "./lease/inspect-lease.js";
+export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
+export { LeaseGuard } from "./lease/lease-guard.js";
+export type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease/lease-options.js";
+export { withLease } from "./lease/with-lease.js";
+export { BlobLocks } from "./lock/blob-locks.js";
+export type { BlobLocksOptions, LockInfo, LockOptions, TryLockOptions } from "./lock/blob-locks.js";
+export { LeaderElection } from "./lock/leader-election.js";
+export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
+export { LockGuard } from "./lock/lock-guard.js";
+export { LockSet } from "./lock/lock-set.js";
+export { Semaphore } from "./lock/semaphore.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";

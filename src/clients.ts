@@ -162,3 +162,57 @@ export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
+
+/** Options of one lease request, as the SDKs take them. */
+export interface LeaseCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+  conditions?: { ifMatch?: string };
+}
+
+/** The answer to an operation on a lease. */
+export interface LeaseAnswerLike {
+  leaseId?: string | undefined;
+  leaseTime?: number | undefined;
+}
+
+/** A `BlobLeaseClient`. */
+export interface LeaseClientLike {
+  acquireLease(duration: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  renewLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  changeLease(proposedLeaseId: string, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  releaseLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  breakLease(breakPeriod: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+}
+
+/** What `getProperties()` says about a lease. */
+export interface LeasePropertiesLike {
+  etag?: string | undefined;
+  leaseState?: string | undefined;
+  leaseStatus?: string | undefined;
+  leaseDuration?: string | undefined;
+  metadata?: Record<string, string> | undefined;
+}
+
+/** What can be leased: any blob client, or a `ContainerClient`. */
+export interface LeasableLike {
+  readonly url: string;
+  getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
+  getProperties(options?: { abortSignal?: AbortSignal; tracingOptions?: OperationTracingOptions }): Promise<LeasePropertiesLike>;
+}
+
+/** A `ContainerClient`, as far as named locks need it. */
+export interface LockContainerLike {
+  readonly url: string;
+  getBlockBlobClient(name: string): LeasableLike & BlockBlobLike;
+  listBlobsFlat(options?: {
+    prefix?: string;
+    includeMetadata?: boolean;
+    abortSignal?: AbortSignal;
+    tracingOptions?: OperationTracingOptions;
+  }): AsyncIterable<{
+    name: string;
+    metadata?: Record<string, string> | undefined;
+    properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
+  }>;
+}

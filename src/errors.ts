@@ -77,10 +77,43 @@ export class TargetNotFoundError extends ConcurrencyError {
 export class LeaseUnavailableError extends ConcurrencyError {
   override readonly name = "LeaseUnavailableError";
   readonly url: string;
+  /** How long the call waited for it. */
+  readonly waitedInMs: number | undefined;
+  /** Who holds it, where that is known: a named lock says. */
+  readonly holder: string | undefined;
 
-  constructor(message: string, facts: { url: string; cause?: unknown }) {
+  constructor(
+    message: string,
+    facts: { url: string; waitedInMs?: number | undefined; holder?: string | undefined; cause?: unknown },
+  ) {
     super("LEASE_UNAVAILABLE", message, { cause: facts.cause });
     this.url = facts.url;
+    this.waitedInMs = facts.waitedInMs;
+    this.holder = facts.holder;
+  }
+}
+
+/** Why a lease is no longer held. */
+export type LeaseLossReason = "stolen" | "broken" | "expired" | "deleted" | "unreachable";
+
+/**
+ * A lease that was held is not any more, or can no longer be known to be. What was done under it since may collide
+ * with its next holder.
+ */
+export class LeaseLostError extends ConcurrencyError {
+  override readonly name = "LeaseLostError";
+  readonly url: string;
+  /**
+   * `"stolen"`: somebody else has it. `"broken"`: it was broken. `"expired"`: it was not renewed in time (the event
+   * loop was blocked, the machine suspended, or renewing was up to the caller). `"deleted"`: what was leased is gone.
+   * `"unreachable"`: the service did not answer any renewal until it was time to give up.
+   */
+  readonly reason: LeaseLossReason;
+
+  constructor(message: string, facts: { url: string; reason: LeaseLossReason; cause?: unknown }) {
+    super("LEASE_LOST", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.reason = facts.reason;
   }
 }
 
@@ -142,6 +175,10 @@ export function isLeaseUnavailableError(error: unknown): error is LeaseUnavailab
 export function isFileInUseError(error: unknown): error is FileInUseError {
   return isNamed(error, "FileInUseError");
 }
+/** Whether `error` is a {@link LeaseLostError}. */
+export function isLeaseLostError(error: unknown): error is LeaseLostError {
+  return isNamed(error, "LeaseLostError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -155,6 +192,7 @@ const names: ReadonlySet<string> = new Set([
   "TargetNotFoundError",
   "LeaseUnavailableError",
   "FileInUseError",
+  "LeaseLostError",
   "SchemaError",
 ]);
 

@@ -4,6 +4,7 @@ export {
   ConflictError,
   DeadlineError,
   FileInUseError,
+  LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
@@ -12,10 +13,12 @@ export {
   isConflictError,
   isDeadlineError,
   isFileInUseError,
+  isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
 } from "./errors.js";
+export type { LeaseLossReason } from "./errors.js";
 export type {
   AbortSignalLike,
   BlobAnswerLike,
@@ -28,6 +31,12 @@ export type {
   BlobUploadOptions,
   BlockBlobLike,
   CallOptions,
+  LeasableLike,
+  LeaseAnswerLike,
+  LeaseCallOptions,
+  LeaseClientLike,
+  LeasePropertiesLike,
+  LockContainerLike,
   SchemaIssue,
   SchemaOutcome,
   StandardSchemaLike,
@@ -42,6 +51,19 @@ export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export { retryWhileInUse } from "./file/retry-while-in-use.js";
 export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
 export { logger } from "./internal/log.js";
+export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export { breakLease, inspectLease } from "./lease/inspect-lease.js";
+export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
+export { LeaseGuard } from "./lease/lease-guard.js";
+export type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease/lease-options.js";
+export { withLease } from "./lease/with-lease.js";
+export { BlobLocks } from "./lock/blob-locks.js";
+export type { BlobLocksOptions, LockInfo, LockOptions, TryLockOptions } from "./lock/blob-locks.js";
+export { LeaderElection } from "./lock/leader-election.js";
+export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
+export { LockGuard } from "./lock/lock-guard.js";
+export { LockSet } from "./lock/lock-set.js";
+export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";

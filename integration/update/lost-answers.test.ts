@@ -24,7 +24,7 @@ describe("4 processes, and a fifth of the answers to writes lost", () => {
   ] as const)("count to exactly 2,000 on $what", async ({ kind, change }) => {
     const scene = await sceneOf(kind, everyFifthWrite);
     const report = await updateTogether(workers, scene, { by: "library", change, total: 2_000, updaters: 16 });
-    expect(report).toMatchObject({ failed: [], unknown: [] });
+    expect({ failed: report.failed, unknown: report.unknown }).toEqual({ failed: [], unknown: [] });
     expect((await scene.stored()).n).toBe(2_000);
     expect(report.resolved).toHaveLength(2_000);
     expect(scene.proxy.fired("drop-answer")).toBeGreaterThan(10);
@@ -37,7 +37,7 @@ describe("4 processes, and a fifth of the answers to writes lost", () => {
   it.each(["blob", "entity"] as const)("count exactly on one %s without group commit", async (kind) => {
     const scene = await sceneOf(kind, everyFifthWrite);
     const report = await updateTogether(workers, scene, { by: "library", change: "count", total: 160, updaters: 1, coalesce: false });
-    expect(report).toMatchObject({ failed: [], unknown: [] });
+    expect({ failed: report.failed, unknown: report.unknown }).toEqual({ failed: [], unknown: [] });
     expect((await scene.stored()).n).toBe(160);
   });
 

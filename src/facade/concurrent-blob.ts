@@ -1,4 +1,9 @@
-import type { BlockBlobLike, StandardSchemaLike } from "../clients.js";
+import type { BlockBlobLike, CallOptions, LeasableLike, StandardSchemaLike } from "../clients.js";
+import { inspectLease } from "../lease/inspect-lease.js";
+import type { LeaseInfo } from "../lease/inspect-lease.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+import { withLease } from "../lease/with-lease.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
 import type { Mutator } from "../update/mutator.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
@@ -27,11 +32,11 @@ export interface ConcurrentBlobOptions<T> {
 
 /** One block blob, and what can be done with it safely. */
 export class ConcurrentBlob<T = unknown> {
-  readonly client: BlockBlobLike;
+  readonly client: BlockBlobLike & LeasableLike;
   readonly #target: UpdateTarget<T>;
   readonly #defaults: OptimisticUpdateOptions<T>;
 
-  constructor(client: BlockBlobLike, options: ConcurrentBlobOptions<T> = {}) {
+  constructor(client: BlockBlobLike & LeasableLike, options: ConcurrentBlobOptions<T> = {}) {
     this.client = client;
     this.#target = options.target ?? jsonBlob<T>(client, { schema: options.schema });
     this.#defaults = { ...options.defaults };
@@ -60,6 +65,16 @@ export class ConcurrentBlob<T = unknown> {
   /** See {@link removeIfUnchanged}. */
   removeIfUnchanged(etag: string, options?: OverwriteOptions): Promise<void> {
     return removeIfUnchanged(this.#target, etag, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link withLease}. */
+  withLease<R>(fn: (lease: LeaseGuard) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
+    return withLease(this.client, fn, options);
+  }
+
+  /** See {@link inspectLease}. */
+  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
+    return inspectLease(this.client, options);
   }
 
   /** Updates the metadata. See {@link blobMetadata}. */

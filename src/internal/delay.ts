@@ -23,3 +23,15 @@ export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
 export function fullJitter(retry: number, baseInMs: number, capInMs: number): number {
   return Math.random() * Math.min(capInMs, baseInMs * 2 ** Math.min(retry, 30));
 }
+
+/** The longest time between two looks of somebody who waits. */
+export const maxWaitBeforeLookInMs = 1_000;
+
+/**
+ * A tenth of the time waited so far, from 50 ms up, give or take half, but never more than a second: whoever waits
+ * loses about a twentieth of its waiting time to polling, and a lease that is held for long is not asked for all the
+ * time.
+ */
+export function waitBeforeLook(waitedInMs: number): number {
+  return Math.min(maxWaitBeforeLookInMs / 1.5, Math.max(50, waitedInMs / 10)) * (0.5 + Math.random());
+}

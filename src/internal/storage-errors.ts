@@ -95,3 +95,37 @@ export function isDefinitive(error: unknown): boolean {
   const status = statusOf(error);
   return status !== undefined && status >= 400 && status < 500 && status !== 408;
 }
+
+/** Acquiring a lease: somebody else has it, or it is being broken. Waiting helps. */
+export function isLeaseTaken(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "LeaseAlreadyPresent" || code === "LeaseIsBreakingAndCannotBeAcquired";
+}
+
+/** Why a lease is no more, if the answer to an operation on it says so for certain. */
+export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "deleted" | undefined {
+  const code = codeOf(error) ?? "";
+  switch (statusOf(error)) {
+    case 404:
+      return "deleted";
+    case 409:
+      if (code.startsWith("LeaseIsBr") || code.startsWith("LeaseAlreadyBroken") || code.startsWith("LeaseNotPresent")) return "broken";
+      return code.startsWith("Lease") ? "stolen" : undefined;
+    case 412:
+      if (code.startsWith("LeaseLost") || code.startsWith("LeaseNotPresent")) return "expired";
+      return "stolen";
+    default:
+      return undefined;
+  }
+}
+
+/** The blob that was to be created is there. */
+export function isAlreadyThere(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
+}
+
+/** Breaking or changing: there is no lease. */
+export function isNotLeased(error: unknown): boolean {
+  return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
+}

@@ -80,12 +80,6 @@ export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | un
   return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
 }
 
-/** What stands for a client's rights: its pipeline, which clients made from each other share; else the client. */
-export function ownerOf(client: object): object {
-  const { pipeline } = client as { pipeline?: unknown };
-  return typeof pipeline === "object" && pipeline !== null ? pipeline : client;
-}
-
 /** Every read must say which version it read, or the write that follows would be unconditional. */
 export function requireETag(etag: string | undefined, url: string): string {
   if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);

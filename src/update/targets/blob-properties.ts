@@ -1,8 +1,9 @@
 import { deepEqual } from "fast-equals";
 import type { BlobLike, BlobPropertiesLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
+import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
-import { ownerOf, requireETag, targetOf } from "../target.js";
+import { requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata } from "./blob-requests.js";
 

@@ -1,5 +1,6 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
+import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
 import { isEdmType } from "../../table/edm.js";
 import type { EdmType } from "../../table/edm.js";
@@ -7,7 +8,7 @@ import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue 
 import type { StoredEntity } from "../../table/stored-entity.js";
 import { formatJournal, parseJournal } from "../journal.js";
 import type { Journal } from "../journal.js";
-import { ownerOf, requireETag, targetOf } from "../target.js";
+import { requireETag, targetOf } from "../target.js";
 import type { RequestContext, UpdateTarget } from "../target.js";
 
 /** An entity as a mutator sees it: its keys, which it must leave alone, and its properties. */

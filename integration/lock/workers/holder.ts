@@ -1,0 +1,73 @@
+import { acquireLease, BlobLocks, isLeaseLostError } from "../../../src/index.js";
+import { fastContainer } from "../../support/fast-clients.js";
+import { nextTurn, pause } from "../../support/pause.js";
+import { runWorker } from "../../support/worker-process.js";
+
+export interface HolderConfig {
+  readonly connectionString: string;
+  readonly container: string;
+}
+
+/** What a process finds that was stopped for longer than its leases last. */
+export interface Awakening {
+  /** By the wall clock. */
+  readonly at: number;
+  readonly firstAssertHeld: string;
+  readonly abortedInNextTurn: boolean;
+  readonly reason: unknown;
+  readonly writes: readonly (number | "passed")[];
+}
+
+/**
+ * Holds a lock, and leases on the blobs "a" and "b", until it is killed. Of the two leases one is only asked whether
+ * it is held, the other one's signal is only looked at, so that neither makes the other one notice.
+ */
+runWorker(async ({ connectionString, container: name }: HolderConfig, parent) => {
+  const container = fastContainer(connectionString, name);
+  const lock = await new BlobLocks(container).acquire("crash", { durationInSeconds: 15 });
+  const [a, b] = [container.getBlockBlobClient("a"), container.getBlockBlobClient("b")];
+  const asked = await acquireLease(a, { durationInSeconds: 15, createIfMissing: true });
+  const watched = await acquireLease(b, { durationInSeconds: 15, createIfMissing: true });
+  parent.send({ epoch: lock.epoch });
+
+  let failure: unknown;
+  let at = Date.now();
+  for (let last = at; at - last < 5_000 && failure === undefined; ) {
+    await pause(100);
+    last = at;
+    // The clock first: if the process is stopped between these two lines, the failure tells.
+    at = Date.now();
+    failure = failureOf(() => asked.assertHeld());
+  }
+  await nextTurn();
+  const { aborted } = watched.signal;
+  const loss: unknown = watched.signal.reason;
+  const writes = [
+    await statusOf(a.upload("late", 4, { conditions: asked.conditions })),
+    await statusOf(b.upload("late", 4, { conditions: watched.conditions })),
+  ];
+  const awakening: Awakening = {
+    at: Date.now(),
+    firstAssertHeld: failure instanceof Error ? failure.name : "passed",
+    abortedInNextTurn: aborted,
+    reason: isLeaseLostError(loss) ? loss.reason : loss,
+    writes,
+  };
+  return awakening;
+});
+
+function failureOf(call: () => void): unknown {
+  try {
+    call();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+async function statusOf(write: Promise<unknown>): Promise<number | "passed"> {
+  return write.then(
+    () => "passed",
+    (error: unknown) => (error as { statusCode: number }).statusCode,
+  );
+}

@@ -1,0 +1,81 @@
+import { TargetNotFoundError } from "../errors.js";
+import { bounded } from "../internal/bounded.js";
+import { logger } from "../internal/log.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import {
+  isAlreadyThere,
+  isDefinitive,
+  isLeaseTaken,
+  isMissing,
+  isMissingParent,
+  statusOf,
+} from "../internal/storage-errors.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
+import { LeaseKeeper } from "./lease-keeper.js";
+import type { LeaseSettings } from "./lease-options.js";
+
+export type AcquireOutcome =
+  | { readonly kind: "acquired"; readonly keeper: LeaseKeeper }
+  | { readonly kind: "taken" }
+  /** `passing`: trying again may help. `uncertain`: the lease may be ours all the same. */
+  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean };
+
+/** One request for the lease (two more if what is to be leased has to be made first). */
+export async function acquireOnce(
+  adapter: LeaseAdapter,
+  leaseId: string,
+  settings: LeaseSettings,
+  request: LeaseRequest,
+): Promise<AcquireOutcome> {
+  const { abortSignal, tracingOptions } = request;
+  // A third of the lease may pass before the answer: later than that there is hardly any of it left.
+  const limitInMs = Math.min(settings.durationInMs, 60_000) / 3;
+  const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
+  for (let created = false; ; created = true) {
+    const since = startStopwatch();
+    try {
+      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { abortSignal: signal, tracingOptions }));
+      return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
+    } catch (error) {
+      if (isLeaseTaken(error)) return { kind: "taken" };
+      if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
+        const { create } = adapter;
+        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ abortSignal: signal, tracingOptions })).then(
+          () => undefined,
+          (createError: unknown) => createError,
+        );
+        if (failure === undefined || isAlreadyThere(failure)) continue;
+        return failed(failure, adapter);
+      }
+      return failed(error, adapter);
+    }
+  }
+}
+
+function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
+  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain: !isDefinitive(error) };
+}
+
+/** Trying again may help: no answer, trouble in the service, or too many requests at once. */
+export function isPassing(error: unknown): boolean {
+  return !isDefinitive(error) || statusOf(error) === 429;
+}
+
+function explain(error: unknown, url: string): unknown {
+  if (isMissingParent(error)) {
+    return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
+  }
+  if (isMissing(error)) {
+    return new TargetNotFoundError(`${url} does not exist: create it, or pass createIfMissing`, { url, cause: error });
+  }
+  return error;
+}
+
+/** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
+export async function releaseUncertain(adapter: LeaseAdapter, leaseId: string): Promise<void> {
+  try {
+    await bounded(5_000, undefined, (abortSignal) => adapter.release(leaseId, { abortSignal }));
+  } catch (error) {
+    logger.verbose(`a lease on ${adapter.url} that may have been acquired was not released: ${String(error)}`);
+  }
+}

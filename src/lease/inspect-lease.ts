@@ -1,0 +1,124 @@
+import type { CallOptions, LeasableLike } from "../clients.js";
+import { TargetNotFoundError } from "../errors.js";
+import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/storage-errors.js";
+import { withSpan } from "../internal/tracing.js";
+import { displayUrl } from "../internal/url.js";
+import { checkNumber } from "../internal/validate.js";
+import { checkLeasable, leaseOptions } from "./lease-adapter.js";
+import type { LeaseRequest } from "./lease-adapter.js";
+import { parseLockRecord } from "./lock-record.js";
+import type { LockRecord } from "./lock-record.js";
+
+/** What is known of a lease. */
+export interface LeaseInfo {
+  state: "available" | "leased" | "expired" | "breaking" | "broken";
+  /** Of a lease that is held. */
+  duration: "fixed" | "infinite" | undefined;
+  /** Of a named lock: who acquired it last. It holds it still if `state` is `"leased"` or `"breaking"`. */
+  holder: string | undefined;
+  /** Of a named lock: since when, by the holder's clock. */
+  since: Date | undefined;
+  /** Of a named lock: its number. */
+  epoch: number | undefined;
+}
+
+/** Options of {@link breakLease}. */
+export interface BreakLeaseOptions extends CallOptions {
+  /**
+   * How long the holder may go on: its guard reports `"broken"` at its next renewal, its writes pass until the end.
+   * @defaultValue 0: at once
+   */
+  periodInSeconds?: number | undefined;
+  /** Break it only if the lock still has this epoch: not the lease of somebody who came after the one looked at. */
+  expectedEpoch?: number | undefined;
+}
+
+/** Who holds the lease, if anybody. Costs 1 request. */
+export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
+  return withSpan("inspectLease", options, (tracingOptions) =>
+    withSignal(options, async (abortSignal) => (await look(target, { abortSignal, tracingOptions })).info),
+  );
+}
+
+/**
+ * Takes a lease away from its holder. False if there was none, or if it is not the expected one any more. Costs 1
+ * request, 2 with `expectedEpoch`.
+ */
+export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
+  const { periodInSeconds = 0, expectedEpoch } = options;
+  return withSpan("breakLease", options, (tracingOptions) =>
+    withSignal(options, async (abortSignal) => {
+      checkLeasable(target);
+      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: 60, integer: true });
+      if (expectedEpoch !== undefined) checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+      const request = { abortSignal, tracingOptions };
+      let conditions: { ifMatch: string } | undefined;
+      if (expectedEpoch !== undefined) {
+        const { record, etag } = await look(target, request);
+        // A lock that was handed on within a process has its later numbers reserved under the same lease.
+        if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
+        if (!etag) throw new TypeError(`the answer has no ETag: ${displayUrl(target.url)} cannot be compared with what was expected`);
+        conditions = { ifMatch: etag };
+      }
+      try {
+        // The next holder writes its epoch before it does anything else, and the ETag changes with it.
+        await target.getBlobLeaseClient().breakLease(periodInSeconds, { ...leaseOptions(request), ...(conditions && { conditions }) });
+        return true;
+      } catch (error) {
+        if (isNotLeased(error) || (conditions && isRace(error))) return false;
+        throw notFound(error, target) ?? error;
+      }
+    }),
+  );
+}
+
+interface Look {
+  readonly info: LeaseInfo;
+  readonly record: LockRecord;
+  readonly etag: string | undefined;
+}
+
+async function look(target: LeasableLike, request: LeaseRequest): Promise<Look> {
+  checkLeasable(target);
+  try {
+    const properties = await target.getProperties(leaseOptions(request));
+    const record = parseLockRecord(properties.metadata);
+    return { info: leaseInfo(properties, record), record, etag: properties.etag };
+  } catch (error) {
+    throw notFound(error, target) ?? error;
+  }
+}
+
+export function leaseInfo(
+  lease: { leaseState?: string | undefined; leaseDuration?: string | undefined },
+  record: LockRecord,
+): LeaseInfo {
+  return {
+    state: (lease.leaseState ?? "available") as LeaseInfo["state"],
+    duration: lease.leaseDuration as LeaseInfo["duration"],
+    holder: record.holder,
+    since: record.since,
+    epoch: record.epoch > 0 ? record.epoch : undefined,
+  };
+}
+
+function notFound(error: unknown, target: LeasableLike): Error | undefined {
+  if (!isMissing(error) && !isMissingParent(error)) return undefined;
+  const url = displayUrl(target.url);
+  return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
+}
+
+async function withSignal<R>(options: CallOptions, run: (abortSignal: AbortSignal) => Promise<R>): Promise<R> {
+  throwIfAborted(options.abortSignal);
+  const controller = new AbortController();
+  const off = onAbort(options.abortSignal, () => options.abortSignal && controller.abort(abortReason(options.abortSignal)));
+  try {
+    return await run(controller.signal);
+  } catch (error) {
+    if (controller.signal.aborted) throw controller.signal.reason;
+    throw error;
+  } finally {
+    off();
+  }
+}

@@ -1,0 +1,96 @@
+import { LeaseLostError } from "../errors.js";
+import { logger } from "../internal/log.js";
+import { checkLeaseId } from "./lease-options.js";
+import type { LeaseKeeper } from "./lease-keeper.js";
+
+/** A lease that is held, by one holder. Made by `acquireLease`, and given to the function of `withLease`. */
+export class LeaseGuard implements AsyncDisposable {
+  readonly url: string;
+  readonly #keeper: LeaseKeeper;
+  readonly #controller = new AbortController();
+  readonly #giveBack: () => Promise<void>;
+  readonly #offLost: () => void;
+  #released: Promise<void> | undefined;
+  /** @internal */
+  onReleased: (() => void) | undefined;
+
+  /** @internal */
+  constructor(keeper: LeaseKeeper, giveBack: () => Promise<void>) {
+    this.url = keeper.url;
+    this.#keeper = keeper;
+    this.#giveBack = giveBack;
+    this.#offLost = keeper.onLost((error) => this.#controller.abort(error));
+    // It may have been lost on the way here, when nobody listened yet.
+    const lost = keeper.check();
+    if (lost) this.#controller.abort(lost);
+  }
+
+  get leaseId(): string {
+    return this.#keeper.leaseId;
+  }
+
+  /** What a request to the leased blob has to carry: pass it as its `conditions`. */
+  get conditions(): { leaseId: string } {
+    return { leaseId: this.leaseId };
+  }
+
+  /** Aborts when the lease is lost, a margin before it can have expired. Its `reason` is the `LeaseLostError`. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** How long the lease is certainly held if it is not renewed; 0 once it is lost or released. */
+  get remainingInMs(): number {
+    return this.#released ? 0 : this.#keeper.remainingInMs;
+  }
+
+  /** Throws the `LeaseLostError` if the lease is not held at this moment. Asks the clock, not the network. */
+  assertHeld(): void {
+    const lost = this.#keeper.check();
+    if (lost) throw lost;
+    if (this.#released) {
+      throw new LeaseLostError(`the lease on ${this.url} was released`, { url: this.url, reason: "expired" });
+    }
+  }
+
+  /** Extends the lease now. For `autoRenew: false`, or before something that takes long. */
+  async renew(): Promise<void> {
+    this.assertHeld();
+    await this.#keeper.renew();
+  }
+
+  /** Gives the lease another id, a fresh one by default; whoever has the old one can do nothing with it any more. */
+  async change(proposedLeaseId: string = crypto.randomUUID()): Promise<void> {
+    checkLeaseId("proposedLeaseId", proposedLeaseId);
+    this.assertHeld();
+    await this.#keeper.change(proposedLeaseId);
+  }
+
+  /**
+   * Gives the lease back, or on to the next one who waits for it in this process. Again and again is the same as
+   * once. Rejects if the service could not be told (the lease runs out then), or with the `LeaseLostError`, if it
+   * turns out that the lease had been lost before.
+   */
+  release(): Promise<void> {
+    return (this.#released ??= this.#giveBackOnce());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch((error: unknown) => {
+      logger.warning(`the lease on ${this.url} could not be released: ${String(error)}`);
+    });
+  }
+
+  async #giveBackOnce(): Promise<void> {
+    const known = this.#controller.signal.aborted;
+    const lost = this.#keeper.check();
+    try {
+      await this.#giveBack();
+    } finally {
+      // What happens to the lease in the hands of the next one is not this holder's business.
+      this.#offLost();
+      this.onReleased?.();
+    }
+    if (lost && !known) throw lost;
+  }
+}

@@ -1,0 +1,246 @@
+import { LeaseLostError } from "../errors.js";
+import type { LeaseLossReason } from "../errors.js";
+import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
+import { logger } from "../internal/log.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import type { Stopwatch } from "../internal/stopwatch.js";
+import { isDefinitive, leaseLossOf, statusOf } from "../internal/storage-errors.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
+
+/** The times of a lease, after defaults and checks. */
+export interface LeaseTimes {
+  /** Infinity: it does not expire. */
+  readonly durationInMs: number;
+  readonly safetyMarginInMs: number;
+  readonly renewEveryInMs: number;
+  readonly autoRenew: boolean;
+}
+
+/** After a failed renewal: often enough to use a short break in the trouble, seldom enough not to add to it. */
+const retryRenewalInMs = 1_000;
+/** A timer may be set for the deadline, but a suspended machine does not count for it: look at the clock this often. */
+const lookInMs = 1_000;
+/** A release is a courtesy to the next one: it must not hold up the caller for long. */
+const releaseLimitInMs = 5_000;
+
+/**
+ * Keeps one lease: renews it, and knows at any moment whether it is still held.
+ *
+ * The lease runs from the moment at which its request was *sent*: the service starts counting at some time between
+ * that and the answer, so counting from here is never too generous. It counts as lost a margin before it can have
+ * run out, whatever a renewal that is under way is doing.
+ */
+export class LeaseKeeper {
+  readonly url: string;
+  readonly #adapter: LeaseAdapter;
+  readonly #times: LeaseTimes;
+  #leaseId: string;
+  /** Since the last request that certainly established or extended the lease was sent. */
+  #since: Stopwatch;
+  #lost: LeaseLostError | undefined;
+  #lastFailure: unknown;
+  #renewing: Promise<boolean> | undefined;
+  /** One request at a time: a renewal that overlaps a change of the id, or a release, would look like a loss. */
+  #line: Promise<unknown> = Promise.resolve();
+  /** Lost, or about to be released: neither timers nor the clock count any more. */
+  #closed = false;
+  #deadlineTimer: ReturnType<typeof setTimeout> | undefined;
+  #renewTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #lossListeners = new Set<(error: LeaseLostError) => void>();
+
+  constructor(adapter: LeaseAdapter, leaseId: string, since: Stopwatch, times: LeaseTimes) {
+    this.url = adapter.url;
+    this.#adapter = adapter;
+    this.#leaseId = leaseId;
+    this.#since = since;
+    this.#times = times;
+    this.#watchDeadline();
+    this.#renewIn(times.renewEveryInMs - since.elapsedInMs());
+  }
+
+  get leaseId(): string {
+    return this.#leaseId;
+  }
+
+  /** Until the lease counts as lost unless it is renewed; 0 if it does. */
+  get remainingInMs(): number {
+    return this.check() ? 0 : this.#untilDeadline();
+  }
+
+  /** The loss, if the lease is lost. Asks the clock, not the timers: right even if the event loop was blocked. */
+  check(): LeaseLostError | undefined {
+    if (!this.#lost && !this.#closed && this.#untilDeadline() <= 0) {
+      if (this.#lastFailure === undefined) this.#lose("expired", undefined);
+      else this.#lose("unreachable", this.#lastFailure);
+    }
+    return this.#lost;
+  }
+
+  /** Calls `listener` in the moment in which the loss is noticed. Returns what takes it off again. */
+  onLost(listener: (error: LeaseLostError) => void): () => void {
+    this.#lossListeners.add(listener);
+    return () => this.#lossListeners.delete(listener);
+  }
+
+  /** Extends the lease now. Rejects with the loss, or with what kept the request from being answered. */
+  async renew(): Promise<void> {
+    const renewed = await this.#startRenewal();
+    this.#throwIfLost();
+    if (!renewed) throw this.#lastFailure;
+  }
+
+  /** Gives the lease another id. Afterwards the old one is worth nothing. */
+  async change(proposedLeaseId: string): Promise<void> {
+    await this.#inLine(() => this.#changeOnce(proposedLeaseId));
+    this.#throwIfLost();
+  }
+
+  /**
+   * Stops renewing, and gives the lease back unless it is known to be lost. Rejects if that could not be done, or with
+   * the loss if it turns up only now.
+   */
+  async release(): Promise<void> {
+    if (this.#lost) return;
+    this.#throwIfLost();
+    // From here on the deadline is no loss: the work under the lease is over. Only the service can still tell of one.
+    this.#close();
+    // A renewal that arrived after the release would be answered 409, and one before it must not be cut off midway.
+    await this.#line;
+    this.#throwIfLost();
+    try {
+      await bounded(releaseLimitInMs, undefined, (abortSignal) => this.#adapter.release(this.#leaseId, { abortSignal }));
+    } catch (error) {
+      if (statusOf(error) === 404) return; // deleted, by its holder most likely: nothing is left to be released
+      const reason = leaseLossOf(error);
+      if (!reason) throw error;
+      // Sent more than once: the first try released it, and the second found it gone.
+      if (wasSentOnce(error)) throw this.#lose(reason, error);
+    }
+  }
+
+  #throwIfLost(): void {
+    const lost = this.check();
+    if (lost) throw lost;
+  }
+
+  #inLine<R>(run: () => Promise<R>): Promise<R> {
+    const result = this.#line.then(run);
+    this.#line = result.catch(() => undefined);
+    return result;
+  }
+
+  #close(): void {
+    this.#closed = true;
+    clearTimeout(this.#deadlineTimer);
+    clearTimeout(this.#renewTimer);
+  }
+
+  #untilDeadline(): number {
+    return this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();
+  }
+
+  #watchDeadline(): void {
+    if (this.#times.durationInMs === Infinity) return;
+    this.#deadlineTimer = setTimeout(
+      () => {
+        if (!this.check()) this.#watchDeadline();
+      },
+      Math.min(lookInMs, Math.max(0, this.#untilDeadline())),
+    );
+  }
+
+  #renewIn(ms: number): void {
+    if (!this.#times.autoRenew || this.#lost || this.#closed) return;
+    clearTimeout(this.#renewTimer);
+    this.#renewTimer = setTimeout(() => void this.#startRenewal(), Math.max(0, ms));
+  }
+
+  #startRenewal(): Promise<boolean> {
+    return (this.#renewing ??= this.#inLine(() => this.#renewOnce()).finally(() => (this.#renewing = undefined)));
+  }
+
+  /** One renewal; false if it failed in a way that leaves everything open. Never rejects. */
+  async #renewOnce(): Promise<boolean> {
+    try {
+      // Stopped past the deadline and woken up: the timer of the renewal may well be the first to run.
+      if (this.check()) return false;
+      // Until there is an answer, that there is none is what keeps the lease from being renewed.
+      this.#lastFailure ??= new RequestTimeout("a renewal was not answered in time");
+      const since = startStopwatch();
+      const { answer } = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
+        this.#adapter.renew(this.#leaseId, { abortSignal }),
+      );
+      // Too late: the loss has been reported, and nothing is re-established behind anybody's back.
+      if (this.check()) return false;
+      // Azurite renews an expired lease for anybody, and tells by the id whose it is.
+      if (!isSameId(answer.leaseId, this.#leaseId)) {
+        this.#lose("stolen", undefined);
+        return false;
+      }
+      this.#since = since;
+      this.#lastFailure = undefined;
+      this.#renewIn(this.#times.renewEveryInMs - since.elapsedInMs());
+      return true;
+    } catch (error) {
+      this.#lastFailure = error;
+      if (this.#lossFrom(error) ?? this.check()) return false;
+      logger.verbose(`a renewal of the lease on ${this.url} failed; trying again`);
+      this.#renewIn(retryRenewalInMs);
+      return false;
+    }
+  }
+
+  async #changeOnce(proposedLeaseId: string): Promise<void> {
+    this.#throwIfLost();
+    const since = startStopwatch();
+    try {
+      await bounded(this.#requestLimit(), undefined, (abortSignal) =>
+        this.#adapter.change(this.#leaseId, proposedLeaseId, { abortSignal }),
+      );
+    } catch (error) {
+      if (isDefinitive(error) && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
+      // The answer was lost: the lease may have either id now. Renewing with the new one tells.
+      const changed = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
+        this.#adapter.renew(proposedLeaseId, { abortSignal }),
+      ).then(
+        ({ answer }) => isSameId(answer.leaseId, proposedLeaseId),
+        () => false,
+      );
+      if (!changed) throw error;
+      this.#since = since;
+    }
+    this.#leaseId = proposedLeaseId;
+  }
+
+  /** Well before the deadline, so that there is time for another try. */
+  #requestLimit(): number {
+    return Math.min(Math.max(this.#untilDeadline(), 1), Math.min(this.#times.durationInMs, 60_000) / 6);
+  }
+
+  #lossFrom(error: unknown): LeaseLostError | undefined {
+    const reason = leaseLossOf(error);
+    return reason && this.#lose(reason, error);
+  }
+
+  #lose(reason: LeaseLossReason, cause: unknown): LeaseLostError {
+    if (this.#lost) return this.#lost;
+    this.#lost = new LeaseLostError(`the lease on ${this.url} is lost: ${explanations[reason]}`, { url: this.url, reason, cause });
+    logger.warning(this.#lost.message);
+    this.#close();
+    for (const listener of this.#lossListeners) listener(this.#lost);
+    this.#lossListeners.clear();
+    return this.#lost;
+  }
+}
+
+function isSameId(answered: string | undefined, leaseId: string): boolean {
+  return !answered || answered.toLowerCase() === leaseId.toLowerCase();
+}
+
+const explanations: Record<LeaseLossReason, string> = {
+  stolen: "somebody else holds it",
+  broken: "it was broken",
+  expired: "it was not renewed in time",
+  deleted: "what was leased does not exist any more",
+  unreachable: "the service could not be reached until it was about to expire",
+};

@@ -1,0 +1,92 @@
+import type { CallOptions } from "../clients.js";
+import { checkNumber } from "../internal/validate.js";
+import type { LeaseTimes } from "./lease-keeper.js";
+
+/** Options of a single try to acquire a lease. */
+export interface TryAcquireLeaseOptions extends CallOptions {
+  /**
+   * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. Longer means fewer renewals, and a longer
+   * wait for everybody else after a crash. An infinite one is never given up by the service.
+   * @defaultValue 30
+   */
+  durationInSeconds?: number | undefined;
+  /**
+   * Whether the lease is renewed by itself. Without, it is lost after its duration unless `renew()` is called: for
+   * functions that are frozen between requests.
+   * @defaultValue true
+   */
+  autoRenew?: boolean | undefined;
+  /**
+   * @defaultValue a third of the duration: two renewals may fail before it is in danger; 30 s for an infinite one,
+   * which needs none, but would not notice otherwise that it was broken
+   */
+  renewEveryInMs?: number | undefined;
+  /**
+   * How long before its end the lease counts as lost. It covers what clocks differ by, and the time that work needs
+   * to stop.
+   * @defaultValue a twentieth of the duration
+   */
+  safetyMarginInMs?: number | undefined;
+  /**
+   * Make an empty block blob if there is none.
+   * @defaultValue false
+   */
+  createIfMissing?: boolean | undefined;
+  /**
+   * The id that the lease gets, a GUID.
+   * @defaultValue a new one for each acquisition
+   */
+  leaseId?: string | undefined;
+}
+
+/** Options of {@link acquireLease} and {@link withLease}. */
+export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
+  /**
+   * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
+   * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
+   * @defaultValue Infinity
+   */
+  waitInMs?: number | undefined;
+}
+
+/** The options with defaults filled in and checked. */
+export interface LeaseSettings extends LeaseTimes {
+  readonly createIfMissing: boolean;
+  readonly leaseId: string | undefined;
+}
+
+const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity });
+
+export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSettings {
+  const { durationInSeconds = defaults.durationInSeconds, autoRenew = true, createIfMissing = false, leaseId } = options;
+  if (durationInSeconds !== Infinity) {
+    checkNumber("durationInSeconds (15 to 60, or Infinity)", durationInSeconds, { min: 15, max: 60, integer: true });
+  }
+  const durationInMs = durationInSeconds * 1_000;
+  const margin = options.safetyMarginInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 20 : 0);
+  const renewEvery = options.renewEveryInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 3 : defaults.infiniteRenewEveryInMs);
+  const span = Number.isFinite(durationInMs) ? durationInMs : 2 ** 31 - 1;
+  if (leaseId !== undefined) checkLeaseId("leaseId", leaseId);
+  if (autoRenew && renewEvery >= durationInMs - margin) {
+    throw new RangeError(`renewEveryInMs must be less than the duration without safetyMarginInMs; got ${renewEvery}`);
+  }
+  return {
+    durationInMs,
+    safetyMarginInMs: checkNumber("safetyMarginInMs", margin, { min: 0, max: span / 2 }),
+    renewEveryInMs: checkNumber("renewEveryInMs", renewEvery, { min: 100, max: span / 2 }),
+    autoRenew,
+    createIfMissing,
+    leaseId,
+  };
+}
+
+export function checkWait(waitInMs: number | undefined): number {
+  return checkNumber("waitInMs", waitInMs ?? defaults.waitInMs, { min: 0 });
+}
+
+const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** The service takes nothing else, and Azurite does: better said before it reaches either. */
+export function checkLeaseId(name: string, leaseId: string): void {
+  if (typeof leaseId !== "string" || !guid.test(leaseId)) throw new RangeError(`${name} must be a GUID`);
+}

@@ -1,0 +1,218 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import { logger } from "../internal/log.js";
+import { delay, maxWaitBeforeLookInMs, waitBeforeLook } from "../internal/delay.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import { isLeaseConflict } from "../internal/storage-errors.js";
+import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
+import type { LeaseKeeper } from "./lease-keeper.js";
+import type { LeaseSettings } from "./lease-options.js";
+import type { LeaseWaiter } from "./lease-waiter.js";
+
+/** What a named lock does with a fresh lease before anybody gets it, and at each hand-over: it takes its number. */
+export interface LeaseTicketing {
+  /** Those who take numbers in the same way can hand the lease on to each other. */
+  readonly key: string;
+  /** `waiting`: how many wait for it in this process. Rejects if the lease cannot be used. */
+  take(keeper: LeaseKeeper, waiting: number, tracingOptions: OperationTracingOptions | undefined): Promise<number>;
+}
+
+/** A lease that somebody has been given: what keeps it, its number, and what gives it back. */
+export interface LeaseGrant {
+  readonly keeper: LeaseKeeper;
+  readonly ticket: number;
+  readonly giveBack: () => Promise<void>;
+}
+
+/** After so many turns in a row, or so much time, the lease is really released: other processes want it too. */
+const maxTurns = 1_000;
+const maxHoldInMs = 5_000;
+/** Then this process stays away for longer than others that wait take between two looks: one of them gets it for sure. */
+const stayAwayInMs = 1.2 * maxWaitBeforeLookInMs;
+/** So many failures in a row, each after the SDK's own retries, are not passing. */
+const maxFailures = 5;
+
+const queues = new WeakMap<object, Map<string, LeaseQueue>>();
+
+/** The queue of all in this process who want the same lease with the same rights on the same terms. */
+export function leaseQueueFor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined): LeaseQueue {
+  let ofOwner = queues.get(adapter.owner);
+  if (!ofOwner) queues.set(adapter.owner, (ofOwner = new Map<string, LeaseQueue>()));
+  const key = JSON.stringify([adapter.key, settings, ticketing?.key]);
+  let queue = ofOwner.get(key);
+  if (!queue) {
+    const own = ofOwner;
+    ofOwner.set(key, (queue = new LeaseQueue(adapter, settings, ticketing, () => own.delete(key))));
+  }
+  return queue;
+}
+
+/**
+ * First come, first served, with one poller for all; and while somebody waits, the lease is handed from one to the
+ * next without a request.
+ */
+export class LeaseQueue {
+  readonly #adapter: LeaseAdapter;
+  readonly #settings: LeaseSettings;
+  readonly #ticketing: LeaseTicketing | undefined;
+  readonly #onIdle: () => void;
+  readonly #waiters = new Set<LeaseWaiter>();
+  /** Polling, or held by somebody of this process. */
+  #busy = false;
+  /** What somebody of this process holds. */
+  #keeper: LeaseKeeper | undefined;
+  /** How often, and since when, this process had it without others having had a chance. */
+  #turns = 0;
+  #turnsSince = startStopwatch();
+  #failures = 0;
+  /** Ends a request, or the wait for the next look, when the last waiter goes. */
+  #io = new AbortController();
+
+  constructor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined, onIdle: () => void) {
+    this.#adapter = adapter;
+    this.#settings = settings;
+    this.#ticketing = ticketing;
+    this.#onIdle = onIdle;
+  }
+
+  /** Settles the waiter when it is its turn, or when there is no hope. */
+  enter(waiter: LeaseWaiter): void {
+    if (!waiter.settled) {
+      waiter.onSettled = () => this.#leave(waiter);
+      this.#waiters.add(waiter);
+      if (this.#keeper) waiter.looked();
+    }
+    if (!this.#busy) void this.#poll();
+  }
+
+  /** As {@link enter}, for one who does not want to stand in line: if there is one, the answer is no. */
+  tryOnce(waiter: LeaseWaiter): void {
+    if (this.#busy) waiter.looked();
+    else this.enter(waiter);
+  }
+
+  /** Looks until the lease is ours or nobody wants it any more. Never rejects. */
+  async #poll(): Promise<void> {
+    this.#busy = true;
+    const waited = startStopwatch();
+    // One id for all tries of one acquisition: if an answer is lost, the next try finds the lease to be ours.
+    const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
+    let uncertain = false;
+    for (let first = this.#first(); first; first = this.#first()) {
+      this.#io = new AbortController();
+      const request = { abortSignal: this.#io.signal, tracingOptions: first.tracingOptions };
+      const outcome = await acquireOnce(this.#adapter, leaseId, this.#settings, request);
+      if (outcome.kind === "acquired") {
+        const { keeper } = outcome;
+        if (this.#turns === 0) this.#turnsSince = startStopwatch();
+        this.#keeper = keeper;
+        for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.looked();
+        // A holder that takes no notice of its loss must not keep those behind it from going on.
+        keeper.onLost(() => this.#goOn(keeper));
+        await this.#grant(keeper);
+        return;
+      }
+      if (outcome.kind === "taken") {
+        uncertain = false;
+        this.#turns = 0;
+        this.#failures = 0;
+        for (const waiter of this.#waiters) waiter.looked();
+      } else {
+        uncertain ||= outcome.uncertain;
+        // Cut off because nobody waited any more: no news for those who came since.
+        if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
+      }
+      if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
+    }
+    if (uncertain) await releaseUncertain(this.#adapter, leaseId);
+    this.#rest();
+  }
+
+  /** Gives the lease to whoever is first in line. Never rejects. */
+  async #grant(keeper: LeaseKeeper): Promise<void> {
+    let ticket = 0;
+    try {
+      const first = this.#first();
+      if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, first.tracingOptions);
+    } catch (error) {
+      // If the lease was lost before it could be numbered, whoever waits has lost nothing, and goes on waiting.
+      if (!keeper.check() && !isLeaseConflict(error)) this.#lookFailed(error, isPassing(error));
+      await this.#letGo(keeper).catch(() => undefined);
+      return;
+    }
+    const waiter = this.#first();
+    if (!waiter || keeper.check()) {
+      await this.#letGo(keeper).catch((error: unknown) => logger.warning(`a lease on ${keeper.url} that nobody wanted any more could not be released: ${String(error)}`));
+      return;
+    }
+    this.#turns++;
+    this.#failures = 0;
+    waiter.resolve({ keeper, ticket, giveBack: () => this.#giveBack(keeper) });
+  }
+
+  async #giveBack(keeper: LeaseKeeper): Promise<void> {
+    // Whoever gives it back need not wait until the next one has its number.
+    if (this.#mayHandOver(keeper)) void this.#grant(keeper);
+    else await this.#letGo(keeper);
+  }
+
+  #mayHandOver(keeper: LeaseKeeper): boolean {
+    const { autoRenew, leaseId } = this.#settings;
+    return this.#first() !== undefined && !keeper.check() && autoRenew && leaseId === undefined && !this.#hadItsShare();
+  }
+
+  #hadItsShare(): boolean {
+    return this.#turns >= maxTurns || this.#turnsSince.elapsedInMs() >= maxHoldInMs;
+  }
+
+  /** Releases, and goes on for those who still wait. */
+  async #letGo(keeper: LeaseKeeper): Promise<void> {
+    try {
+      await keeper.release();
+    } finally {
+      this.#goOn(keeper);
+    }
+  }
+
+  /** The lease is not held any more, for whatever reason; the first one to notice gets here first. */
+  #goOn(keeper: LeaseKeeper): void {
+    if (this.#keeper !== keeper) return;
+    this.#keeper = undefined;
+    if (this.#first()) void this.#comeBack();
+    else this.#rest();
+  }
+
+  async #comeBack(): Promise<void> {
+    if (this.#hadItsShare()) {
+      this.#turns = 0;
+      this.#io = new AbortController();
+      await delay(stayAwayInMs, this.#io.signal).catch(() => undefined);
+    }
+    await this.#poll();
+  }
+
+  #rest(): void {
+    this.#busy = false;
+    // Somebody may have come while the last request was under way.
+    if (this.#first()) void this.#poll();
+    else this.#onIdle();
+  }
+
+  #first(): LeaseWaiter | undefined {
+    return this.#waiters.values().next().value;
+  }
+
+  #lookFailed(error: unknown, passing: boolean): void {
+    const hopeless = !passing || ++this.#failures >= maxFailures;
+    if (hopeless) this.#failures = 0;
+    for (const waiter of this.#waiters) {
+      if (hopeless) waiter.reject(error);
+      else waiter.looked(error);
+    }
+  }
+
+  #leave(waiter: LeaseWaiter): void {
+    this.#waiters.delete(waiter);
+    if (this.#waiters.size === 0) this.#io.abort();
+  }
+}

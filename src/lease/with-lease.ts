@@ -1,0 +1,77 @@
+import type { LeasableLike } from "../clients.js";
+import { isLeaseLostError } from "../errors.js";
+import { logger } from "../internal/log.js";
+import { withSpan } from "../internal/tracing.js";
+import { acquireLease } from "./acquire-lease.js";
+import type { LeaseGuard } from "./lease-guard.js";
+import type { AcquireLeaseOptions } from "./lease-options.js";
+
+/**
+ * Runs `fn` while holding a lease on the target, which is renewed as long as `fn` runs and released afterwards. If
+ * the lease is lost, `lease.signal` aborts, and once `fn` has ended the call rejects with the `LeaseLostError`, even
+ * if `fn` has a result: it can no longer be trusted. Costs 2 requests, and one for each renewal.
+ */
+export function withLease<R>(
+  target: LeasableLike,
+  fn: (lease: LeaseGuard) => Promise<R> | R,
+  options: AcquireLeaseOptions = {},
+): Promise<R> {
+  return withSpan("withLease", options, async (tracingOptions) => {
+    checkFunction(fn);
+    return useLease(await acquireLease(target, { ...options, tracingOptions }), fn);
+  });
+}
+
+export function checkFunction(fn: unknown): void {
+  if (typeof fn !== "function") throw new TypeError("fn must be a function");
+}
+
+/** What is held: a lease, or something that is made of leases. */
+export interface Held {
+  readonly signal: AbortSignal;
+  assertHeld(): void;
+  release(): Promise<void>;
+}
+
+/**
+ * The order on the way out: `fn` has ended, the lease is released, and then it is decided what the caller gets.
+ * `fn`'s own error wins; then the loss of the lease; a release that merely failed never masks a result.
+ */
+export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Promise<R> | R): Promise<R> {
+  let result: R;
+  try {
+    result = await fn(held);
+  } catch (error) {
+    const lost = lossOf(held);
+    if (lost) attachSuppressed(error, lost);
+    await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
+    throw error;
+  }
+  // Right even if the timers have not run yet: fn may have blocked the event loop until a moment ago.
+  const lost = lossOf(held);
+  await held.release().catch((error: unknown) => {
+    if (isLeaseLostError(error)) throw error;
+    logger.warning(`a lease could not be released and will have to run out: ${String(error)}`);
+  });
+  if (lost) throw lost;
+  return result;
+}
+
+function lossOf(held: Held): Error | undefined {
+  try {
+    held.assertHeld();
+    return undefined;
+  } catch {
+    // Without a loss it was released by fn itself: its own business.
+    return held.signal.aborted ? (held.signal.reason as Error) : undefined;
+  }
+}
+
+/** As `await using` would: the error that came first is the one that counts, the other can be looked at. */
+function attachSuppressed(error: unknown, suppressed: unknown): void {
+  if (error === suppressed) return;
+  if (typeof error === "object" && error !== null && Object.isExtensible(error) && !("suppressed" in error)) {
+    Object.defineProperty(error, "suppressed", { value: suppressed, configurable: true });
+  }
+  logger.warning(`an error under a lease hides another: ${String(suppressed)}`);
+}

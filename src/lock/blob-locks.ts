@@ -1,0 +1,210 @@
+import type { CallOptions, LockContainerLike } from "../clients.js";
+import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError } from "../errors.js";
+import { bounded } from "../internal/bounded.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import { isMissing } from "../internal/storage-errors.js";
+import { withSpan } from "../internal/tracing.js";
+import { displayUrl } from "../internal/url.js";
+import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
+import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
+import { leaseAdapterOf } from "../lease/lease-adapter.js";
+import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
+import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
+import { leaseQueueFor } from "../lease/lease-queue.js";
+import type { LeaseQueue } from "../lease/lease-queue.js";
+import { LeaseWaiter } from "../lease/lease-waiter.js";
+import type { LeaseWish } from "../lease/lease-waiter.js";
+import { parseLockRecord } from "../lease/lock-record.js";
+import { checkFunction, useLease } from "../lease/with-lease.js";
+import { epochTickets } from "./epoch-tickets.js";
+import { checkHolder, thisProcess } from "./holder.js";
+import { LockGuard } from "./lock-guard.js";
+import { blobNameOf, lockNameOf } from "./lock-name.js";
+import { LockSet } from "./lock-set.js";
+
+/** Options of {@link BlobLocks}. */
+export interface BlobLocksOptions {
+  /**
+   * Where the blobs of the locks are in the container.
+   * @defaultValue "locks/"
+   */
+  prefix?: string | undefined;
+  /**
+   * Who holds the locks of this object, for people who look at them.
+   * @defaultValue host, process id and a random id
+   */
+  holder?: string | undefined;
+  /** Options of every call, unless the call has its own. */
+  defaults?: LockOptions | undefined;
+}
+
+/** Options of a single try to acquire a lock. */
+export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "leaseId">;
+/** Options of acquiring a lock. */
+export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId">;
+
+/** A lock, held or not. */
+export interface LockInfo extends LeaseInfo {
+  name: string;
+}
+
+/**
+ * Named mutexes that all processes with access to a container share. A lock is an empty blob, made when it is first
+ * used and kept for ever, since its metadata count its holders.
+ */
+export class BlobLocks {
+  readonly #container: LockContainerLike;
+  readonly #prefix: string;
+  readonly #holder: string;
+  readonly #defaults: LockOptions;
+
+  constructor(container: LockContainerLike, options: BlobLocksOptions = {}) {
+    if (typeof (container as Partial<LockContainerLike> | null | undefined)?.getBlockBlobClient !== "function") {
+      throw new TypeError("BlobLocks needs a ContainerClient");
+    }
+    this.#container = container;
+    this.#prefix = options.prefix ?? "locks/";
+    this.#holder = checkHolder(options.holder ?? thisProcess());
+    this.#defaults = { ...options.defaults };
+  }
+
+  /** Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests. */
+  withLock<R>(name: string, fn: (lock: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
+    return this.#traced("withLock", options, async (merged) => {
+      checkFunction(fn);
+      return useLease(await this.acquire(name, merged), fn);
+    });
+  }
+
+  /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
+  acquire(name: string, options?: LockOptions): Promise<LockGuard> {
+    return this.#traced("acquire", options, async (merged) => {
+      const waitInMs = checkWait(merged.waitInMs);
+      const queue = this.#queue(name, merged);
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs });
+      queue.enter(waiter);
+      const grant = await waiter.promise.catch(async (error: unknown) => {
+        throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, merged) : error;
+      });
+      if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+      return new LockGuard(name, grant);
+    });
+  }
+
+  /** The lock if it is free right now, else `null`. */
+  tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
+    return this.#traced("tryAcquire", options, async (merged) => {
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs: "one look" });
+      this.#queue(name, merged).tryOnce(waiter);
+      const grant = await waiter.promise;
+      return grant ? new LockGuard(name, grant) : null;
+    });
+  }
+
+  /**
+   * Runs `fn` while holding several locks. Everybody takes them in the same order, whatever order they are named in,
+   * so that two that want the same ones never wait for each other.
+   */
+  withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: LockOptions): Promise<R> {
+    return this.#traced("withLocks", options, async (merged) => {
+      checkFunction(fn);
+      return useLease(await this.#acquireAll(names, merged), fn);
+    });
+  }
+
+  /** Who holds the lock, if anybody. Costs 1 request. */
+  async inspect(name: string, options: CallOptions = {}): Promise<LockInfo> {
+    try {
+      return { name, ...(await inspectLease(this.#blob(name), options)) };
+    } catch (error) {
+      if (!isUnused(error)) throw error;
+      return { name, ...leaseInfo({}, parseLockRecord(undefined)) };
+    }
+  }
+
+  /** All locks that were ever used, held or not. Costs 1 request for every 5,000. */
+  async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockInfo> {
+    const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
+    for await (const blob of blobs) {
+      const name = lockNameOf(this.#prefix, blob.name);
+      if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+    }
+  }
+
+  /**
+   * Takes the lock away from its holder. With `expectedEpoch`, as `inspect` showed it, only from the one that was
+   * looked at. False if it was not held (any more).
+   */
+  forceUnlock(name: string, options?: BreakLeaseOptions): Promise<boolean> {
+    return breakLease(this.#blob(name), options).catch((error: unknown) => {
+      if (isUnused(error)) return false;
+      throw error;
+    });
+  }
+
+  async #acquireAll(names: readonly string[], options: LockOptions): Promise<LockSet> {
+    const waitInMs = checkWait(options.waitInMs);
+    const given: unknown = names;
+    if (!Array.isArray(given)) throw new TypeError("names must be an array");
+    for (const name of names) this.#blob(name); // A bad name is found out before anything is locked.
+    const waited = startStopwatch();
+    const held: LockGuard[] = [];
+    try {
+      for (const name of [...new Set(names)].sort()) {
+        held.push(await this.acquire(name, { ...options, waitInMs: Math.max(0, waitInMs - waited.elapsedInMs()) }));
+      }
+      return new LockSet(held);
+    } catch (error) {
+      await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));
+      throw error;
+    }
+  }
+
+  #blob(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
+    return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
+  }
+
+  #queue(name: string, options: TryLockOptions): LeaseQueue {
+    const blob = this.#blob(name);
+    const settings = { ...checkLeaseOptions(options), createIfMissing: true };
+    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder));
+  }
+
+  #wish(name: string, { abortSignal, tracingOptions }: CallOptions): Omit<LeaseWish, "waitInMs"> {
+    return { what: `the lock ${JSON.stringify(name)}`, url: displayUrl(this.#blob(name).url), abortSignal, tracingOptions };
+  }
+
+  /** A courtesy: whoever has waited long enough must not wait much longer for it. */
+  async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
+    const info = await bounded(nameHolderLimitInMs, abortSignal, (signal) => this.inspect(name, { abortSignal: signal })).then(
+      ({ answer }) => answer,
+      () => undefined,
+    );
+    if (!info?.holder || (info.state !== "leased" && info.state !== "breaking")) return error;
+    const since = info.since ? ` since ${info.since.toISOString()}` : "";
+    return new LeaseUnavailableError(`${error.message}; its holder is ${info.holder}${since}`, {
+      url: error.url,
+      waitedInMs: error.waitedInMs,
+      holder: info.holder,
+      cause: error.cause,
+    });
+  }
+
+  /** @internal */
+  withDefaults<O extends LockOptions>(options: O | undefined): O {
+    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
+    return { ...this.#defaults, ...Object.fromEntries(given) } as O;
+  }
+
+  #traced<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O) => Promise<R>): Promise<R> {
+    const merged = this.withDefaults(options);
+    return withSpan(`BlobLocks.${method}`, merged, (tracingOptions) => run({ ...merged, tracingOptions }));
+  }
+}
+
+const nameHolderLimitInMs = 1_000;
+
+/** The blob is made when the lock is first used. A missing container is another matter. */
+function isUnused(error: unknown): boolean {
+  return isTargetNotFoundError(error) && isMissing(error.cause);
+}

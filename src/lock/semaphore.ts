@@ -1,0 +1,112 @@
+import { LeaseUnavailableError } from "../errors.js";
+import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { delay, waitBeforeLook } from "../internal/delay.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import { checkNumber } from "../internal/validate.js";
+import { checkWait } from "../lease/lease-options.js";
+import { checkFunction, useLease } from "../lease/with-lease.js";
+import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
+import type { LockGuard } from "./lock-guard.js";
+import { blobNameOf } from "./lock-name.js";
+
+/**
+ * At most `slots` holders at a time, over all processes. Each slot is a lock; a holder has one of them, any. All who
+ * use it must agree on the number.
+ */
+export class Semaphore {
+  readonly name: string;
+  readonly slots: number;
+  readonly #locks: BlobLocks;
+  /** The end of the line of those who wait for this object: the first one looks, the others wait for their turn. */
+  #line: Promise<unknown> = Promise.resolve();
+  /** Counts the slots that were given back here. */
+  #freed = 0;
+  /** Ends the pause of the one who looks: a slot has become free. */
+  #wake: (() => void) | undefined;
+
+  constructor(locks: BlobLocks, name: string, slots: number) {
+    blobNameOf("", name);
+    this.#locks = locks;
+    this.name = name;
+    this.slots = checkNumber("slots", slots, { min: 1, max: 10_000, integer: true });
+  }
+
+  /** Runs `fn` while holding a slot. */
+  async withSlot<R>(fn: (slot: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
+    checkFunction(fn);
+    return useLease(await this.acquire(options), fn);
+  }
+
+  /** Waits for a slot. A look costs a request for each slot that is not held by this very process. */
+  async acquire(options?: LockOptions): Promise<LockGuard> {
+    const merged = this.#locks.withDefaults(options);
+    const { abortSignal } = merged;
+    const waitInMs = checkWait(merged.waitInMs);
+    const patience = new AbortController();
+    const offCaller = onAbort(abortSignal, () => abortSignal && patience.abort(abortReason(abortSignal)));
+    const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
+    const before = this.#line;
+    const turn = Promise.race([before, aborted(patience.signal)]).then(() => this.#look(merged, patience.signal));
+    // Whoever comes next must not overtake those before: they may still be in line when this one has left it.
+    this.#line = Promise.allSettled([before, turn]).then(() => undefined);
+    try {
+      return await turn;
+    } finally {
+      clearTimeout(tooLate);
+      offCaller();
+    }
+  }
+
+  /** A slot if one is free right now, else `null`. */
+  async tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
+    // Each starts somewhere else, so that they do not all meet at the first slot.
+    const start = Math.floor(Math.random() * this.slots);
+    for (let i = 0; i < this.slots; i++) {
+      throwIfAborted(options.abortSignal);
+      const slot = await this.#locks.tryAcquire(`${this.name}/${(start + i) % this.slots}`, options);
+      if (slot) {
+        slot.onReleased = () => {
+          this.#freed++;
+          this.#wake?.();
+        };
+        return slot;
+      }
+    }
+    return null;
+  }
+
+  /** Looks until there is a free slot. A look that is under way when the time is over may still find one. */
+  async #look(options: LockOptions, patience: AbortSignal): Promise<LockGuard> {
+    const waited = startStopwatch();
+    for (;;) {
+      const freed = this.#freed;
+      const slot = await this.tryAcquire(options);
+      if (slot) return slot;
+      throwIfAborted(patience);
+      // A slot that was given back during the look may have been passed by.
+      if (freed === this.#freed) await this.#pause(waitBeforeLook(waited.elapsedInMs()), patience);
+    }
+  }
+
+  async #pause(ms: number, patience: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    const off = onAbort(patience, this.#wake);
+    await delay(ms, woken.signal).catch(() => undefined);
+    off();
+    this.#wake = undefined;
+    throwIfAborted(patience);
+  }
+
+  #unavailable(waitedInMs: number): LeaseUnavailableError {
+    const message = `all ${this.slots} slots of ${JSON.stringify(this.name)} were taken for ${waitedInMs} ms (waitInMs)`;
+    return new LeaseUnavailableError(message, { url: this.name, waitedInMs });
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
+    onAbort(signal, () => reject(signal.reason));
+  });
+}

@@ -1,0 +1,195 @@
+import type {
+  BlobCallOptions,
+  BlobUploadOptions,
+  BlockBlobLike,
+  LeasableLike,
+  LeaseAnswerLike,
+  LeaseCallOptions,
+  LockContainerLike,
+} from "../../../src/clients.js";
+import { after, give, ok, restError, status } from "./answers.js";
+import type { Answer } from "./answers.js";
+import { elapsed } from "./time.js";
+
+export type BlobClient = LeasableLike & BlockBlobLike;
+type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "list";
+
+interface Blob {
+  etag: number;
+  metadata: Record<string, string>;
+  lease: { id: string; durationInMs: number; ends: number; breaking: boolean } | undefined;
+  /** How the last lease ended, if not by a release. */
+  broken: boolean;
+}
+
+/** A storage service as far as leases and locks go: its state machine on the fake clock, every request takes 1 ms. */
+export class FakeLeaseServer {
+  readonly requests: { operation: Operation; blob: string; at: number; leaseId: string | undefined; tracing: unknown }[] = [];
+  readonly blobs = new Map<string, Blob>();
+  /** Answers instead of the service, which then does nothing. */
+  intercept: ((operation: Operation, blob: string) => Answer | undefined) | undefined;
+  /** Changes what a request is answered with after it had its effect. */
+  disturb: ((operation: Operation, blob: string) => Answer | undefined) | undefined;
+  latencyInMs = 1;
+
+  count(operation?: Operation): number {
+    return this.requests.filter((request) => operation === undefined || request.operation === operation).length;
+  }
+
+  /** A client with rights of its own, as another process has: nothing is shared with other owners. */
+  container(): LockContainerLike {
+    const pipeline = {};
+    return {
+      url: "https://account.test/container",
+      getBlockBlobClient: (name) => this.#client(name, pipeline),
+      listBlobsFlat: (options) => this.#list(options?.prefix ?? "", options?.abortSignal),
+    };
+  }
+
+  blob(name = "blob"): BlobClient {
+    return this.container().getBlockBlobClient(name);
+  }
+
+  addBlob(name = "blob"): Blob {
+    const blob: Blob = { etag: 1, metadata: {}, lease: undefined, broken: false };
+    this.blobs.set(name, blob);
+    return blob;
+  }
+
+  /** Whether somebody holds the lease at this moment. */
+  isLeased(name = "blob"): boolean {
+    const blob = this.blobs.get(name);
+    return blob !== undefined && stateOf(blob) === "leased";
+  }
+
+  #client(name: string, pipeline: object): BlobClient {
+    const refused = (): Promise<never> => Promise.reject(new Error("not part of this fake"));
+    return {
+      url: `https://account.test/container/${name}`,
+      ...{ pipeline },
+      getBlobLeaseClient: (id = "") => ({
+        acquireLease: (duration, options) => this.#request("acquire", name, options, id, (blob) => acquire(blob, id, duration)),
+        renewLease: (options) => this.#request("renew", name, options, id, (blob) => renew(blob, id)),
+        changeLease: (proposed, options) => this.#request("change", name, options, id, (blob) => change(blob, id, proposed)),
+        releaseLease: (options) => this.#request("release", name, options, id, (blob) => release(blob, id)),
+        breakLease: (period, options) => this.#request("break", name, options, undefined, (blob) => breakIt(blob, period, options)),
+      }),
+      getProperties: (options?: BlobCallOptions) =>
+        this.#request("properties", name, options, options?.conditions?.leaseId, (blob) => {
+          checkLease(blob, options?.conditions?.leaseId, false);
+          return { etag: String(blob.etag), metadata: { ...blob.metadata }, ...describe(blob) };
+        }),
+      setMetadata: (metadata, options) =>
+        this.#request("metadata", name, options, options?.conditions?.leaseId, (blob) => {
+          checkLease(blob, options?.conditions?.leaseId, true);
+          blob.metadata = { ...metadata };
+          return { etag: String(++blob.etag) };
+        }),
+      upload: (_body: Uint8Array, _length: number, options?: BlobUploadOptions) =>
+        this.#request("create", name, options, undefined, () => {
+          if (this.blobs.has(name)) throw refusal(409, "BlobAlreadyExists");
+          return { etag: String(this.addBlob(name).etag) };
+        }),
+      download: refused,
+      setHTTPHeaders: refused,
+      getTags: refused,
+      setTags: refused,
+      delete: refused,
+    };
+  }
+
+  async *#list(prefix: string, abortSignal: AbortSignal | undefined): ReturnType<LockContainerLike["listBlobsFlat"]> & AsyncGenerator {
+    this.requests.push({ operation: "list", blob: prefix, at: elapsed(), leaseId: undefined, tracing: undefined });
+    await give(after(this.latencyInMs, ok), abortSignal, () => undefined);
+    for (const [name, blob] of [...this.blobs].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      if (name.startsWith(prefix)) yield { name, metadata: { ...blob.metadata }, properties: describe(blob) };
+    }
+  }
+
+  async #request<R>(
+    operation: Operation,
+    name: string,
+    options: LeaseCallOptions | undefined,
+    leaseId: string | undefined,
+    effect: (blob: Blob) => R,
+  ): Promise<R> {
+    this.requests.push({ operation, blob: name, at: elapsed(), leaseId, tracing: options?.tracingOptions });
+    const intercepted = this.intercept?.(operation, name);
+    if (intercepted) return give(intercepted, options?.abortSignal, () => ({}) as R);
+    // The effect comes first, the answer later: whoever aborts in between does not know.
+    let outcome: { result: R } | { error: Error };
+    try {
+      const blob = this.blobs.get(name);
+      if (!blob && operation !== "create") throw refusal(404, "BlobNotFound");
+      outcome = { result: effect(blob as Blob) };
+    } catch (error) {
+      outcome = { error: error as Error };
+    }
+    return give(this.disturb?.(operation, name) ?? after(this.latencyInMs, ok), options?.abortSignal, () => {
+      if ("error" in outcome) throw outcome.error;
+      return outcome.result;
+    });
+  }
+}
+
+function refusal(statusCode: number, code: string): Error {
+  return restError(status(statusCode, code));
+}
+
+type State = "available" | "leased" | "expired" | "breaking" | "broken";
+
+function stateOf(blob: Blob): State {
+  if (!blob.lease) return blob.broken ? "broken" : "available";
+  if (elapsed() >= blob.lease.ends) return blob.lease.breaking ? "broken" : "expired";
+  return blob.lease.breaking ? "breaking" : "leased";
+}
+
+function describe(blob: Blob): { leaseState: State; leaseDuration: string | undefined } {
+  const state = stateOf(blob);
+  return { leaseState: state, leaseDuration: state === "leased" ? (blob.lease?.durationInMs === Infinity ? "infinite" : "fixed") : undefined };
+}
+
+function acquire(blob: Blob, id: string, duration: number): LeaseAnswerLike {
+  const state = stateOf(blob);
+  if (state === "breaking") throw refusal(409, "LeaseIsBreakingAndCannotBeAcquired");
+  if (state === "leased" && blob.lease?.id !== id) throw refusal(409, "LeaseAlreadyPresent");
+  const durationInMs = duration === -1 ? Infinity : duration * 1_000;
+  blob.lease = { id, durationInMs, ends: elapsed() + durationInMs, breaking: false };
+  blob.broken = false;
+  return { leaseId: id };
+}
+
+function renew(blob: Blob, id: string): LeaseAnswerLike {
+  if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
+  if (blob.lease.breaking) throw refusal(409, "LeaseIsBrokenAndCannotBeRenewed");
+  blob.lease.ends = elapsed() + blob.lease.durationInMs;
+  return { leaseId: id };
+}
+
+function change(blob: Blob, id: string, proposed: string): LeaseAnswerLike {
+  if (stateOf(blob) !== "leased" || blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
+  blob.lease.id = proposed;
+  return { leaseId: proposed };
+}
+
+function release(blob: Blob, id: string): LeaseAnswerLike {
+  if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
+  blob.lease = undefined;
+  return {};
+}
+
+function breakIt(blob: Blob, period: number, options: LeaseCallOptions | undefined): LeaseAnswerLike {
+  if (options?.conditions?.ifMatch !== undefined && options.conditions.ifMatch !== String(blob.etag)) throw refusal(412, "ConditionNotMet");
+  if (!blob.lease) throw refusal(409, "LeaseNotPresentWithLeaseOperation");
+  blob.lease.breaking = true;
+  blob.lease.ends = Math.min(blob.lease.ends, elapsed() + period * 1_000);
+  return { leaseTime: period };
+}
+
+function checkLease(blob: Blob, id: string | undefined, write: boolean): void {
+  const state = stateOf(blob);
+  const held = state === "leased" || state === "breaking";
+  if (id !== undefined && !held) throw refusal(412, "LeaseLostWithBlobOperation");
+  if (id !== undefined && blob.lease?.id !== id) throw refusal(412, "LeaseIdMismatchWithBlobOperation");
+  if (id === undefined && write && held) throw refusal(412, "LeaseIdMissing");
+}

@@ -1,0 +1,112 @@
+import { describe, expect, it } from "vitest";
+import { breakLease, inspectLease } from "../../src/lease/inspect-lease.js";
+import { acquireLease } from "../../src/lease/acquire-lease.js";
+import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lease/lock-record.js";
+import { hang, status } from "./fakes/answers.js";
+import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
+import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
+import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+
+useFakeClock();
+
+async function run<R>(promise: Promise<R>): Promise<R> {
+  promise.catch(() => undefined);
+  await pass(10);
+  return promise;
+}
+
+describe("inspectLease", () => {
+  it("tells free from held", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    expect(await run(inspectLease(server.blob()))).toEqual({ state: "available", duration: undefined, holder: undefined, since: undefined, epoch: undefined });
+    const guard = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
+    expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "leased", duration: "infinite" });
+    await run(guard.release());
+  });
+
+  it("says that the target is missing", async () => {
+    const blob = new ScriptedLeasable({ properties: status(404, "ContainerNotFound") });
+    await expect(inspectLease(blob)).rejects.toMatchObject({ name: "TargetNotFoundError", url: "https://account.test/container/blob" });
+  });
+
+  it("ends with the caller's reason", async () => {
+    const caller = countedAbort();
+    const outcome = outcomeOf(inspectLease(new ScriptedLeasable({ properties: hang }), { abortSignal: caller.signal }));
+    await pass(100);
+    caller.abort(new Error("enough"));
+    await pass(0);
+    expect(outcome.error).toMatchObject({ message: "enough" });
+    expect(caller.listeners()).toBe(0);
+  });
+});
+
+describe("breakLease", () => {
+  it("takes the lease away, and the holder learns at its next renewal that it was broken", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    const guard = await run(acquireLease(server.blob()));
+    const aborted = abortTime(guard.signal);
+    await expect(run(breakLease(server.blob(), { periodInSeconds: 20 }))).resolves.toBe(true);
+    expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "breaking" });
+    await pass(10_000);
+    expect(aborted.at).toBeLessThan(10_010);
+    expect(guard.signal.reason).toMatchObject({ reason: "broken" });
+    await pass(11_000);
+    expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "broken" });
+  });
+
+  it("is false if there is none", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    await expect(run(breakLease(server.blob()))).resolves.toBe(false);
+  });
+
+  it("is false if the lock has another number by now, or gets one meanwhile", async () => {
+    const blob = new ScriptedLeasable();
+    const metadata = formatLockRecord({ epoch: 7, reserved: 3, holder: "h", since: undefined });
+    blob.properties = { etag: "e", leaseState: "leased", metadata };
+    for (const expectedEpoch of [6, 10]) await expect(breakLease(blob, { expectedEpoch })).resolves.toBe(false);
+    expect(blob.times("break")).toEqual([]);
+    for (const expectedEpoch of [7, 9]) await expect(breakLease(blob, { expectedEpoch })).resolves.toBe(true);
+    expect(blob.callsOf("break")[0]!.options).toMatchObject({ conditions: { ifMatch: "e" } });
+    blob.script = { break: status(412, "ConditionNotMet") };
+    await expect(breakLease(blob, { expectedEpoch: 7 })).resolves.toBe(false);
+    await expect(breakLease(blob)).rejects.toMatchObject({ statusCode: 412 });
+  });
+
+  it("breaks nothing unconditionally for want of an ETag", async () => {
+    const blob = new ScriptedLeasable();
+    blob.properties = { metadata: formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined }) };
+    await expect(breakLease(blob, { expectedEpoch: 7 })).rejects.toThrow("no ETag");
+    expect(blob.times("break")).toEqual([]);
+  });
+
+  it("passes on what else the service says", async () => {
+    await expect(breakLease(new ScriptedLeasable({ break: status(403) }))).rejects.toMatchObject({ statusCode: 403 });
+    await expect(breakLease(new ScriptedLeasable({ break: status(404, "BlobNotFound") }))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+  });
+});
+
+describe("the record of a lock", () => {
+  it("survives the way through metadata, whatever the case of their names", () => {
+    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", since: new Date("2026-01-02T03:04:05.678Z") };
+    const metadata = formatLockRecord(record);
+    expect(Object.values(metadata).join("")).toMatch(/^[\x20-\x7e]*$/);
+    expect(parseLockRecord(metadata)).toEqual(record);
+    const shouted = Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toUpperCase(), value]));
+    expect(parseLockRecord(shouted)).toEqual(record);
+    expect(nextEpoch(record)).toBe(16);
+  });
+
+  it("starts at 1", () => {
+    expect(nextEpoch(parseLockRecord(undefined))).toBe(1);
+    expect(nextEpoch(parseLockRecord({}))).toBe(1);
+  });
+
+  it("takes what others wrote into it for what it is", () => {
+    const record = parseLockRecord({ asc_epoch: "5", asc_holder: "%E0%A4%A", asc_since: "yesterday" });
+    expect(record).toEqual({ epoch: 5, reserved: 1, holder: "%E0%A4%A", since: undefined });
+    expect(parseLockRecord({ asc_epoch: "-1", asc_reserved: "x" })).toMatchObject({ epoch: 0, reserved: 0 });
+  });
+});

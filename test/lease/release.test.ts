@@ -1,0 +1,118 @@
+import { describe, expect, it } from "vitest";
+import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { after, deafHang, hang, ok, reset, resent, status } from "./fakes/answers.js";
+import type { Answer } from "./fakes/answers.js";
+import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
+import { abortTime, blockEventLoop, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+
+useFakeClock();
+
+const mismatch = status(409, "LeaseIdMismatchWithLeaseOperation");
+
+describe.each<{ answer: string; given: Answer; rejects: object | undefined; at: number; lost?: string }>([
+  { answer: "200", given: ok, rejects: undefined, at: 0 },
+  { answer: "404", given: status(404, "BlobNotFound"), rejects: undefined, at: 0 },
+  { answer: "409 after it was sent again", given: resent(mismatch), rejects: undefined, at: 0 },
+  { answer: "412 after it was sent again", given: resent(status(412, "LeaseLost")), rejects: undefined, at: 0 },
+  { answer: "409, sent once", given: mismatch, rejects: { name: "LeaseLostError", reason: "stolen" }, at: 0, lost: "stolen" },
+  { answer: "409 not present, sent once", given: status(409, "LeaseNotPresentWithLeaseOperation"), rejects: { reason: "broken" }, at: 0, lost: "broken" },
+  { answer: "500", given: status(500), rejects: { statusCode: 500 }, at: 0 },
+  { answer: "403", given: status(403), rejects: { statusCode: 403 }, at: 0 },
+  { answer: "a reset connection", given: reset, rejects: { message: "ECONNRESET" }, at: 0 },
+  { answer: "nothing", given: hang, rejects: { name: "RequestTimeout" }, at: 5_000 },
+  { answer: "nothing, not even to its abort", given: deafHang, rejects: { name: "RequestTimeout" }, at: 5_000 },
+])("a release that is answered by $answer", ({ given, rejects, at, lost }) => {
+  it(rejects ? "rejects" : "is done", async () => {
+    const blob = new ScriptedLeasable({ release: given });
+    const guard = (await tryAcquireLease(blob))!;
+    const aborted = abortTime(guard.signal);
+    const release = outcomeOf(guard.release());
+    await pass(60_000);
+    expect(release.at).toBe(at);
+    if (rejects) expect(release.error).toMatchObject(rejects);
+    else expect(release.error).toBeUndefined();
+    expect(aborted.at).toBe(lost === undefined ? undefined : 0);
+    expect(blob.times("renew")).toEqual([]);
+  });
+
+  it("is never rejected to `await using`", async () => {
+    const blob = new ScriptedLeasable({ release: given });
+    const guard = (await tryAcquireLease(blob))!;
+    const disposed = outcomeOf(guard[Symbol.asyncDispose]().then(() => "disposed"));
+    await pass(5_000);
+    expect(disposed).toEqual({ value: "disposed", at });
+  });
+});
+
+it("is one request however often it is called", async () => {
+  const blob = new ScriptedLeasable({ release: after(100, ok) });
+  const guard = (await tryAcquireLease(blob))!;
+  const releases = Promise.all([guard.release(), guard.release(), guard[Symbol.asyncDispose]()]);
+  await pass(100);
+  await releases;
+  await guard.release();
+  expect(blob.times("release")).toEqual([0]);
+});
+
+it("waits for the renewal that is under way, and starts no other", async () => {
+  const blob = new ScriptedLeasable({ renew: after(700, ok), release: after(3_000, ok) });
+  const guard = (await tryAcquireLease(blob, { durationInSeconds: 30, renewEveryInMs: 1_000 }))!;
+  await pass(1_100);
+  const release = outcomeOf(guard.release());
+  await pass(600);
+  expect(blob.times("release")).toEqual([1_700]);
+  await pass(10_000);
+  expect(release).toMatchObject({ at: 4_700 });
+  expect(release.error).toBeUndefined();
+  expect(blob.times("renew")).toEqual([1_000]);
+});
+
+it("starts no renewal after one that failed", async () => {
+  const blob = new ScriptedLeasable({ renew: [after(700, status(503)), mismatch], release: after(3_000, ok) });
+  const guard = (await tryAcquireLease(blob))!;
+  await pass(10_100);
+  const release = outcomeOf(guard.release());
+  await pass(10_000);
+  expect(release.error).toBeUndefined();
+  expect(guard.signal.aborted).toBe(false);
+  expect(blob.times("renew")).toEqual([10_000]);
+});
+
+it("rejects with the loss that the renewal under way is answered with", async () => {
+  const blob = new ScriptedLeasable({ renew: after(700, mismatch) });
+  const guard = (await tryAcquireLease(blob))!;
+  await pass(10_100);
+  const release = outcomeOf(guard.release());
+  await pass(600);
+  expect(release).toMatchObject({ at: 10_700, error: { name: "LeaseLostError", reason: "stolen" } });
+  expect(blob.times("release")).toEqual([]);
+});
+
+it("is no loss if the deadline passes while it is under way: the work was over before", async () => {
+  const blob = new ScriptedLeasable({ renew: hang, release: after(4_000, ok) });
+  const guard = (await tryAcquireLease(blob, { durationInSeconds: 15 }))!;
+  await pass(13_000);
+  const release = outcomeOf(guard.release());
+  await pass(10_000);
+  expect(release.error).toBeUndefined();
+  expect(release.at).toBeGreaterThan(14_250);
+  expect(guard.signal.aborted).toBe(false);
+});
+
+it("rejects with the loss that nobody had noticed yet, and sends nothing", async () => {
+  const blob = new ScriptedLeasable();
+  const guard = (await tryAcquireLease(blob))!;
+  blockEventLoop(28_500);
+  await expect(guard.release()).rejects.toMatchObject({ name: "LeaseLostError", reason: "expired" });
+  expect(guard.signal.aborted).toBe(true);
+  expect(blob.times("release")).toEqual([]);
+});
+
+it("has nothing to say of a loss that the signal has told of", async () => {
+  const blob = new ScriptedLeasable({ renew: mismatch });
+  const guard = (await tryAcquireLease(blob))!;
+  await pass(10_000);
+  expect(guard.signal.aborted).toBe(true);
+  await guard.release();
+  expect(blob.times("release")).toEqual([]);
+});

@@ -1,0 +1,149 @@
+import { describe, expect, it } from "vitest";
+import { hang, ok, reset, status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { locksOn, run } from "./support.js";
+
+useFakeClock();
+
+describe("epochs", () => {
+  it("increase by every holder, here and elsewhere, also after a crash and a forced unlock", async () => {
+    const server = new FakeLeaseServer();
+    const epochs: number[] = [];
+    for (let i = 0; i < 12; i++) {
+      const lock = await run(locksOn(server).acquire("a"), 3_000);
+      epochs.push(lock.epoch);
+      if (i % 3 === 0) await run(lock.release());
+      else if (i % 3 === 1) {
+        expect(await run(locksOn(server).forceUnlock("a"))).toBe(true);
+        await pass(10_000);
+        expect(lock.signal.reason).toMatchObject({ reason: "broken" });
+      } else {
+        server.intercept = (operation) => (operation === "renew" || operation === "release" ? hang : undefined);
+        await pass(31_000); // as good as dead
+        server.intercept = undefined;
+      }
+    }
+    expect(epochs).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
+  });
+
+  it("are reserved for those who wait, so that handing over needs no request", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const epochs: number[] = [];
+    const all = Array.from({ length: 50 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch)));
+    await run(Promise.all(all), 100);
+    expect(epochs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
+    expect(server.requests.map((request) => request.operation)).toEqual(["acquire", "create", "acquire", "properties", "metadata", "release"]);
+    const lock = await run(locksOn(server).acquire("a"));
+    expect(lock.epoch).toBe(51);
+    await run(lock.release());
+  });
+
+  it("are reserved again in one request for those who came later", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const first = await run(locks.acquire("a"));
+    const epochs: number[] = [];
+    const all = Promise.all(Array.from({ length: 30 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch))));
+    await pass(10);
+    await run(first.release());
+    await run(all);
+    expect(epochs).toEqual(Array.from({ length: 30 }, (_, i) => i + 2));
+    expect(server.count("metadata")).toBe(2);
+    expect(server.count("properties")).toBe(1);
+    const next = await run(locksOn(server).acquire("a"));
+    expect(next.epoch).toBe(32);
+    await run(next.release());
+  });
+
+  it("skip what was reserved by somebody who crashed", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob("locks/a").metadata = { asc_epoch: "7", asc_reserved: "5" };
+    const lock = await run(locksOn(server).acquire("a"));
+    expect(lock.epoch).toBe(12);
+    await run(lock.release());
+  });
+
+  it("are never lower for a lost answer", async () => {
+    const server = new FakeLeaseServer();
+    server.disturb = (operation) => (operation === "metadata" && server.count("metadata") === 1 ? reset : undefined);
+    const lock = await run(locksOn(server).acquire("a"), 1_000);
+    expect(lock.epoch).toBe(2);
+    await run(lock.release());
+  });
+
+  it("are not given to a holder that lost the lease meanwhile: it goes on waiting", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob("locks/a");
+    let broken = false;
+    server.disturb = (operation) => {
+      if (operation === "properties" && !broken) {
+        broken = true;
+        server.blobs.get("locks/a")!.lease = { id: "of another", durationInMs: 5_000, ends: elapsed() + 5_000, breaking: false };
+      }
+      return undefined;
+    };
+    const outcome = outcomeOf(locksOn(server).acquire("a"));
+    await pass(10_000);
+    expect(outcome.at).toBeGreaterThan(5_000);
+    outcome.value!.assertHeld();
+    await run(outcome.value!.release());
+  });
+
+  it("are not handed out with a lease whose loss was noticed while they were asked for", async () => {
+    const server = new FakeLeaseServer();
+    const first = await run(locksOn(server).acquire("a", { renewEveryInMs: 1_000 }));
+    await run(first.release());
+    server.disturb = (operation) => (operation === "metadata" && server.count("metadata") === 2 ? { ...ok, afterInMs: 3_000 } : undefined);
+    server.intercept = (operation) =>
+      operation === "renew" && server.count("renew") === 1 ? status(409, "LeaseIsBrokenAndCannotBeRenewed") : undefined;
+    const outcome = outcomeOf(locksOn(server).acquire("a", { renewEveryInMs: 1_000 }));
+    await pass(40_000);
+    outcome.value!.assertHeld();
+    expect(outcome.value!.signal.aborted).toBe(false);
+    expect(outcome.value!.epoch).toBeGreaterThan(2);
+    await run(outcome.value!.release());
+  });
+
+  it.each([
+    ["a failure that will not pass, and all who wait are told", status(403), 1],
+    ["five failures that might have passed", status(503), 5],
+  ])("end in %s", async (_, answer, tries) => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation) => (operation === "metadata" ? answer : undefined);
+    const locks = locksOn(server);
+    const outcomes = [outcomeOf(locks.acquire("a")), outcomeOf(locks.acquire("a"))];
+    await pass(1_000);
+    for (const outcome of outcomes) expect(outcome.error).toMatchObject({ statusCode: answer.status });
+    expect(server.count("metadata")).toBe(tries);
+    expect(server.isLeased("locks/a")).toBe(false);
+  });
+
+  it("are not waited for by whoever hands the lock over", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const first = await run(locks.acquire("a"));
+    const second = outcomeOf(locks.acquire("a"));
+    server.disturb = (operation) => (operation === "metadata" ? { ...ok, afterInMs: 1_000 } : undefined);
+    await first.release(); // without the clock having moved
+    await pass(1_000);
+    expect(second.value!.epoch).toBe(2);
+    await run(second.value!.release());
+  });
+
+  it("do not leave the lease behind if nobody waits for their number any more", async () => {
+    const server = new FakeLeaseServer();
+    server.disturb = (operation) => (operation === "metadata" ? { ...ok, afterInMs: 1_000 } : undefined);
+    const caller = countedAbort();
+    const outcome = outcomeOf(locksOn(server).acquire("a", { abortSignal: caller.signal }));
+    await pass(500);
+    expect(server.isLeased("locks/a")).toBe(true);
+    caller.abort(new Error("enough"));
+    await pass(0);
+    expect(outcome.error).toMatchObject({ message: "enough" });
+    expect(caller.listeners()).toBe(0);
+    await pass(1_000);
+    expect(server.isLeased("locks/a")).toBe(false);
+  });
+});

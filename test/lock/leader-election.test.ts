@@ -1,0 +1,319 @@
+import { describe, expect, it } from "vitest";
+import { BlobLocks } from "../../src/lock/blob-locks.js";
+import { LeaderElection } from "../../src/lock/leader-election.js";
+import type { LeaderElectionOptions, Term } from "../../src/lock/leader-election.js";
+import { hang, status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { abortTime, blockEventLoop, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { candidate } from "./candidate.js";
+import type { Candidate } from "./candidate.js";
+import { later, locksOn, run } from "./support.js";
+
+useFakeClock();
+
+const untilAborted = ({ signal }: Term): Promise<void> =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
+
+describe("a term", () => {
+  it("begins with the election, has its epoch, and goes on after the work has ended", async () => {
+    const { election, terms, errors } = candidate(new FakeLeaseServer());
+    expect(election.isLeader).toBe(false);
+    election.start();
+    await pass(20);
+    expect(election.isLeader).toBe(true);
+    expect(terms).toMatchObject([{ epoch: 1 }]);
+    await pass(60_000);
+    terms[0]!.assertLeader();
+    expect(election.isLeader).toBe(true);
+    await run(election.stop());
+    expect(election.isLeader).toBe(false);
+    expect(() => terms[0]!.assertLeader()).toThrow("stopped");
+    expect(errors).toEqual([]);
+  });
+
+  it("is one at a time, over all processes", async () => {
+    const server = new FakeLeaseServer();
+    const all = Array.from({ length: 3 }, () => candidate(server));
+    for (const { election } of all) election.start();
+    const epochs: number[] = [];
+    for (let round = 0; round < 6; round++) {
+      await pass(3_000);
+      const leaders = all.filter(({ election }) => election.isLeader);
+      expect(leaders).toHaveLength(1);
+      epochs.push(leaders[0]!.terms.at(-1)!.epoch);
+      await run(leaders[0]!.election.resign());
+    }
+    expect(epochs).toEqual([1, 2, 3, 4, 5, 6]);
+    await run(Promise.all(all.map(({ election }) => election.stop())));
+  });
+
+  it("ends before the lease can be another's when the service does not answer, and the next leader follows within the duration", async () => {
+    const server = new FakeLeaseServer();
+    const first = candidate(server, { onElected: untilAborted });
+    first.election.start();
+    await pass(20);
+    const aborted = abortTime(first.terms[0]!.signal);
+    const second = candidate(server);
+    second.election.start();
+    server.intercept = (operation) => (operation === "renew" ? hang : undefined);
+    await pass(28_520);
+    expect(aborted.at).toBeLessThan(28_520);
+    expect(first.terms[0]!.signal.reason).toMatchObject({ name: "LeaseLostError" });
+    expect(first.election.isLeader).toBe(false);
+    await pass(4_000);
+    const leaders = [first, second].filter(({ election }) => election.isLeader);
+    expect(leaders).toHaveLength(1);
+    expect(leaders[0]!.terms.at(-1)!.epoch).toBe(2);
+    server.intercept = undefined;
+    await run(Promise.all([first.election.stop(), second.election.stop()]), 5_000);
+  });
+
+  it("is known to be over by a leader that was stopped itself", async () => {
+    const { election, terms } = candidate(new FakeLeaseServer());
+    election.start();
+    await pass(20);
+    blockEventLoop(29_000);
+    expect(election.isLeader).toBe(false);
+    expect(() => terms[0]!.assertLeader()).toThrow("lost");
+    expect(terms[0]!.signal.aborted).toBe(true);
+    await pass(5_000);
+    expect(terms).toHaveLength(2);
+    await run(election.stop());
+  });
+
+  it("is over if the work throws, which is told, and others have their turn", async () => {
+    const server = new FakeLeaseServer();
+    const failing = candidate(server, {
+      onElected: () => {
+        throw new Error("work");
+      },
+    });
+    const other = candidate(server);
+    failing.election.start();
+    await pass(20);
+    other.election.start();
+    await pass(1_000);
+    expect(failing.errors).toMatchObject([{ message: "work" }]);
+    expect(failing.terms[0]!.signal.aborted).toBe(true);
+    expect(other.election.isLeader).toBe(true);
+    await run(Promise.all([failing.election.stop(), other.election.stop()]));
+  });
+
+  it("is no error if the work throws because it is over", async () => {
+    const { election, errors } = candidate(new FakeLeaseServer(), {
+      onElected: async (term) => {
+        await untilAborted(term);
+        throw term.signal.reason;
+      },
+    });
+    election.start();
+    await pass(20);
+    await run(election.stop());
+    expect(errors).toEqual([]);
+  });
+});
+
+describe("stop", () => {
+  it("waits for the work, and only then gives the lease back", async () => {
+    const server = new FakeLeaseServer();
+    const { election, terms } = candidate(server, {
+      onElected: async (term) => {
+        await untilAborted(term);
+        await later(2_000);
+      },
+    });
+    election.start();
+    await pass(20);
+    const stopped = outcomeOf(election.stop());
+    await pass(1_990);
+    expect(terms[0]!.signal.aborted).toBe(true);
+    expect(election.isLeader).toBe(false);
+    expect(stopped.at).toBeUndefined();
+    expect(server.isLeased("locks/scheduler")).toBe(true);
+    await pass(20);
+    expect(stopped.at).toBeGreaterThanOrEqual(2_020);
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+  });
+
+  it("keeps the lease while the work takes no notice", async () => {
+    const server = new FakeLeaseServer();
+    let end: (() => void) | undefined;
+    const { election } = candidate(server, { onElected: () => new Promise<void>((resolve) => (end = resolve)) });
+    election.start();
+    await pass(20);
+    const stopped = outcomeOf(election.stop());
+    await pass(120_000);
+    expect(stopped.at).toBeUndefined();
+    expect(server.isLeased("locks/scheduler")).toBe(true);
+    end!();
+    await pass(10);
+    expect(stopped.at).toBeDefined();
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+  });
+
+  it("ends the wait for the lease", async () => {
+    const server = new FakeLeaseServer();
+    const other = await run(locksOn(server).acquire("scheduler"));
+    const { election, terms, errors } = candidate(server);
+    election.start();
+    await pass(2_000);
+    await run(election.stop());
+    const { length } = server.requests;
+    await pass(5_000);
+    expect(server.requests).toHaveLength(length);
+    expect([terms, errors]).toEqual([[], []]);
+    await run(other.release());
+  });
+
+  it("leaves no lease behind if it comes while one is being acquired", async () => {
+    for (let at = 0; at <= 8; at++) {
+      const server = new FakeLeaseServer();
+      const { election } = candidate(server);
+      election.start();
+      await pass(at);
+      await run(election.stop());
+      await pass(20);
+      expect(server.isLeased("locks/scheduler"), `stopped after ${at} ms`).toBe(false);
+    }
+  });
+
+  it("can be called at any time, and twice", async () => {
+    const { election, terms } = candidate(new FakeLeaseServer());
+    await election.stop();
+    await election.resign();
+    election.start();
+    election.start();
+    await pass(20);
+    expect(terms).toHaveLength(1);
+    await run(Promise.all([election.stop(), election.stop(), election.resign()]));
+    await election.stop();
+    expect(election.isLeader).toBe(false);
+  });
+
+  it("does not undo a start that comes after it", async () => {
+    const server = new FakeLeaseServer();
+    const { election, terms } = candidate(server, { onElected: untilAborted });
+    election.start();
+    await pass(20);
+    const stopped = outcomeOf(election.stop());
+    election.start();
+    await pass(20);
+    expect(stopped.at).toBeDefined();
+    expect(election.isLeader).toBe(true);
+    expect(terms.map((term) => term.epoch)).toEqual([1, 2]);
+    await run(election.stop());
+    election.start();
+    await pass(20);
+    expect(terms).toHaveLength(3);
+    await run(election.stop());
+  });
+
+  it("may be called by the work", async () => {
+    const server = new FakeLeaseServer();
+    const it: Candidate = candidate(server, { onElected: () => void it.election.stop() });
+    it.election.start();
+    await pass(20);
+    expect(it.terms).toHaveLength(1);
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+  });
+});
+
+describe("resign", () => {
+  it("ends the term, lets others have their turn, and comes back", async () => {
+    const server = new FakeLeaseServer();
+    const { election, terms } = candidate(server, { onElected: untilAborted, stayAwayInMs: 4_000 });
+    election.start();
+    await pass(20);
+    const at = elapsed();
+    await run(election.resign());
+    expect(terms[0]!.signal.reason).toMatchObject({ name: "AbortError", message: "the leader resigned" });
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+    await pass(1_900);
+    expect(terms).toHaveLength(1);
+    await pass(2_200);
+    expect(terms).toHaveLength(2);
+    expect(elapsed() - at).toBeGreaterThan(2_000);
+    await run(election.stop());
+  });
+
+  it("is waited for until the lease is released, also when called twice or by the work", async () => {
+    const server = new FakeLeaseServer();
+    let byWork: { at?: number } | undefined;
+    const it: Candidate = candidate(server, {
+      onElected: async (term) => {
+        byWork ??= outcomeOf(it.election.resign());
+        expect(term.signal.aborted).toBe(true);
+        await later(1_000);
+      },
+    });
+    it.election.start();
+    await pass(20);
+    const outside = outcomeOf(it.election.resign());
+    await pass(900);
+    expect([byWork!.at, outside.at]).toEqual([undefined, undefined]);
+    await pass(200);
+    expect(byWork!.at).toBeGreaterThan(1_000);
+    expect(outside.at).toBe(byWork!.at);
+    await run(it.election.stop());
+  });
+});
+
+describe("trouble", () => {
+  it("is told, and the candidate goes on trying", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(403);
+    const { election, errors } = candidate(server, { stayAwayInMs: 1_000 });
+    election.start();
+    await pass(3_500);
+    expect(errors.length).toBeGreaterThanOrEqual(3);
+    expect(errors.length).toBeLessThanOrEqual(8);
+    expect(errors[0]).toMatchObject({ statusCode: 403 });
+    server.intercept = undefined;
+    await pass(1_100);
+    expect(election.isLeader).toBe(true);
+    await run(election.stop());
+  });
+
+  it("is survived by the election if onError throws as well", async () => {
+    const server = new FakeLeaseServer();
+    const { election, terms } = candidate(server, {
+      stayAwayInMs: 100,
+      onElected: () => Promise.reject(new Error("work")),
+      onError: () => {
+        throw new Error("onError");
+      },
+    });
+    election.start();
+    await pass(1_000);
+    expect(terms.length).toBeGreaterThan(2);
+    await run(election.stop());
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+  });
+
+  it("does not come from defaults of the locks that suit no election", async () => {
+    const server = new FakeLeaseServer();
+    const other = await run(locksOn(server).acquire("scheduler"));
+    const locks = new BlobLocks(server.container(), { defaults: { waitInMs: 100, autoRenew: false, durationInSeconds: 60 } });
+    const { election, errors } = candidate(server, {}, locks);
+    election.start();
+    await pass(5_000);
+    expect(errors).toEqual([]);
+    await run(other.release());
+    await pass(120_000);
+    expect(election.isLeader).toBe(true);
+    expect(errors).toEqual([]);
+    const renewals = server.requests.filter((request) => request.operation === "renew").map((request) => request.at);
+    expect(renewals.at(-1)! - renewals.at(-2)!).toBe(20_000);
+    await run(election.stop());
+  });
+
+  it("is found out by the constructor where it can be", () => {
+    const locks = locksOn(new FakeLeaseServer());
+    const onElected = (): void => undefined;
+    expect(() => new LeaderElection(locks, "a", {} as LeaderElectionOptions)).toThrow(TypeError);
+    expect(() => new LeaderElection(locks, "a", undefined as unknown as LeaderElectionOptions)).toThrow(TypeError);
+    expect(() => new LeaderElection(locks, "", { onElected })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", { onElected, durationInSeconds: 14 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", { onElected, stayAwayInMs: -1 })).toThrow(RangeError);
+  });
+});

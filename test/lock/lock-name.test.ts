@@ -1,0 +1,67 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { blobNameOf, lockNameOf } from "../../src/lock/lock-name.js";
+
+const wellFormed = fc.string({ unit: "binary", minLength: 1, maxLength: 60 });
+
+describe("the name of a lock's blob", () => {
+  it("is safe and can be turned back, for any well-formed name", () => {
+    fc.assert(
+      fc.property(wellFormed, fc.constantFrom("locks/", "", "a/b/"), (name, prefix) => {
+        const blobName = blobNameOf(prefix, name);
+        expect(blobName.slice(prefix.length)).toMatch(/^[A-Za-z0-9_~-]+$/);
+        expect(lockNameOf(prefix, blobName)).toBe(name);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("differs for names that differ", () => {
+    fc.assert(
+      fc.property(wellFormed, wellFormed, (a, b) => {
+        expect(blobNameOf("", a) === blobNameOf("", b)).toBe(a === b);
+      }),
+    );
+  });
+
+  it.each([
+    ["orders", "locks/orders"],
+    ["Order_1-a", "locks/Order_1-a"],
+    ["../../etc", "locks/~2E~2E~2F~2E~2E~2Fetc"],
+    ["a/b\\c", "locks/a~2Fb~5Cc"],
+    [".", "locks/~2E"],
+    ["a\u0000\n\u007f", "locks/a~00~0A~7F"],
+    ["🔒", "locks/~F0~9F~94~92"],
+    ["ü", "locks/~C3~BC"],
+    ["100%~", "locks/100~25~7E"],
+    ["!'()*", "locks/~21~27~28~29~2A"],
+    [" ", "locks/~20"],
+  ])("for %j is %s", (name, blobName) => {
+    expect(blobNameOf("locks/", name)).toBe(blobName);
+    expect(lockNameOf("locks/", blobName)).toBe(name);
+  });
+
+  it.each([
+    ["empty", "", "not empty"],
+    ["of 2,000 characters", "x".repeat(2_000), "too long"],
+    ["too long once it is encoded", "🔒".repeat(100), "too long"],
+    ["half of a surrogate pair", "a\ud83d", "surrogate"],
+    ["no text", 5 as unknown as string, "must be a string"],
+    ["missing", undefined as unknown as string, "must be a string"],
+  ])("is refused if the name is %s", (_, name, message) => {
+    expect(() => blobNameOf("locks/", name)).toThrow(RangeError);
+    expect(() => blobNameOf("locks/", name)).toThrow(message);
+  });
+
+  it("may be as long as that of a blob", () => {
+    expect(blobNameOf("locks/", "x".repeat(1_018))).toHaveLength(1_024);
+    expect(() => blobNameOf("locks/", "x".repeat(1_019))).toThrow(RangeError);
+  });
+
+  it.each(["other/orders", "locks/", "locks/a.b", "locks/a/b", "locks/a~2", "locks/a~2f", "locks/~41", "locks/~FF", "locks/%41"])(
+    "%s is not the blob of a lock",
+    (blobName) => {
+      expect(lockNameOf("locks/", blobName)).toBeUndefined();
+    },
+  );
+});

@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { BlobLocks } from "../../src/lock/blob-locks.js";
+import type { LockInfo } from "../../src/lock/blob-locks.js";
+import { status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { locksOn, run } from "./support.js";
+
+useFakeClock();
+
+describe("looking at locks", () => {
+  it("shows who holds one since when, with which number", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server, "tür/7");
+    expect(await run(locks.inspect("a"))).toMatchObject({ name: "a", state: "available", epoch: undefined, holder: undefined });
+    const since = new Date(Date.now() - 20);
+    const lock = await run(locks.acquire("a"));
+    const info = await run(locks.inspect("a"));
+    expect(info).toMatchObject({ name: "a", state: "leased", duration: "fixed", epoch: 1, holder: "tür/7" });
+    expect(info.since!.getTime()).toBeGreaterThanOrEqual(since.getTime());
+    await run(lock.release());
+    expect(await run(locks.inspect("a"))).toMatchObject({ state: "available", epoch: 1, holder: "tür/7" });
+  });
+
+  it("names host, process and an id as the holder unless told otherwise", async () => {
+    const server = new FakeLeaseServer();
+    const lock = await run(locksOn(server).acquire("a"));
+    expect((await run(locksOn(server).inspect("a"))).holder).toMatch(new RegExp(`^.+/${process.pid}/[0-9a-f]{8}$`));
+    await run(lock.release());
+  });
+
+  it("keeps holders of one process apart that call themselves differently", async () => {
+    const server = new FakeLeaseServer();
+    const container = server.container();
+    const first = await run(new BlobLocks(container, { holder: "first" }).acquire("a"));
+    const second = outcomeOf(new BlobLocks(container, { holder: "second" }).acquire("a"));
+    await run(first.release());
+    await pass(2_000);
+    expect(await run(locksOn(server).inspect("a"))).toMatchObject({ holder: "second", epoch: 2 });
+    await run(second.value!.release());
+  });
+
+  it("lists all that were ever used, and nothing else", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    server.addBlob("locks/not.a.lock");
+    server.addBlob("elsewhere");
+    const names = ["b", "a/../b", "🔒"];
+    for (const name of names) await run(locks.withLock(name, () => undefined));
+    const held = await run(locks.acquire("b"));
+    const list: LockInfo[] = [];
+    const listing = (async () => {
+      for await (const info of locks.list()) list.push(info);
+    })();
+    await run(listing);
+    expect(new Set(list.map((info) => info.name))).toEqual(new Set(names));
+    expect(list.find((info) => info.name === "b")).toMatchObject({ state: "leased", epoch: 2 });
+    expect(list.find((info) => info.name === "🔒")).toMatchObject({ state: "available", epoch: 1 });
+    await run(held.release());
+  });
+
+  it("tells a missing container from a lock that was never used", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    await expect(run(locks.forceUnlock("a"))).resolves.toBe(false);
+    server.intercept = () => status(404, "ContainerNotFound");
+    await expect(run(locks.inspect("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+    await expect(run(locks.forceUnlock("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+    await expect(run(locks.acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+  });
+
+  it("forces only that lock open that was looked at", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const first = await run(locks.acquire("a"));
+    await run(first.release());
+    const second = await run(locksOn(server).acquire("a"));
+    expect(await run(locks.forceUnlock("a", { expectedEpoch: first.epoch }))).toBe(false);
+    second.assertHeld();
+    expect(server.isLeased("locks/a")).toBe(true);
+    expect(await run(locks.forceUnlock("a", { expectedEpoch: second.epoch }))).toBe(true);
+    expect(server.isLeased("locks/a")).toBe(false);
+    await pass(10_000);
+    expect(second.signal.aborted).toBe(true);
+    expect(await run(locks.forceUnlock("never used"))).toBe(false);
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import type { LeaderElection } from "../../src/lock/leader-election.js";
+import { hang, status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { candidate } from "./candidate.js";
+import { locksOn, run } from "./support.js";
+
+useFakeClock();
+
+describe("observe", () => {
+  interface Seen {
+    state: string;
+    epoch: number | undefined;
+    isSelf: boolean;
+  }
+
+  function watch(election: LeaderElection): { seen: Seen[]; stop: () => Promise<void>; ended: { at?: number; error?: unknown } } {
+    const caller = countedAbort();
+    const seen: Seen[] = [];
+    const ended = outcomeOf(
+      (async () => {
+        for await (const { state, epoch, isSelf } of election.observe({ abortSignal: caller.signal, intervalInMs: 100 })) seen.push({ state, epoch, isSelf });
+      })(),
+    );
+    const stop = async (): Promise<void> => {
+      expect(caller.listeners()).toBeLessThanOrEqual(1);
+      caller.abort();
+      await pass(1);
+      expect(ended.at).toBeDefined();
+      expect(ended.error).toBeUndefined();
+    };
+    return { seen, stop, ended };
+  }
+
+  it("tells of each change once, and who is meant", async () => {
+    const server = new FakeLeaseServer();
+    const first = candidate(server, { stayAwayInMs: 60_000 });
+    const second = candidate(server);
+    const here = watch(first.election);
+    await pass(500);
+    first.election.start();
+    await pass(1_000);
+    second.election.start();
+    await pass(1_000);
+    await run(first.election.resign());
+    await pass(2_000);
+    expect(here.seen.filter(({ state }) => state === "leased")).toEqual([
+      { state: "leased", epoch: 1, isSelf: true },
+      { state: "leased", epoch: 2, isSelf: false },
+    ]);
+    expect(here.seen[0]).toEqual({ state: "available", epoch: undefined, isSelf: false });
+    const { length } = here.seen;
+    await pass(10_000);
+    expect(here.seen).toHaveLength(length);
+    await here.stop();
+    await run(Promise.all([first.election.stop(), second.election.stop()]));
+  });
+
+  it("knows itself also if the lease was handed on within the process", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const other = candidate(server, {}, locks);
+    const it = candidate(server, {}, locks);
+    other.election.start();
+    it.election.start();
+    await pass(20);
+    const here = watch(it.election);
+    await pass(200);
+    expect(here.seen).toEqual([{ state: "leased", epoch: 1, isSelf: false }]);
+    await run(other.election.stop());
+    await pass(200);
+    expect(here.seen.at(-1)).toMatchObject({ state: "leased", isSelf: true });
+    await here.stop();
+    await run(it.election.stop());
+  });
+
+  it("ends when aborted in the middle of a look, and at once if it had been before", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => hang;
+    const { election } = candidate(server);
+    const here = watch(election);
+    await pass(50);
+    await here.stop();
+    const { length } = server.requests;
+    for await (const info of election.observe({ abortSignal: AbortSignal.abort() })) expect(info).toBeUndefined();
+    expect(server.requests).toHaveLength(length);
+  });
+
+  it("throws what a look failed with", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(403);
+    const here = watch(candidate(server).election);
+    await pass(10);
+    expect(here.ended.error).toMatchObject({ statusCode: 403 });
+  });
+
+  it("leaves nothing behind when its reader stops reading", async () => {
+    const { election } = candidate(new FakeLeaseServer());
+    const reading = (async () => {
+      for await (const info of election.observe()) return info.state;
+      return undefined;
+    })();
+    await expect(run(reading)).resolves.toBe("available");
+  });
+});
