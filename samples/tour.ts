@@ -1,8 +1,12 @@
 /* All samples, one after the other: `npm start`. */
 import { blobOptimistic } from "./blob-optimistic.js";
+import { blobPessimistic } from "./blob-pessimistic.js";
 import { customerEmail } from "./customer-email.js";
+import { forceUnlock } from "./force-unlock.js";
 import { hotCounter } from "./hot-counter.js";
+import { leaderElection } from "./leader-election.js";
 import { lostResponse } from "./lost-response.js";
+import { semaphore } from "./semaphore.js";
 import { say } from "./support/narrator.js";
 import { openStorage } from "./support/storage.js";
 
@@ -10,7 +14,17 @@ const storage = await openStorage();
 const where = storage.isEmulator ? "an embedded Azurite" : "the account of AZURE_STORAGE_CONNECTION_STRING";
 say.title(`A tour of azure-storage-concurrency, on ${where}`);
 try {
-  for (const sample of [blobOptimistic, customerEmail, hotCounter, lostResponse]) {
+  const samples = [
+    blobOptimistic,
+    customerEmail,
+    hotCounter,
+    lostResponse,
+    blobPessimistic,
+    semaphore,
+    forceUnlock,
+    leaderElection,
+  ];
+  for (const sample of samples) {
     say.title(sample.title);
     await sample.run(storage);
   }

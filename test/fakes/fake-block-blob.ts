@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type {
+  LeaseClientLike,
   BlobAnswerLike,
   BlobCallOptions,
   BlobConditions,
@@ -110,6 +111,10 @@ export class FakeBlockBlob implements BlockBlobLike {
     return this.#request("getTags", "read", options, blobError, () => ({
       tags: { ...this.#checked(options.conditions, blobError).tags },
     }));
+  }
+
+  getBlobLeaseClient(): LeaseClientLike {
+    throw new Error("leases have a fake of their own");
   }
 
   setTags(tags: Record<string, string>, options: BlobCallOptions = {}): Promise<unknown> {
