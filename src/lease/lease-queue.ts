@@ -213,6 +213,7 @@ export class LeaseQueue {
 
   #leave(waiter: LeaseWaiter): void {
     this.#waiters.delete(waiter);
-    if (this.#waiters.size === 0) this.#io.abort();
+    // While it is held nothing is under way that could be ended, and an abort is not for free.
+    if (this.#waiters.size === 0 && !this.#keeper) this.#io.abort();
   }
 }
