@@ -73,6 +73,27 @@ export class TargetNotFoundError extends ConcurrencyError {
   }
 }
 
+/** What was to be created exists. Nothing was written. */
+export class AlreadyExistsError extends ConcurrencyError {
+  override readonly name = "AlreadyExistsError";
+
+  constructor(message: string, facts: { cause?: unknown } = {}) {
+    super("ALREADY_EXISTS", message, { cause: facts.cause });
+  }
+}
+
+/** A transaction is more than the service takes in one. Nothing was written. */
+export class TransactionLimitError extends ConcurrencyError {
+  override readonly name = "TransactionLimitError";
+  /** `"operations"`: 100. `"bytes"`: 4 MiB. `"entity"`: 1 MiB for one entity, `"properties"`: 252 of them. */
+  readonly limit: "operations" | "bytes" | "entity" | "properties";
+
+  constructor(message: string, facts: { limit: "operations" | "bytes" | "entity" | "properties" }) {
+    super("TRANSACTION_LIMIT", message);
+    this.limit = facts.limit;
+  }
+}
+
 /** Somebody else holds a lease on the target. */
 export class LeaseUnavailableError extends ConcurrencyError {
   override readonly name = "LeaseUnavailableError";
@@ -159,6 +180,14 @@ export function isLeaseUnavailableError(error: unknown): error is LeaseUnavailab
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return isNamed(error, "LeaseLostError");
 }
+/** Whether `error` is an {@link AlreadyExistsError}. */
+export function isAlreadyExistsError(error: unknown): error is AlreadyExistsError {
+  return isNamed(error, "AlreadyExistsError");
+}
+/** Whether `error` is a {@link TransactionLimitError}. */
+export function isTransactionLimitError(error: unknown): error is TransactionLimitError {
+  return isNamed(error, "TransactionLimitError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -170,6 +199,8 @@ const names: ReadonlySet<string> = new Set([
   "DeadlineError",
   "CommitUnknownError",
   "TargetNotFoundError",
+  "AlreadyExistsError",
+  "TransactionLimitError",
   "LeaseUnavailableError",
   "LeaseLostError",
   "SchemaError",

@@ -1,4 +1,5 @@
 export {
+  AlreadyExistsError,
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
@@ -7,6 +8,8 @@ export {
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
+  TransactionLimitError,
+  isAlreadyExistsError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
@@ -15,6 +18,7 @@ export {
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
+  isTransactionLimitError,
 } from "./errors.js";
 export type { LeaseLossReason } from "./errors.js";
 export type {
@@ -41,6 +45,8 @@ export type {
   TableCallOptions,
   TableEntityLike,
   TableLike,
+  TransactionActionLike,
+  TransactionTableLike,
 } from "./clients.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
@@ -61,6 +67,12 @@ export { LockGuard } from "./lock/lock-guard.js";
 export { LockSet } from "./lock/lock-set.js";
 export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
+export { purgeTombstones } from "./transaction/purge.js";
+export type { PurgeOptions } from "./transaction/purge.js";
+export { runTransaction } from "./transaction/run-transaction.js";
+export type { TransactionOptions } from "./transaction/run-transaction.js";
+export type { TransactionResult } from "./transaction/transaction-call.js";
+export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";

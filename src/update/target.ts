@@ -45,6 +45,8 @@ export interface TargetAdapter<T, Raw> {
   readonly staleETag: string;
   /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
   readonly journaled: boolean;
+  /** Whether a write may be refused for reasons that `read` does not show: it is one of several in a transaction. */
+  readonly dependsOnMore?: boolean;
 
   decode(raw: Raw): T;
   /** Throws a `TypeError` for what cannot be stored. */

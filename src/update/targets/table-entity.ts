@@ -129,7 +129,7 @@ function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: strin
   }
 }
 
-function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
+export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
   for (const [name, type] of Object.entries(types)) {
     if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is no Edm type`);
   }
