@@ -94,6 +94,35 @@ export class TransactionLimitError extends ConcurrencyError {
   }
 }
 
+/** A holder of a table lock that has a successor tried to write. The service refused it; nothing was written. */
+export class FencedError extends ConcurrencyError {
+  override readonly name = "FencedError";
+  /** The number of the lock that was used. */
+  readonly epoch: number;
+  /** The number of the one who came after. */
+  readonly fencedBy: number;
+
+  constructor(message: string, facts: { epoch: number; fencedBy: number; cause?: unknown }) {
+    super("FENCED", message, { cause: facts.cause });
+    this.epoch = facts.epoch;
+    this.fencedBy = facts.fencedBy;
+  }
+}
+
+/** Two services lock the same table in different portions: their locks would not see each other. */
+export class GranularityMismatchError extends ConcurrencyError {
+  override readonly name = "GranularityMismatchError";
+  readonly expected: string;
+  /** What the first who locked the table recorded. */
+  readonly found: string;
+
+  constructor(message: string, facts: { expected: string; found: string }) {
+    super("GRANULARITY_MISMATCH", message);
+    this.expected = facts.expected;
+    this.found = facts.found;
+  }
+}
+
 /** Somebody else holds a lease on the target. */
 export class LeaseUnavailableError extends ConcurrencyError {
   override readonly name = "LeaseUnavailableError";
@@ -188,6 +217,14 @@ export function isAlreadyExistsError(error: unknown): error is AlreadyExistsErro
 export function isTransactionLimitError(error: unknown): error is TransactionLimitError {
   return isNamed(error, "TransactionLimitError");
 }
+/** Whether `error` is a {@link FencedError}. */
+export function isFencedError(error: unknown): error is FencedError {
+  return isNamed(error, "FencedError");
+}
+/** Whether `error` is a {@link GranularityMismatchError}. */
+export function isGranularityMismatchError(error: unknown): error is GranularityMismatchError {
+  return isNamed(error, "GranularityMismatchError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -200,6 +237,8 @@ const names: ReadonlySet<string> = new Set([
   "CommitUnknownError",
   "TargetNotFoundError",
   "AlreadyExistsError",
+  "FencedError",
+  "GranularityMismatchError",
   "TransactionLimitError",
   "LeaseUnavailableError",
   "LeaseLostError",

@@ -4,6 +4,8 @@ export {
   ConcurrencyError,
   ConflictError,
   DeadlineError,
+  FencedError,
+  GranularityMismatchError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
@@ -14,6 +16,8 @@ export {
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
+  isFencedError,
+  isGranularityMismatchError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
@@ -65,6 +69,11 @@ export { LeaderElection } from "./lock/leader-election.js";
 export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
 export { LockGuard } from "./lock/lock-guard.js";
 export { LockSet } from "./lock/lock-set.js";
+export { FencedPartition } from "./lock/fenced-partition.js";
+export type { PartitionAction } from "./lock/fenced-partition.js";
+export { HeldTable } from "./lock/held-table.js";
+export { TableLock } from "./lock/table-lock.js";
+export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
 export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
 export { purgeTombstones } from "./transaction/purge.js";
