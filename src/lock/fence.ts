@@ -1,6 +1,7 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
 import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
 import { commitGroup } from "../transaction/group-transaction.js";
+import type { GroupVerdict } from "../transaction/group-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { ownRowPrefix, readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
@@ -43,8 +44,11 @@ export class Fence {
         this.#row = row;
         return;
       }
-      const { verdict } = await this.#commit(row, [], options);
-      if (verdict.kind === "refused") throw explain(verdict.error, `the table ${this.#table.tableName}`);
+      const committed = await this.#commit(row, [], options);
+      const { verdict } = committed;
+      if (verdict.kind === "refused") throw this.#explain(verdict.error);
+      this.#row = rowAfter(row, this.#epoch, committed);
+      if (this.#row) return;
       // Whatever became of it, the row tells: nobody else has this number.
       if (verdict.kind !== "landed" && attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt);
     }
@@ -60,14 +64,14 @@ export class Fence {
   async #submit(actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       const row = this.#row ?? (await this.#look(options));
-      const { verdict, etags, journal } = await this.#commit(row, actions, options);
-      this.#row = undefined;
+      const committed = await this.#commit(row, actions, options);
+      const { verdict } = committed;
+      this.#row = rowAfter(row, this.#epoch, committed);
       switch (verdict.kind) {
         case "landed":
-          if (etags?.[0] && journal) this.#row = { ...row, etag: etags[0], journal, journalValue: undefined };
           return;
         case "refused":
-          throw explain(verdict.error, `the table ${this.#table.tableName}`);
+          throw this.#explain(verdict.error);
         case "unknown":
           throw new CommitUnknownError(`whether a write to partition ${JSON.stringify(this.#partitionKey)} landed cannot be known`, {
             attempts: attempt,
@@ -75,9 +79,9 @@ export class Fence {
           });
         case "race": {
           const now = await this.#look(options);
+          this.#row = now;
           // The fence is where it was: it is one of the caller's own conditions that did not hold.
           if (now.etag === row.etag || attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt);
-          this.#row = now;
         }
       }
     }
@@ -85,7 +89,9 @@ export class Fence {
 
   /** The row as it is now; a `FencedError` if a successor has been there. */
   async #look(options: TableCallOptions): Promise<Row> {
-    const row = await readRow(this.#table, this.#partitionKey, this.#rowKey, options);
+    const row = await readRow(this.#table, this.#partitionKey, this.#rowKey, options).catch((error: unknown) => {
+      throw this.#explain(error);
+    });
     const fencedBy = epochOf(row);
     if (fencedBy > this.#epoch) {
       throw new FencedError(
@@ -96,7 +102,7 @@ export class Fence {
     return row;
   }
 
-  #commit(row: Row, actions: readonly TransactionActionLike[], options: TableCallOptions): ReturnType<typeof commitGroup> {
+  #commit(row: Row, actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<GroupVerdict> {
     const entity = { partitionKey: this.#partitionKey, rowKey: this.#rowKey, epoch: { type: "Int64", value: String(this.#epoch) } };
     const fence: Operation = {
       rowKey: this.#rowKey,
@@ -114,6 +120,10 @@ export class Fence {
     });
   }
 
+  #explain(error: unknown): unknown {
+    return explain(error, `the table ${this.#table.tableName}`);
+  }
+
   #conflict(cause: unknown, attempts: number): ConflictError {
     return new ConflictError(`a condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
       attempts,
@@ -122,6 +132,14 @@ export class Fence {
       cause,
     });
   }
+}
+
+/** The row after a write whose answer arrived. */
+function rowAfter(row: Row, epoch: number, { verdict, etags, journals }: GroupVerdict): Row | undefined {
+  const [journal] = journals.values();
+  if (verdict.kind !== "landed" || etags?.[0] === undefined || !journal) return undefined;
+  const stored = new Map(row.stored).set("epoch", { type: "Int64" as const, value: String(epoch) });
+  return { stored, etag: etags[0], journal, journalValue: undefined };
 }
 
 function epochOf(row: Row): number {

@@ -1,7 +1,9 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { checkKey } from "../update/targets/table-entity.js";
+import { sha256 } from "../internal/sha256.js";
+import { withSpan } from "../internal/tracing.js";
 import { Fence, fenceRowKey } from "./fence.js";
-import { FencedPartition } from "./fenced-partition.js";
+import { FencedPartition, withSignal } from "./fenced-partition.js";
 import type { LockGuard } from "./lock-guard.js";
 
 /** A table, partition or entity whose lock is held. */
@@ -44,7 +46,7 @@ export class HeldTable implements AsyncDisposable {
 
   /**
    * A partition to read and write. Before anything is read, the number of this holder is put into a row of the
-   * partition, and from then on nothing of a holder before it is accepted by the service. Costs 3 requests, once.
+   * partition, and from then on nothing of a holder before it is accepted by the service. Costs 2 requests, once.
    */
   async partition(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition> {
     const key = partitionKey ?? this.#key?.partitionKey;
@@ -61,11 +63,19 @@ export class HeldTable implements AsyncDisposable {
     return partition;
   }
 
-  async #open(partitionKey: string, { tracingOptions }: CallOptions): Promise<FencedPartition> {
+  async #open(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
     const onlyRow = this.#key?.rowKey;
-    const fence = new Fence(this.#table, partitionKey, onlyRow === undefined ? fenceRowKey : `${fenceRowKey}~${onlyRow}`, this.epoch);
-    const options = tracingOptions ? { tracingOptions } : {};
-    await fence.raise(options);
-    return new FencedPartition(this.#table, partitionKey, fence, { onlyRow, options });
+    const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
+    await withSpan("HeldTable.partition", options, (tracingOptions) =>
+      withSignal({ ...options, tracingOptions }, (request) => fence.raise(request)),
+    );
+    return new FencedPartition(this.#table, partitionKey, fence, onlyRow);
   }
+}
+
+/** Each entity has a fence of its own, if it is locked on its own. A key has at most 512 characters. */
+async function fenceRowOf(onlyRow: string | undefined): Promise<string> {
+  if (onlyRow === undefined) return fenceRowKey;
+  const rowKey = `${fenceRowKey}~${onlyRow}`;
+  return rowKey.length <= 512 ? rowKey : `${fenceRowKey}~sha256~${await sha256(onlyRow)}`;
 }

@@ -1,5 +1,6 @@
 import type { TransactionTableLike } from "../clients.js";
 import { GranularityMismatchError } from "../errors.js";
+import { sha256 } from "../internal/sha256.js";
 import { checkOneOf } from "../internal/validate.js";
 import { useLease } from "../lease/with-lease.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
@@ -103,8 +104,5 @@ const usage: Record<TableLockGranularity, string> = {
 /** Keys may be long, and lock names have a limit: then a hash stands for them. */
 async function lockName(parts: readonly string[]): Promise<string> {
   const name = JSON.stringify(["table", ...parts]);
-  const bytes = new TextEncoder().encode(name);
-  if (bytes.length * 3 < 900) return name;
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return `table-sha256-${[...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return new TextEncoder().encode(name).length * 3 < 900 ? name : `table-sha256-${await sha256(name)}`;
 }

@@ -1,8 +1,9 @@
-import type { TransactionActionLike, TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients.js";
 import { sameStored } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
 import { commit } from "../update/commit.js";
 import type { Verdict } from "../update/commit.js";
+import { journalAfter } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
 import { requireETag } from "../update/target.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "../update/target.js";
@@ -15,15 +16,14 @@ export interface GroupVerdict {
   readonly verdict: Verdict<StoredEntity | undefined>;
   /** The new ETag of each row, in the order of the operations. */
   readonly etags: readonly (string | undefined)[] | undefined;
-  /** The row that carries the journal, and the journal. */
-  readonly decisive: Operation;
-  readonly journal: Journal | undefined;
+  /** The journal of each row whose journal was written, if the answer arrived. */
+  readonly journals: ReadonlyMap<Operation, Journal>;
 }
 
 /**
  * Sends all operations in one entity group transaction, which the service carries out as a whole or not at all. So one
- * row decides about all of them: it carries the journal, and to the commit of an update the transaction looks like a
- * conditional write of that row.
+ * row decides about all of them: its journal counts this write, and to the commit of an update the transaction looks
+ * like a conditional write of that row.
  */
 export async function commitGroup(
   table: TransactionTableLike,
@@ -31,18 +31,17 @@ export async function commitGroup(
   operations: readonly Operation[],
   context: RequestContext,
 ): Promise<GroupVerdict> {
-  const decisive = operations.find(({ changes, leavesTombstone }) => changes && !leavesTombstone) ?? operations.find(({ changes }) => changes);
+  const decisive = decisiveOf(operations);
   if (!decisive) throw new TypeError("a transaction that changes nothing needs no commit");
   let etags: readonly (string | undefined)[] | undefined;
-  let written: Journal | undefined;
+  let journals: ReadonlyMap<Operation, Journal> = new Map();
 
   async function submit(journal: Journal | undefined, { abortSignal, tracingOptions }: RequestContext): Promise<Snapshot<StoredEntity | undefined>> {
-    const actions: TransactionActionLike[] = operations.map((operation) =>
-      operation === decisive ? withJournal(operation, journal) : operation.action,
-    );
+    const carried = journalsOf(operations, decisive as Operation, journal);
+    const actions = operations.map((operation) => withJournal(operation, carried.get(operation)));
     const answer = await table.submitTransaction(actions as never[], { abortSignal, ...(tracingOptions && { tracingOptions }) });
     etags = answer.subResponses.map(({ etag }) => etag);
-    written = journal;
+    journals = carried;
     const etag = requireETag(etags[operations.indexOf(decisive as Operation)], table.url);
     return { raw: undefined, etag, journal };
   }
@@ -65,7 +64,34 @@ export async function commitGroup(
     { base: from, draft: sent, journaling: true },
     context,
   );
-  return { verdict, etags, decisive, journal: written };
+  return { verdict, etags, journals };
+}
+
+/**
+ * The row to look at if the answer is lost: one that will still be there. A row that was made can have been deleted and
+ * made anew by others before it is looked at, and a tombstone can be removed.
+ */
+function decisiveOf(operations: readonly Operation[]): Operation | undefined {
+  const changing = operations.filter(({ changes }) => changes);
+  const lasting = changing.filter(({ leavesTombstone }) => !leavesTombstone);
+  return lasting.find(({ base }) => base.etag !== undefined) ?? lasting[0] ?? changing[0];
+}
+
+/**
+ * One row counts the write. The others keep the journals that they have, and rows without one begin it: else somebody
+ * whose answer is lost at the same time would find no journal on a row that we changed, and could conclude nothing.
+ */
+function journalsOf(operations: readonly Operation[], decisive: Operation, journal: Journal | undefined): ReadonlyMap<Operation, Journal> {
+  const [id] = journal?.ids ?? [];
+  if (!journal || id === undefined) return new Map();
+  return new Map(
+    operations.flatMap((operation): [Operation, Journal][] => {
+      if (operation === decisive) return [[operation, journal]];
+      const { base, changes, leavesTombstone } = operation;
+      if (base.journal || !(changes || leavesTombstone)) return [];
+      return [[operation, journalAfter(base.etag === undefined ? undefined : { etag: base.etag, journal: undefined }, id)]];
+    }),
+  );
 }
 
 /** Stands for what is sent: to the commit, an undefined draft would mean a delete. */

@@ -3,10 +3,11 @@ import { TransactionLimitError } from "../errors.js";
 import { entitySize } from "../table/entity-size.js";
 import { entityDiff, sameStored } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { tombstoneName } from "../table/tombstone.js";
 import { defaultJournalName, formatJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
 import type { PartitionView } from "./partition-view.js";
-import { queriesRowKey, tombstoneName } from "./row.js";
+import { queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";
 
 /** One row's part in an entity group transaction. */
@@ -15,7 +16,7 @@ export interface Operation {
   readonly base: Row;
   /** Whether it changes anything for those who use transactions, or merely makes sure that the row is as it was read. */
   readonly changes: boolean;
-  /** Whether a tombstone is left behind, to be removed once the transaction is over. */
+  /** Whether a tombstone is there afterwards, to be removed once the transaction is over. */
   readonly leavesTombstone: boolean;
   readonly action: TransactionActionLike;
 }
@@ -44,28 +45,27 @@ function operationFor(view: PartitionView, partitionKey: string, rowKey: string)
   const written = view.written.get(rowKey);
   const keys: TableEntityLike = { partitionKey, rowKey };
   const wanted = written === undefined ? base.stored : (written ?? undefined);
-  const changes = !(wanted && base.stored ? sameStored(wanted, base.stored) : wanted === base.stored);
-  const about = { rowKey, base, changes };
+  // What was never read is not known to be the same, even if it was made and deleted again within the round: only the
+  // service can tell that there was none.
+  const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? sameStored(wanted, base.stored) : wanted === base.stored);
+  const about = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
   if (base.etag === undefined) {
-    if (!wanted && rowKey === queriesRowKey) return { ...about, leavesTombstone: false, action: ["create", keys] };
-    return { ...about, leavesTombstone: !wanted, action: ["create", { ...keys, ...Object.fromEntries(wanted ?? tombstone) }] };
+    const stored = wanted ?? (about.leavesTombstone ? tombstone : []);
+    return { ...about, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };
   }
   const etag = { etag: base.etag };
-  if (!changes) return { ...about, leavesTombstone: false, action: ["update", keys, "Merge", etag] };
-  if (wanted && base.stored) {
-    const { mode, properties } = entityDiff(base.stored, wanted);
-    return { ...about, leavesTombstone: false, action: ["update", { ...keys, ...properties, ...kept(base, mode) }, mode, etag] };
-  }
-  const stored = Object.fromEntries(wanted ?? tombstone);
-  return { ...about, leavesTombstone: !wanted, action: ["update", { ...keys, ...stored, ...kept(base, "Replace") }, "Replace", etag] };
+  if (!changes) return { ...about, action: ["update", keys, "Merge", etag] };
+  const { mode, properties } =
+    wanted && base.stored ? entityDiff(base.stored, wanted) : { mode: "Replace" as const, properties: Object.fromEntries(wanted ?? tombstone) };
+  return { ...about, action: ["update", { ...keys, ...properties, ...keptBy(mode, base) }, mode, etag] };
 }
 
 /** A Replace must not drop the journal that others look into. */
-function kept(base: Row, mode: "Merge" | "Replace"): object {
+export function keptBy(mode: "Merge" | "Replace", base: Row): object {
   return mode === "Replace" && base.journalValue ? { [defaultJournalName]: base.journalValue } : {};
 }
 
-/** The same operation with the journal of this transaction: by it the fate of all of them is known. */
+/** What is sent for an operation, with the journal that it carries, if any. */
 export function withJournal({ action }: Operation, journal: Journal | undefined): TransactionActionLike {
   if (!journal) return action;
   const [kind, entity, ...rest] = action;
@@ -75,24 +75,29 @@ export function withJournal({ action }: Operation, journal: Journal | undefined)
 const maxOperations = 100;
 const maxBytes = 4 * 1024 * 1024;
 const maxEntityBytes = 1024 * 1024;
-const maxProperties = 252;
-/** For the headers of each part of the request, and the journal. */
+/** 252, and one of them is for the journal. */
+const maxProperties = 251;
+/** For the journal, and for the headers of each part of the request. */
 const overhead = 1_000;
 
 /** What the service would refuse, if anything. */
-export function limitOf(operations: readonly Operation[], view: PartitionView, partitionKey: string): TransactionLimitError | undefined {
+export function limitOf(
+  operations: readonly Pick<Operation, "action">[],
+  written: Iterable<readonly [rowKey: string, stored: StoredEntity | null]>,
+  partitionKey: string,
+): TransactionLimitError | undefined {
   if (operations.length > maxOperations) {
     return new TransactionLimitError(
       `a transaction can have ${maxOperations} operations, this one has ${operations.length}: every row that is read or written is one`,
       { limit: "operations" },
     );
   }
-  for (const [rowKey, stored] of view.written) {
+  for (const [rowKey, stored] of written) {
     if (!stored) continue;
     if (stored.size > maxProperties) {
       return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} has ${stored.size} properties, ${maxProperties} at most`, { limit: "properties" });
     }
-    const bytes = entitySize(stored, partitionKey, rowKey);
+    const bytes = overhead + entitySize(stored, partitionKey, rowKey);
     if (bytes > maxEntityBytes) {
       return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, 1 MiB at most`, { limit: "entity" });
     }

@@ -6,17 +6,23 @@ import { isDenied, isMissingParent } from "../internal/storage-errors.js";
 import { explain } from "../update/explain.js";
 import { defaultJournalName, formatJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
+import { Graveyard } from "./graveyard.js";
 import { commitGroup } from "./group-transaction.js";
 import type { GroupVerdict } from "./group-transaction.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
+import { queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";
 import type { TransactionCall } from "./transaction-call.js";
 import { TransactionRound } from "./transaction-round.js";
 
 /** So many in one round at most: they have to fit into 100 operations. */
 const maxBatch = 50;
+/** With more tombstones than this the cleaning up does not wait until nobody waits. */
+const maxTombstones = 100;
+/** With more rows than this all are forgotten: they may be of use, or not. */
+const maxRows = 1_000;
 
 const groups = new WeakMap<object, Map<string, PartitionGroup>>();
 
@@ -59,13 +65,13 @@ class PartitionGroup {
   #running = false;
   /** Rows as they are known to be stored, while there is a queue; emptied as soon as a race shows that they are not. */
   #rows = new Map<string, Row>();
-  /** Tombstones of transactions that are over, with their ETags. */
-  readonly #tombstones = new Map<string, string>();
+  readonly #graveyard: Graveyard;
   #io = new AbortController();
 
   constructor(settings: PartitionSettings, onIdle: (() => void) | undefined) {
     this.#settings = settings;
     this.#onIdle = onIdle;
+    this.#graveyard = new Graveyard(settings.table, settings.partitionKey);
   }
 
   add(call: TransactionCall): void {
@@ -99,6 +105,8 @@ class PartitionGroup {
         : await this.#validate(round, view, wasKnown);
       if (outcome === "again") await this.#backOff(losses++);
       else losses = 0;
+      if (this.#graveyard.size > maxTombstones) await this.#bury();
+      if (this.#rows.size > maxRows) this.#rows = new Map();
     }
     await this.#bury();
     this.#running = false;
@@ -116,14 +124,16 @@ class PartitionGroup {
 
   #take(): TransactionCall[] {
     const alone = this.#queue.findIndex((call) => call.solo);
-    return this.#queue.splice(0, alone < 0 ? maxBatch : Math.max(alone, 1));
+    return this.#queue.splice(0, alone < 0 ? maxBatch : Math.min(maxBatch, Math.max(alone, 1)));
   }
 
   /** Nothing to write. Reads of several moments are of one state only if all of it is still there afterwards. */
   async #validate(round: TransactionRound, view: PartitionView, wasKnown: boolean): Promise<"done" | "again"> {
     let current = true;
     try {
-      if (wasKnown || view.touched.size > 1) current = await view.isCurrent(this.#requestOptions(round.unsettled()));
+      // A guarded query counts as a read of its own: there may have been several of them that found nothing.
+      const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
+      if (wasKnown || severalReads) current = await view.isCurrent(this.#requestOptions(round.unsettled()));
     } catch (error) {
       for (const call of round.unsettled()) call.reject(explain(error, this.#settings.table.url));
       return "done";
@@ -138,7 +148,7 @@ class PartitionGroup {
 
   async #commit(round: TransactionRound, operations: readonly Operation[]): Promise<"done" | "again"> {
     const { table, partitionKey } = this.#settings;
-    const limit = limitOf(operations, round.view, partitionKey);
+    const limit = limitOf(operations, round.view.written, partitionKey);
     if (limit) {
       this.#refuse(round, limit);
       return "done";
@@ -178,9 +188,10 @@ class PartitionGroup {
   }
 
   /** What is stored after a commit whose answer arrived: the next round need not read it again. */
-  #remember(view: PartitionView, operations: readonly Operation[], { etags, decisive, journal }: GroupVerdict): void {
+  #remember(view: PartitionView, operations: readonly Operation[], { etags, journals }: GroupVerdict): void {
     if (etags?.length !== operations.length) {
       this.#rows = new Map();
+      for (const { rowKey, leavesTombstone } of operations) if (leavesTombstone) this.#graveyard.add(rowKey, undefined);
       return;
     }
     for (const [index, operation] of operations.entries()) {
@@ -190,10 +201,11 @@ class PartitionGroup {
         this.#rows.delete(rowKey);
         continue;
       }
-      const journaled = operation === decisive && journal ? rowJournal(journal) : { journal: base.journal, journalValue: base.journalValue };
+      const journal = journals.get(operation);
+      const journaled = journal ? rowJournal(journal) : { journal: base.journal, journalValue: base.journalValue };
       this.#rows.set(rowKey, { stored: view.current(rowKey), etag, ...journaled });
-      if (leavesTombstone) this.#tombstones.set(rowKey, etag);
-      else this.#tombstones.delete(rowKey);
+      if (leavesTombstone) this.#graveyard.add(rowKey, etag);
+      else this.#graveyard.delete(rowKey);
     }
   }
 
@@ -217,15 +229,9 @@ class PartitionGroup {
     this.#queue.unshift(...round.unsettled());
   }
 
-  /** Removes tombstones for good. What fails here is left for `purge`: for all who use transactions they are not there. */
   async #bury(): Promise<void> {
-    const { table, partitionKey } = this.#settings;
     this.#rows = new Map();
-    const graves = [...this.#tombstones];
-    this.#tombstones.clear();
-    const outcomes = await Promise.allSettled(graves.map(([rowKey, etag]) => table.deleteEntity(partitionKey, rowKey, { etag })));
-    const left = outcomes.filter(({ status }) => status === "rejected").length;
-    if (left > 0) logger.verbose(`${left} tombstones were left in partition ${JSON.stringify(partitionKey)}`);
+    await this.#graveyard.clear();
   }
 
   async #backOff(losses: number): Promise<void> {

@@ -20,8 +20,7 @@ export class PartitionView {
   readonly #table: TransactionTableLike;
   readonly #partitionKey: string;
   readonly #rows: Map<string, Row>;
-  /** The rows that this round depends on. */
-  readonly touched: Set<string> = new Set<string>();
+  #touched: Set<string> = new Set<string>();
   /** What the rows are to become; null: gone. */
   #written: Map<string, StoredEntity | null> = new Map<string, StoredEntity | null>();
 
@@ -30,6 +29,11 @@ export class PartitionView {
     this.#table = table;
     this.#partitionKey = partitionKey;
     this.#rows = rows;
+  }
+
+  /** The rows that this round depends on. */
+  get touched(): ReadonlySet<string> {
+    return this.#touched;
   }
 
   get written(): ReadonlyMap<string, StoredEntity | null> {
@@ -50,33 +54,43 @@ export class PartitionView {
     return written === undefined ? this.row(rowKey).stored : (written ?? undefined);
   }
 
+  touch(rowKey: string): void {
+    this.#touched.add(rowKey);
+  }
+
   write(rowKey: string, stored: StoredEntity | null): void {
-    this.touched.add(rowKey);
+    this.touch(rowKey);
     // A new map each time: whoever looked at the one before can see what has changed since.
     this.#written = new Map(this.#written).set(rowKey, stored);
   }
 
-  /** Where to go back to if a transaction fails. What it read stays touched: its error may rest on it. */
-  savepoint(): () => void {
-    const before = this.#written;
-    return () => {
-      this.#written = before;
+  /**
+   * Where to go back to if a transaction has no part in this round. One that failed has: what it read stays touched,
+   * since its error may rest on it.
+   */
+  savepoint(): (outcome: "failed" | "put off") => void {
+    const written = this.#written;
+    const touched = new Set(this.#touched);
+    return (outcome) => {
+      this.#written = written;
+      if (outcome === "put off") this.#touched = touched;
     };
   }
 
   /** Makes rows known. Costs 1 request for one row, 1 for each 14 of several. */
   async load(rowKeys: readonly string[], options: TableCallOptions): Promise<void> {
-    for (const rowKey of rowKeys) this.touched.add(rowKey);
-    const missing = [...new Set(rowKeys)].filter((rowKey) => !this.#rows.has(rowKey));
+    for (const rowKey of rowKeys) this.touch(rowKey);
+    // A row that is to be created is not read: that there is none is for the insert to find out.
+    const missing = [...new Set(rowKeys)].filter((rowKey) => !this.#rows.has(rowKey) && !this.#written.has(rowKey));
     const [only] = missing;
     if (only !== undefined && missing.length === 1) {
-      this.#rows.set(only, await readRow(this.#table, this.#partitionKey, only, options));
+      this.#learn(only, await readRow(this.#table, this.#partitionKey, only, options));
       return;
     }
     for (let start = 0; start < missing.length; start += rowsPerQuery) {
       const chunk = missing.slice(start, start + rowsPerQuery);
       const found = await this.#query(chunk.map((rowKey) => `RowKey eq ${quoted(rowKey)}`).join(" or "), options);
-      for (const rowKey of chunk) this.#rows.set(rowKey, found.get(rowKey) ?? noRow);
+      for (const rowKey of chunk) this.#learn(rowKey, found.get(rowKey) ?? noRow);
     }
   }
 
@@ -90,10 +104,10 @@ export class PartitionView {
     const found = await this.#query(conditions.join(" and "), options);
     const rowKeys: string[] = [];
     for (const [rowKey, row] of found) {
-      if (isOwnRow(rowKey)) continue;
-      // What was read first counts: if it has changed since, the commit will notice.
-      if (!this.#rows.has(rowKey)) this.#rows.set(rowKey, row);
-      this.touched.add(rowKey);
+      // Tombstones need no validation: that nothing is put in their place is for `guardQueries`.
+      if (isOwnRow(rowKey) || !row.stored) continue;
+      this.#learn(rowKey, row);
+      this.touch(rowKey);
       rowKeys.push(rowKey);
     }
     return rowKeys;
@@ -102,9 +116,17 @@ export class PartitionView {
   /** Whether all rows that were read are still the same. Costs as many requests as reading them together. */
   async isCurrent(options: TableCallOptions): Promise<boolean> {
     const now = new PartitionView(this.#table, this.#partitionKey, new Map());
-    const rowKeys = [...this.touched].filter((rowKey) => this.#rows.has(rowKey));
+    const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey));
     await now.load(rowKeys, options);
     return rowKeys.every((rowKey) => now.row(rowKey).etag === this.row(rowKey).etag);
+  }
+
+  /**
+   * What was read first counts, also if two reads overlap: the function has seen it. If it has changed since, the commit
+   * notices. A row that is written without having been read stays unknown, so that it is created and not overwritten.
+   */
+  #learn(rowKey: string, row: Row): void {
+    if (!this.#rows.has(rowKey) && !this.#written.has(rowKey)) this.#rows.set(rowKey, row);
   }
 
   async #query(condition: string, options: TableCallOptions): Promise<Map<string, Row>> {

@@ -3,7 +3,8 @@ import { abortReason, throwIfAborted } from "../internal/abort.js";
 import { isMissing, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
-import { quoted, tombstoneName } from "./row.js";
+import { tombstoneName } from "../table/tombstone.js";
+import { quoted } from "./row.js";
 
 /** Options of {@link purgeTombstones}. */
 export interface PurgeOptions extends CallOptions {

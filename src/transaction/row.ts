@@ -3,6 +3,7 @@ import { isMissing } from "../internal/storage-errors.js";
 import type { EdmValue } from "../table/edm.js";
 import { storedFromAnswer, storedFromPage } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { isTombstone } from "../table/tombstone.js";
 import { defaultJournalName, parseJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
 import { requireETag } from "../update/target.js";
@@ -19,9 +20,6 @@ export interface Row {
 }
 
 export const noRow: Row = { etag: undefined, stored: undefined, journal: undefined, journalValue: undefined };
-
-/** Marks a row whose entity was deleted by a transaction. */
-export const tombstoneName = "asc_tombstone";
 
 /** Rows that the library keeps for itself begin with this. */
 export const ownRowPrefix = "~asc~";
@@ -84,7 +82,7 @@ function rowFrom(entity: object, all: StoredEntity, table: TransactionTableLike)
   stored.delete(defaultJournalName);
   return {
     etag: requireETag((entity as { etag?: string }).etag, table.url),
-    stored: stored.has(tombstoneName) ? undefined : stored,
+    stored: isTombstone(stored) ? undefined : stored,
     journal: parseJournal(journalValue?.value),
     journalValue,
   };

@@ -60,25 +60,30 @@ export class TransactionRound {
       if (isThenable(value)) {
         const waited = await waitFor(value, call, othersWait, patienceInMs);
         if (waited.kind !== "done") {
-          rollBack();
+          rollBack("put off");
           return waited;
         }
         value = waited.result;
       }
       await tx.finish();
       if (hasSettled(call)) {
-        rollBack();
+        rollBack("put off");
         return { kind: "gone" };
       }
+      if (tx.needsCleanView) throw new NeedsCleanView(); // caught by the function, which could not know what it means
       // Together with those before it, it is more than fits into one request: it has to wait for the next.
-      if (notFirst && limitOf(operationsOf(this.view, partitionKey, guardQueries), this.view, partitionKey)) {
-        rollBack();
+      if (notFirst && limitOf(operationsOf(this.view, partitionKey, guardQueries), this.view.written, partitionKey)) {
+        rollBack("put off");
         return this.#postpone(call);
       }
       return { kind: "returned", value, changed: differs(before, this.view.written) };
     } catch (error) {
-      rollBack();
-      return error instanceof NeedsCleanView && notFirst ? this.#postpone(call) : { kind: "failed", error };
+      if (tx.needsCleanView) {
+        rollBack("put off");
+        return this.#postpone(call);
+      }
+      rollBack("failed");
+      return { kind: "failed", error };
     } finally {
       tx.close();
     }

@@ -1,7 +1,7 @@
 import type { TableCallOptions } from "../clients.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../table/edm.js";
-import { entityValue, storedFromValue } from "../table/stored-entity.js";
+import { entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
 import { checkKey } from "../update/targets/table-entity.js";
 import type { EntityValue } from "../update/targets/table-entity.js";
@@ -37,6 +37,7 @@ export class Transaction {
   readonly #careful: boolean;
   #wrote = false;
   #over = false;
+  #needsCleanView = false;
 
   /** @internal */
   constructor(
@@ -77,7 +78,10 @@ export class Transaction {
     const { filter, where } = query;
     if (filter !== undefined && !where) {
       if (this.#wrote) throw new TypeError("a query with a filter after a write needs where, too: the service does not know of the write");
-      if (this.#view.written.size > 0) throw new NeedsCleanView();
+      if (this.#view.written.size > 0) {
+        this.#needsCleanView = true;
+        throw new NeedsCleanView("the query has to be run again before what others wrote");
+      }
     }
     if (this.#guardQueries) await this.#view.load([queriesRowKey], this.#options());
     await this.#loadDeferred();
@@ -94,7 +98,8 @@ export class Transaction {
     const rowKey = this.#checkEntity(entity);
     const stored = storedFromValue(entity, undefined, this.#types);
     // Not read, so that it costs nothing: the insert itself fails if there is one. Then it is read, and tells why.
-    if (!this.#view.isKnown(rowKey) && !this.#careful && !this.#view.written.has(rowKey)) {
+    if (!this.#careful && !this.#isVisible(rowKey) && !this.#isDeferred(rowKey)) {
+      this.#wrote = true;
       this.#view.write(rowKey, stored);
       return;
     }
@@ -135,6 +140,11 @@ export class Transaction {
     this.#over = true;
   }
 
+  /** @internal Whether it has to run in a round in which nobody has written before it. */
+  get needsCleanView(): boolean {
+    return this.#needsCleanView;
+  }
+
   /** @internal */
   close(): void {
     this.#over = true;
@@ -142,11 +152,22 @@ export class Transaction {
 
   #write(rowKey: string, change: (current: StoredEntity | undefined, rowKey: string) => StoredEntity | null): void {
     this.#wrote = true;
-    const apply = (): void => this.#view.write(rowKey, change(this.#view.current(rowKey), rowKey));
-    const isWritten = this.#view.written.has(rowKey);
-    if (this.#deferred.some((waiting) => waiting.rowKey === rowKey) || !(isWritten || this.#view.isKnown(rowKey))) {
-      this.#deferred.push({ rowKey, apply });
-    } else apply();
+    const apply = (): void => {
+      const current = this.#view.current(rowKey);
+      const next = change(current, rowKey);
+      if (current && next && sameStored(current, next)) this.#view.touch(rowKey);
+      else this.#view.write(rowKey, next);
+    };
+    if (this.#isDeferred(rowKey) || !this.#isVisible(rowKey)) this.#deferred.push({ rowKey, apply });
+    else apply();
+  }
+
+  #isVisible(rowKey: string): boolean {
+    return this.#view.written.has(rowKey) || this.#view.isKnown(rowKey);
+  }
+
+  #isDeferred(rowKey: string): boolean {
+    return this.#deferred.some((waiting) => waiting.rowKey === rowKey);
   }
 
   async #loadDeferred(): Promise<void> {
