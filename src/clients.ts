@@ -121,7 +121,7 @@ export interface TableLike {
     rowKey: string,
     options?: TableCallOptions & {
       disableTypeConversion?: boolean;
-      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }, ...rest: never[]) => void;
+      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }) => void;
     },
   ): Promise<object>;
   createEntity(entity: TableEntityLike, options?: TableCallOptions): Promise<{ etag?: string | undefined }>;

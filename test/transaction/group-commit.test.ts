@@ -188,7 +188,7 @@ describe("cancelling", () => {
       await add("a", 1)(tx);
       controller.abort();
       await after.promise;
-      await add("a", 1)(tx).then(late.resolve, late.resolve);
+      late.resolve(await add("a", 1)(tx).catch((error: unknown) => error));
     }, { abortSignal: controller.signal });
     await expect(running).rejects.toMatchObject({ name: "AbortError" });
     after.resolve();

@@ -211,7 +211,7 @@ test("transactions and updates of two processes have the effect of some serial o
         for (const rowKey of present) tables[0]!.put({ n: { type: "Int32", value: 10 } }, "p", rowKey);
         service.next("write", ...faults);
         const outcomes = await scheduler.waitFor(Promise.all(programs.map((program) => start(tables[program.process]!, program))));
-        while (scheduler.count() > 0) await scheduler.waitAll();
+        await scheduler.waitIdle();
         const final = new Map<string, number>();
         for (const rowKey of tables[0]!.rowKeys()) {
           const stored = tables[0]!.row("p", rowKey)?.properties;

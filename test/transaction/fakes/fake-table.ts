@@ -1,4 +1,4 @@
-import type { TableCallOptions, TableEntityLike, TableLike } from "../../src/index.js";
+import type { TableCallOptions, TableEntityLike, TableLike } from "../../../src/index.js";
 import type { FakeService } from "./fake-service.js";
 import { tableError } from "./rest-errors.js";
 
