@@ -3,6 +3,8 @@ import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/table-lock.js";
 import type { EdmType } from "../table/edm.js";
+import { purgeTombstones } from "../transaction/purge.js";
+import type { PurgeOptions } from "../transaction/purge.js";
 import { runTransaction } from "../transaction/run-transaction.js";
 import type { TransactionOptions } from "../transaction/run-transaction.js";
 import type { TransactionResult } from "../transaction/transaction-call.js";
@@ -48,6 +50,11 @@ export class ConcurrentTable<T extends object = Record<string, unknown>> {
   /** See {@link runTransaction}. */
   runTransaction<R>(partitionKey: string, fn: (tx: Transaction) => Promise<R> | R, options?: TransactionOptions): Promise<TransactionResult<R>> {
     return runTransaction(this.client, partitionKey, fn, { types: this.#options.types, ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link purgeTombstones}. */
+  purgeTombstones(options?: PurgeOptions): Promise<number> {
+    return purgeTombstones(this.client, options);
   }
 
   /** See {@link TableLock.withLock}. */
