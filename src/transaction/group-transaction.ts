@@ -1,4 +1,5 @@
 import type { TransactionTableLike } from "../clients.js";
+import { isEntityThere } from "../internal/storage-errors.js";
 import { sameStored } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
 import { commit } from "../update/commit.js";
@@ -47,13 +48,20 @@ export async function commitGroup(
   }
 
   const { rowKey, base } = decisive;
-  const adapter: Pick<TargetAdapter<unknown, StoredEntity | undefined>, "journaled" | "dependsOnMore" | "read" | "write" | "create" | "same"> = {
+  const adapter: Pick<TargetAdapter<unknown, StoredEntity | undefined>, "journaled" | "callOff" | "read" | "write" | "create" | "same"> = {
     journaled: true,
-    dependsOnMore: true,
     same: (a, b) => (a && b ? sameStored(a, b) : a === b),
     async read({ abortSignal }) {
       const row = await readRow(table, partitionKey, rowKey, { abortSignal });
       return row.etag === undefined ? undefined : { raw: row.stored, etag: row.etag, journal: row.journal };
+    },
+    async callOff(refusal, { abortSignal }) {
+      // A row that was changed never gets its ETag back. But one that was in the way of an insert can be deleted, and
+      // then an earlier try, still on its way, could land: not if the decisive row has another ETag by then.
+      if (isEntityThere(refusal) && base.etag !== undefined) {
+        await table.updateEntity({ partitionKey, rowKey }, "Merge", { abortSignal, etag: base.etag });
+      }
+      return true;
     },
     write: (_base, _raw, journal, request) => submit(journal, request),
     create: (_raw, journal, request) => submit(journal, request),

@@ -56,8 +56,9 @@ export async function commit<T, Raw>(
     }
     const verdict = await readBack(adapter, plan, journal, lost, context);
     if (verdict !== "unmoved") return verdict;
-    // Another row of the transaction has changed: that keeps every try of it from landing, also one still on its way.
-    if (adapter.dependsOnMore && answered) return { kind: "race", error: lost };
+    // Another row of the transaction stands in the way. It runs again once no try of it can land any more, also not one
+    // that is still on its way.
+    if (answered && (await adapter.callOff?.(lost, context).catch(() => false))) return { kind: "race", error: lost };
     if (resend >= maxResends) return { kind: "unknown", error: lost };
     try {
       await delay(fullJitter(resend, 10, 1_000), context.abortSignal);

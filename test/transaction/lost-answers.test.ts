@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { isCommitUnknownError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { isAlreadyExistsError, isCommitUnknownError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { after, answer, before, failAfterCommit, ghost, loseAnswer, loseAnswerForGood, loseRequest } from "./fakes/faults.js";
 import type { Fault } from "./fakes/faults.js";
@@ -101,6 +101,34 @@ test("a first try that arrives late does not come on top of the second", async (
   await runTransaction(table, "p", move);
   late.arrive();
   expect([valueOf(table, "a"), valueOf(table, "b")]).toEqual([4, 6]);
+});
+
+test("a first try that arrives after the transaction has failed does not land, although what it failed on is gone", async () => {
+  const { service, table } = fakePartition({ a: 5 });
+  const late = ghost();
+  service.next("submitTransaction", late.fault, before(() => set(table, "x", 1)));
+  const creating = runTransaction(table, "p", async (tx) => {
+    tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 });
+    tx.create({ rowKey: "x", n: 2 });
+  });
+  await expect(creating).rejects.toSatisfy(isAlreadyExistsError);
+  table.drop("p", "x");
+  late.arrive();
+  expect(valueOf(table, "a")).toBe(5);
+  expect(table.rowKeys()).toEqual(["a"]);
+});
+
+test("an update whose answer is lost finds itself under a transaction that replaced the entity", async () => {
+  const { service, table, other } = fakePartition({ a: 5, b: 5 });
+  const target = tableEntity<Numbered & { old?: number | undefined }>(table, "p", "b");
+  await optimisticUpdate(target, (e) => { e.old = 1; });
+  const replace = (tx: Transaction): void => {
+    tx.update({ rowKey: "a", n: 1 });
+    tx.replace({ rowKey: "b", n: 100 });
+  };
+  service.next("updateEntity", after(() => runTransaction(other, "p", replace), loseAnswerForGood));
+  await optimisticUpdate(target, (e) => { e.n += 10; });
+  expect([valueOf(table, "b"), table.property("old", "p", "b")]).toEqual([100, undefined]);
 });
 
 test("a conflict on a row that has no journal, after a lost request, runs the function again", async () => {

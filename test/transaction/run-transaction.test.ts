@@ -56,6 +56,16 @@ describe("what a transaction does", () => {
     expect(service.operations).toEqual(["getEntity"]);
   });
 
+  test("does not read what it has created", async () => {
+    const { service, table } = fakePartition();
+    const { value } = await runTransaction(table, "p", async (tx) => {
+      tx.create({ rowKey: "a", n: 1 });
+      return (await tx.get<Numbered>("a"))?.n;
+    });
+    expect(value).toBe(1);
+    expect(service.operations).toEqual(["submitTransaction"]);
+  });
+
   test("create, update, replace, upsert and delete, all in one request", async () => {
     const { service, table } = fakePartition({ merged: 1, replaced: 2, there: 3, gone: 4 });
     table.merge({ kept: { type: "String", value: "x" } }, "p", "merged");
@@ -204,15 +214,26 @@ describe("serializability", () => {
   });
 
   test("with guardQueries two queries are of one state, also if they find nothing and nothing is written", async () => {
-    const { service, table, other } = fakePartition();
-    service.next("listEntities", before(() => undefined), before(() => runTransaction(other, "p", (tx) => tx.create({ rowKey: "b", n: 1 }), { guardQueries: true })));
+    const { service, table, other } = fakePartition({ b: 1 });
+    const moveIt = (): Promise<unknown> =>
+      runTransaction(
+        other,
+        "p",
+        (tx) => {
+          tx.delete("b");
+          tx.create({ rowKey: "a", n: 1 });
+        },
+        { guardQueries: true },
+      );
+    // It is moved between the two queries, out of the range of the second and into that of the first.
+    service.next("listEntities", before(() => undefined), before(moveIt));
     const { value } = await runTransaction(
       table,
       "p",
-      async (tx) => [(await tx.query({ from: "a", to: "b" })).length, (await tx.query({ from: "b", to: "c" })).length],
+      async (tx) => [(await tx.query({ to: "a" })).length, (await tx.query({ from: "b" })).length],
       { guardQueries: true },
     );
-    expect(value).toEqual([1, 1]);
+    expect(value).toEqual([1, 0]);
   });
 });
 
