@@ -6,9 +6,11 @@ import { forceUnlock } from "./force-unlock.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
 import { lostResponse } from "./lost-response.js";
+import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
 import { say } from "./support/narrator.js";
 import { openStorage } from "./support/storage.js";
+import { transfers } from "./transfers.js";
 
 const storage = await openStorage();
 const where = storage.isEmulator ? "an embedded Azurite" : "the account of AZURE_STORAGE_CONNECTION_STRING";
@@ -19,9 +21,11 @@ try {
     customerEmail,
     hotCounter,
     lostResponse,
+    transfers,
     blobPessimistic,
     semaphore,
     forceUnlock,
+    recalculation,
     leaderElection,
   ];
   for (const sample of samples) {

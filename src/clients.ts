@@ -216,3 +216,24 @@ export interface LockContainerLike {
     properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
   }>;
 }
+
+/** One operation of an entity group transaction, as the SDK takes it. */
+export type TransactionActionLike =
+  | ["create" | "delete", TableEntityLike]
+  | ["update", TableEntityLike, "Merge" | "Replace", { etag: string }]
+  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"];
+
+/** A `TableClient`, with what transactions need. */
+export interface TransactionTableLike extends TableLike {
+  listEntities(
+    options?: TableCallOptions & {
+      disableTypeConversion?: boolean;
+      queryOptions?: { filter?: string };
+      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }) => void;
+    },
+  ): { byPage(settings?: { maxPageSize?: number }): AsyncIterable<readonly object[]> };
+  submitTransaction(
+    actions: never[],
+    options?: TableCallOptions,
+  ): Promise<{ subResponses: readonly { status: number; etag?: string | undefined }[] }>;
+}

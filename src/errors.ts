@@ -73,6 +73,56 @@ export class TargetNotFoundError extends ConcurrencyError {
   }
 }
 
+/** What was to be created exists. Nothing was written. */
+export class AlreadyExistsError extends ConcurrencyError {
+  override readonly name = "AlreadyExistsError";
+
+  constructor(message: string, facts: { cause?: unknown } = {}) {
+    super("ALREADY_EXISTS", message, { cause: facts.cause });
+  }
+}
+
+/** A transaction is more than the service takes in one. Nothing was written. */
+export class TransactionLimitError extends ConcurrencyError {
+  override readonly name = "TransactionLimitError";
+  /** `"operations"`: 100. `"bytes"`: 4 MiB. `"entity"`: 1 MiB for one entity, `"properties"`: 252 of them. */
+  readonly limit: "operations" | "bytes" | "entity" | "properties";
+
+  constructor(message: string, facts: { limit: "operations" | "bytes" | "entity" | "properties" }) {
+    super("TRANSACTION_LIMIT", message);
+    this.limit = facts.limit;
+  }
+}
+
+/** A holder of a table lock that has a successor tried to write. The service refused it; nothing was written. */
+export class FencedError extends ConcurrencyError {
+  override readonly name = "FencedError";
+  /** The number of the lock that was used. */
+  readonly epoch: number;
+  /** The number of the one who came after. */
+  readonly fencedBy: number;
+
+  constructor(message: string, facts: { epoch: number; fencedBy: number; cause?: unknown }) {
+    super("FENCED", message, { cause: facts.cause });
+    this.epoch = facts.epoch;
+    this.fencedBy = facts.fencedBy;
+  }
+}
+
+/** Two services lock the same table in different portions: their locks would not see each other. */
+export class GranularityMismatchError extends ConcurrencyError {
+  override readonly name = "GranularityMismatchError";
+  readonly expected: string;
+  /** What the first who locked the table recorded. */
+  readonly found: string;
+
+  constructor(message: string, facts: { expected: string; found: string }) {
+    super("GRANULARITY_MISMATCH", message);
+    this.expected = facts.expected;
+    this.found = facts.found;
+  }
+}
+
 /** Somebody else holds a lease on the target. */
 export class LeaseUnavailableError extends ConcurrencyError {
   override readonly name = "LeaseUnavailableError";
@@ -179,6 +229,22 @@ export function isFileInUseError(error: unknown): error is FileInUseError {
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return isNamed(error, "LeaseLostError");
 }
+/** Whether `error` is an {@link AlreadyExistsError}. */
+export function isAlreadyExistsError(error: unknown): error is AlreadyExistsError {
+  return isNamed(error, "AlreadyExistsError");
+}
+/** Whether `error` is a {@link TransactionLimitError}. */
+export function isTransactionLimitError(error: unknown): error is TransactionLimitError {
+  return isNamed(error, "TransactionLimitError");
+}
+/** Whether `error` is a {@link FencedError}. */
+export function isFencedError(error: unknown): error is FencedError {
+  return isNamed(error, "FencedError");
+}
+/** Whether `error` is a {@link GranularityMismatchError}. */
+export function isGranularityMismatchError(error: unknown): error is GranularityMismatchError {
+  return isNamed(error, "GranularityMismatchError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -190,6 +256,10 @@ const names: ReadonlySet<string> = new Set([
   "DeadlineError",
   "CommitUnknownError",
   "TargetNotFoundError",
+  "AlreadyExistsError",
+  "FencedError",
+  "GranularityMismatchError",
+  "TransactionLimitError",
   "LeaseUnavailableError",
   "FileInUseError",
   "LeaseLostError",

@@ -1,22 +1,30 @@
 export {
+  AlreadyExistsError,
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
   DeadlineError,
   FileInUseError,
+  FencedError,
+  GranularityMismatchError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
+  TransactionLimitError,
+  isAlreadyExistsError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
   isFileInUseError,
+  isFencedError,
+  isGranularityMismatchError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
+  isTransactionLimitError,
 } from "./errors.js";
 export type { LeaseLossReason } from "./errors.js";
 export type {
@@ -43,6 +51,8 @@ export type {
   TableCallOptions,
   TableEntityLike,
   TableLike,
+  TransactionActionLike,
+  TransactionTableLike,
 } from "./clients.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
@@ -63,8 +73,19 @@ export { LeaderElection } from "./lock/leader-election.js";
 export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
 export { LockGuard } from "./lock/lock-guard.js";
 export { LockSet } from "./lock/lock-set.js";
+export { FencedPartition } from "./lock/fenced-partition.js";
+export type { PartitionAction } from "./lock/fenced-partition.js";
+export { HeldTable } from "./lock/held-table.js";
+export { TableLock } from "./lock/table-lock.js";
+export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
 export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
+export { purgeTombstones } from "./transaction/purge.js";
+export type { PurgeOptions } from "./transaction/purge.js";
+export { runTransaction } from "./transaction/run-transaction.js";
+export type { TransactionOptions } from "./transaction/run-transaction.js";
+export type { TransactionResult } from "./transaction/transaction-call.js";
+export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";

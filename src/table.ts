@@ -1,7 +1,18 @@
 /** What concerns tables, for applications that have `@azure/data-tables` alone. */
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
+export { FencedPartition } from "./lock/fenced-partition.js";
+export type { PartitionAction } from "./lock/fenced-partition.js";
+export { HeldTable } from "./lock/held-table.js";
+export { TableLock } from "./lock/table-lock.js";
+export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
 export type { EdmType } from "./table/edm.js";
+export { purgeTombstones } from "./transaction/purge.js";
+export type { PurgeOptions } from "./transaction/purge.js";
+export { runTransaction } from "./transaction/run-transaction.js";
+export type { TransactionOptions } from "./transaction/run-transaction.js";
+export type { TransactionResult } from "./transaction/transaction-call.js";
+export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";

@@ -4,6 +4,7 @@ import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
 import { loneUpdate } from "./lone-update.js";
 import { overhead } from "./overhead.js";
+import { transfer } from "./transfer.js";
 
 /** All benches, in the order in which they run. */
-export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead];
+export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead, transfer];

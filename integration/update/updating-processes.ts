@@ -1,9 +1,9 @@
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 
 import { type FaultProxy, type FaultRule, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer, freshTable, tableClient } from "../support/clients.js";
 import { startWorkers, type Worker } from "../support/workers.js";
-import { emptySubject, type Place, type Subject, type UpdateJob, type UpdateReport } from "./workers/jobs.js";
+import { appliedIds, emptySubject, type Place, type Subject, type UpdateJob, type UpdateReport } from "./workers/jobs.js";
 
 /** Processes that wait for jobs; started once for many tests, as a start takes most of a second. */
 export async function startUpdaters(count: number): Promise<Worker<never>[]> {
@@ -48,7 +48,7 @@ export async function sceneOf(kind: "blob" | "entity", rules: readonly FaultRule
 export async function updateTogether(
   workers: readonly Worker<never>[],
   scene: Scene,
-  job: Pick<UpdateJob, "by" | "change" | "updaters" | "coalesce"> & { readonly total: number },
+  job: Pick<UpdateJob, "by" | "change" | "updaters" | "coalesce" | "onUnknown"> & { readonly total: number },
 ): Promise<UpdateReport> {
   const { total, ...rest } = job;
   const reports = workers.map(async (worker, index) => {
@@ -61,6 +61,27 @@ export async function updateTogether(
     resolved: [...sum.resolved, ...report.resolved],
     unknown: [...sum.unknown, ...report.unknown],
     failed: [...sum.failed, ...report.failed],
+    looked: sum.looked + report.looked,
     attempts: sum.attempts + report.attempts,
   }));
+}
+
+/** How often each operation is found in what is stored, or in other lists of operations. */
+export function timesApplied(...lists: readonly string[][]): (id: string) => number {
+  const times = new Map<string, number>();
+  for (const id of lists.flat()) times.set(id, (times.get(id) ?? 0) + 1);
+  return (id) => times.get(id) ?? 0;
+}
+
+/**
+ * All operations resolved, and each of them is stored exactly once. A process that stood still while the others wrote
+ * 32 times had to look; on a busy machine that happens, but rarely, or the journal is good for nothing.
+ */
+export async function expectAllOnce(scene: Scene, report: UpdateReport, total: number): Promise<void> {
+  expect({ failed: report.failed, unknown: report.unknown }).toEqual({ failed: [], unknown: [] });
+  expect(report.resolved).toHaveLength(total);
+  const subject = await scene.stored();
+  expect(subject.n).toBe(total);
+  expect(appliedIds(subject).sort()).toEqual([...report.resolved].sort());
+  expect(report.looked).toBeLessThanOrEqual(total / 20);
 }

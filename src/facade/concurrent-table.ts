@@ -1,5 +1,14 @@
-import type { TableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients.js";
+import type { BlobLocks } from "../lock/blob-locks.js";
+import { TableLock } from "../lock/table-lock.js";
+import type { TableLockGranularity } from "../lock/table-lock.js";
 import type { EdmType } from "../table/edm.js";
+import { purgeTombstones } from "../transaction/purge.js";
+import type { PurgeOptions } from "../transaction/purge.js";
+import { runTransaction } from "../transaction/run-transaction.js";
+import type { TransactionOptions } from "../transaction/run-transaction.js";
+import type { TransactionResult } from "../transaction/transaction-call.js";
+import type { Transaction } from "../transaction/transaction.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
 import type { Mutator } from "../update/mutator.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
@@ -16,6 +25,10 @@ import type { UpdateResult } from "../update/update-call.js";
 
 /** Options of {@link ConcurrentTable}. */
 export interface ConcurrentTableOptions {
+  /** Where the locks are kept: needed for `withLock`. */
+  locks?: BlobLocks | undefined;
+  /** See {@link TableLock}. @defaultValue "table" */
+  granularity?: TableLockGranularity | undefined;
   /** See {@link tableEntity}. */
   types?: Readonly<Record<string, EdmType>> | undefined;
   /** Options of every call, unless the call has its own. */
@@ -24,12 +37,31 @@ export interface ConcurrentTableOptions {
 
 /** One table, and what can be done with its entities safely. `T` is what they have in common. */
 export class ConcurrentTable<T extends object = Record<string, unknown>> {
-  readonly client: TableLike;
+  readonly client: TransactionTableLike;
   readonly #options: ConcurrentTableOptions;
+  readonly #lock: TableLock | undefined;
 
-  constructor(client: TableLike, options: ConcurrentTableOptions = {}) {
+  constructor(client: TransactionTableLike, options: ConcurrentTableOptions = {}) {
     this.client = client;
     this.#options = { ...options };
+    this.#lock = options.locks && new TableLock(client, options.locks, { granularity: options.granularity });
+  }
+
+  /** See {@link runTransaction}. */
+  runTransaction<R>(partitionKey: string, fn: (tx: Transaction) => Promise<R> | R, options?: TransactionOptions): Promise<TransactionResult<R>> {
+    return runTransaction(this.client, partitionKey, fn, { types: this.#options.types, ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link purgeTombstones}. */
+  purgeTombstones(options?: PurgeOptions): Promise<number> {
+    return purgeTombstones(this.client, options);
+  }
+
+  /** See {@link TableLock.withLock}. */
+  get withLock(): TableLock["withLock"] {
+    if (!this.#lock) throw new TypeError("withLock needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) })");
+    const withLock: TableLock["withLock"] = this.#lock.withLock.bind(this.#lock);
+    return withLock;
   }
 
   /** See {@link optimisticUpdate}. */

@@ -125,6 +125,11 @@ export function isAlreadyThere(error: unknown): boolean {
   return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
 }
 
+/** The entity that was to be inserted is there. */
+export function isEntityThere(error: unknown): boolean {
+  return codeOf(error) === "EntityAlreadyExists";
+}
+
 /** Breaking or changing: there is no lease. */
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";

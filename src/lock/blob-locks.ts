@@ -160,6 +160,11 @@ export class BlobLocks {
     }
   }
 
+  /** @internal The blob of a lock. */
+  blobOf(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
+    return this.#blob(name);
+  }
+
   #blob(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }

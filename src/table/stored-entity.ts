@@ -14,13 +14,23 @@ const reserved: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag",
  * the SDK takes it for an Int32.
  */
 export function storedFromAnswer(entity: object, bodyText: string | undefined): StoredEntity {
+  return storedFrom(entity, () => doublesIn(bodyText ?? "")[0]);
+}
+
+/** The same for a page of `listEntities({ disableTypeConversion: true })`. */
+export function storedFromPage(entities: readonly object[], bodyText: string | undefined): StoredEntity[] {
+  let doubles: ReadonlySet<string>[] | undefined;
+  return entities.map((entity, index) => storedFrom(entity, () => (doubles ??= doublesIn(bodyText ?? ""))[index]));
+}
+
+function storedFrom(entity: object, findDoubles: () => ReadonlySet<string> | undefined): StoredEntity {
   const stored = new Map<string, EdmValue>();
   let doubles: ReadonlySet<string> | undefined;
   for (const [name, property] of Object.entries(entity)) {
     if (reserved.has(name) || name.includes("odata.") || !isStored(property)) continue;
     let { type } = property;
     if (type === "Int32") {
-      doubles ??= doublesIn(bodyText ?? "");
+      doubles ??= findDoubles() ?? new Set<string>();
       if (doubles.has(name)) type = "Double";
     }
     stored.set(name, toEdm(name, { type: wideEnough(type, property.value), value: property.value }, undefined, undefined));
@@ -39,13 +49,17 @@ function wideEnough(type: EdmType, value: unknown): EdmType {
 
 const member = /"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)|true|false|null)/g;
 
-/** The properties whose number is written as a double. An entity is flat, so a scan over its members is enough. */
-function doublesIn(bodyText: string): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (const [, name, literal] of bodyText.matchAll(member)) {
-    if (literal && /[.eE]/.test(literal)) names.add(JSON.parse(`"${name ?? ""}"`) as string);
+/**
+ * For each entity in the text, the properties whose number is written as a double. Entities are flat, so a scan over
+ * members is enough, and each begins with its ETag.
+ */
+function doublesIn(bodyText: string): ReadonlySet<string>[] {
+  const entities: Set<string>[] = [];
+  for (const [, name = "", literal] of bodyText.matchAll(member)) {
+    if (name === "odata.etag") entities.push(new Set());
+    else if (literal && /[.eE]/.test(literal)) entities.at(-1)?.add(JSON.parse(`"${name}"`) as string);
   }
-  return names;
+  return entities;
 }
 
 /** The value that a mutator gets. */

@@ -1,3 +1,4 @@
+import { isThenable, waitFor } from "../internal/patience.js";
 import { remove } from "./mutator.js";
 import type { TargetAdapter } from "./target.js";
 import type { UpdateCall } from "./update-call.js";
@@ -16,7 +17,7 @@ export type Step<Raw> =
   /** Its caller has gone. */
   | { readonly kind: "gone" };
 
-/** How long others wait for an async mutator, the first time. It doubles each time, so the slow one gets through. */
+/** How long others wait for an async mutator, the first time. */
 const patienceInMs = 50;
 
 /** Runs one caller's mutator on a private copy of the draft (undefined: the target does not exist). */
@@ -37,7 +38,7 @@ export async function applyMutator<T, Raw>(
     const running = call.mutator(value, { attempt: call.attempts, abortSignal: call.settings.options.abortSignal });
     let result: T | typeof remove | undefined;
     if (isThenable(running)) {
-      const outcome = await waitFor(running, call, othersWait);
+      const outcome = await waitFor(running, call, othersWait, patienceInMs);
       if (outcome.kind !== "done") return outcome;
       result = outcome.result as typeof result;
     } else result = running as typeof result;
@@ -49,40 +50,4 @@ export async function applyMutator<T, Raw>(
   } catch (error) {
     return { kind: "failed", error };
   }
-}
-
-/**
- * Waits for an async mutator as long as its caller is there and nobody behind it has waited too long. A mutator that
- * hangs must not take down those that merely update the same target.
- */
-async function waitFor<R, T, Raw>(
-  running: PromiseLike<R>,
-  call: UpdateCall<T, Raw>,
-  othersWait: () => boolean,
-): Promise<{ kind: "done"; result: R } | { kind: "aside"; done: Promise<unknown> } | { kind: "gone" }> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const mutated = Promise.resolve(running).then((result) => ({ kind: "done" as const, result }));
-  const notify = call.onSettled;
-  const impatient = new Promise<"aside" | "gone">((resolve) => {
-    const look = (): void => {
-      if (othersWait()) resolve("aside");
-      else timer = setTimeout(look, patienceInMs);
-    };
-    timer = setTimeout(look, patienceInMs * 2 ** call.asides);
-    call.onSettled = () => {
-      resolve("gone");
-      notify?.();
-    };
-  });
-  const first = await Promise.race([mutated, impatient]).finally(() => {
-    clearTimeout(timer);
-    call.onSettled = notify;
-  });
-  if (typeof first === "object") return first;
-  const done = mutated.catch(() => undefined);
-  return first === "aside" ? { kind: "aside", done } : { kind: "gone" };
-}
-
-function isThenable<R>(value: R | PromiseLike<R>): value is PromiseLike<R> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }

@@ -38,6 +38,7 @@ export async function commit<T, Raw>(
     const counted = countSends();
     const off = onAbort(context.abortSignal, () => counted.abort(context.abortSignal.reason));
     let lost: unknown;
+    let answered: boolean;
     try {
       const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal });
       return { kind: "landed", found, overtaken: false };
@@ -49,11 +50,15 @@ export async function commit<T, Raw>(
       }
       if (counted.sends() === 0 && isMisuse(error)) return { kind: "refused", error };
       lost = error;
+      answered = counted.sends() === 1 && (isRace(error) || isMissing(error));
     } finally {
       off();
     }
     const verdict = await readBack(adapter, plan, journal, lost, context);
     if (verdict !== "unmoved") return verdict;
+    // Another row of the transaction stands in the way. It runs again once no try of it can land any more, also not one
+    // that is still on its way.
+    if (answered && (await adapter.callOff?.(lost, context).catch(() => false))) return { kind: "race", error: lost };
     if (resend >= maxResends) return { kind: "unknown", error: lost };
     try {
       await delay(fullJitter(resend, 10, 1_000), context.abortSignal);

@@ -185,12 +185,14 @@ class Group<T, Raw> {
         break;
       case "race":
         logger.verbose(`lost a race for ${this.#adapter.url}`);
+        for (const call of round.unsettled()) call.lostRaces++;
         break;
       case "unknown":
         logger.warning(`the fate of a write to ${this.#adapter.url} is unknown`);
         for (const call of changers) {
           const { onUnknown, maxAttempts } = call.settings;
           if (onUnknown === "throw" || call.attempts >= maxAttempts) call.rejectUnknown(verdict.error);
+          call.mayHaveLanded = true;
         }
         break;
       case "refused":

@@ -61,6 +61,11 @@ export interface TargetAdapter<T, Raw> {
   create(raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
   /** Only if the target still has this ETag. */
   remove(etag: string, context: RequestContext): Promise<void>;
+  /**
+   * For a write that may be refused for reasons that `read` does not show, as it is one of several in a transaction:
+   * makes sure that no earlier try lands after all. False, or an error: cannot tell, try again.
+   */
+  callOff?(refusal: unknown, context: RequestContext): Promise<boolean>;
   /** Whatever is there. */
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
 }

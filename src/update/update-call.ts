@@ -1,6 +1,5 @@
-import type { CallOptions } from "../clients.js";
-import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
-import { abortReason, onAbort } from "../internal/abort.js";
+import { PendingCall } from "../internal/pending-call.js";
+import type { PendingCallSettings } from "../internal/pending-call.js";
 import type { Mutator } from "./mutator.js";
 import type { Snapshot } from "./target.js";
 
@@ -19,110 +18,17 @@ export interface UpdateResult<T> {
 }
 
 /** The options of one update after defaults and checks. */
-export interface CallSettings<T, Raw> {
+export interface CallSettings<T, Raw> extends PendingCallSettings {
   readonly initial: T | (() => T) | undefined;
-  readonly maxAttempts: number;
-  readonly timeoutInMs: number;
-  readonly retryDelayInMs: number;
-  readonly maxRetryDelayInMs: number;
-  readonly onUnknown: "throw" | "retry";
   readonly firstRead: Snapshot<Raw> | undefined;
-  readonly options: CallOptions;
-  /** What messages call the target. */
-  readonly label: string;
 }
 
-/** One caller of an update: its mutator, its deadline and its cancellation. Settles once, and then lets go of all. */
-export class UpdateCall<T, Raw> {
-  readonly promise: Promise<UpdateResult<T>>;
+/** One caller of an update, and its mutator. */
+export class UpdateCall<T, Raw> extends PendingCall<UpdateResult<T>, CallSettings<T, Raw>> {
   readonly mutator: Mutator<T>;
-  readonly settings: CallSettings<T, Raw>;
-  /** When it joined, on the clock that counts joins and requests (see group commit). */
-  arrived = 0;
-  attempts = 0;
-  lastETag: string | undefined;
-  /** Its change is part of a write that has not been answered. */
-  inFlight = false;
-  /** Has to be written alone, because the service refused a write in which it was combined with others. */
-  solo = false;
-  /** How often it was too slow for the others. */
-  asides = 0;
-  settled = false;
-  /** Tells the group that this call needs no more work. */
-  onSettled: (() => void) | undefined;
-
-  readonly #started = performance.now();
-  #resolve!: (result: UpdateResult<T>) => void;
-  #reject!: (error: unknown) => void;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #off: () => void;
 
   constructor(mutator: Mutator<T>, settings: CallSettings<T, Raw>) {
+    super(settings);
     this.mutator = mutator;
-    this.settings = settings;
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    // Longer than a timer can be set for counts as without end.
-    if (settings.timeoutInMs < 2 ** 31) this.#timer = setTimeout(() => this.#expire(), settings.timeoutInMs);
-    const { abortSignal } = settings.options;
-    this.#off = onAbort(abortSignal, () => abortSignal && this.reject(abortReason(abortSignal)));
-    if (this.settled) this.#letGo();
-  }
-
-  resolve(result: UpdateResult<T>): void {
-    if (this.#settle()) this.#resolve(result);
-  }
-
-  reject(error: unknown): void {
-    if (this.#settle()) this.#reject(error);
-  }
-
-  /** The write that carried its change may or may not have landed. */
-  rejectUnknown(cause: unknown): void {
-    this.reject(
-      new CommitUnknownError(
-        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if the mutator may be applied twice`,
-        { attempts: this.attempts, cause },
-      ),
-    );
-  }
-
-  rejectConflict(cause: unknown): void {
-    this.reject(
-      new ConflictError(
-        `gave up on ${this.settings.label} after ${this.attempts} attempts: others kept writing in between. Nothing was written.`,
-        { attempts: this.attempts, elapsedInMs: this.#elapsed(), lastETag: this.lastETag, cause },
-      ),
-    );
-  }
-
-  #expire(): void {
-    const cause = new DeadlineError(
-      `${this.settings.label}: no result within ${this.settings.timeoutInMs} ms (timeoutInMs). Nothing was written.`,
-      { elapsedInMs: this.#elapsed() },
-    );
-    if (this.inFlight) this.rejectUnknown(cause);
-    else if (this.attempts > 1) this.rejectConflict(cause);
-    else this.reject(cause);
-  }
-
-  #elapsed(): number {
-    return performance.now() - this.#started;
-  }
-
-  #settle(): boolean {
-    if (this.settled) return false;
-    this.settled = true;
-    this.#letGo();
-    this.onSettled?.();
-    return true;
-  }
-
-  #letGo(): void {
-    clearTimeout(this.#timer);
-    // Undefined while the constructor runs on an aborted signal; it lets go itself then.
-    (this.#off as (() => void) | undefined)?.();
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { ConcurrentBlob, ConcurrentTable, textBlob } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
-import { FakeTable } from "../fakes/fake-table.js";
+import { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import { before } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -58,7 +58,7 @@ describe("ConcurrentBlob", () => {
 describe("ConcurrentTable", () => {
   it("does with its entities what the functions do", async () => {
     const service = new FakeService();
-    const table = new FakeTable(service);
+    const table = new FakeTransactionTable(service);
     const rows = new ConcurrentTable<Counter>(table, { types: { n: "Double" } });
     expect((await rows.createIfAbsent("p", "r", { n: 1 })).outcome).toBe("created");
     expect(table.property("n")).toEqual({ type: "Double", value: 1 });
@@ -82,7 +82,7 @@ describe("ConcurrentTable", () => {
 
   it("uses the defaults given once", async () => {
     const service = new FakeService();
-    const table = new FakeTable(service);
+    const table = new FakeTransactionTable(service);
     table.put({ n: { type: "Int32", value: 1 } });
     const rows = new ConcurrentTable<Counter>(table, { defaults: { journal: "log" } });
     await rows.update("p", "r", increment);

@@ -8,7 +8,7 @@ export interface WireProperty {
   readonly value: string | number | boolean;
 }
 
-interface StoredRow {
+export interface StoredRow {
   etag: string;
   properties: Map<string, WireProperty>;
 }
@@ -128,7 +128,7 @@ export class FakeTable implements TableLike {
 }
 
 /** What the service makes of a property as the SDK sends it. */
-function fromSdk(value: unknown): WireProperty {
+export function fromSdk(value: unknown): WireProperty {
   if (typeof value === "object" && value !== null && "type" in value && "value" in value) {
     return JSON.parse(JSON.stringify(value)) as WireProperty;
   }
@@ -139,7 +139,7 @@ function fromSdk(value: unknown): WireProperty {
 }
 
 /** An entity as it goes over the wire: the type is named only where JSON does not imply it, and 5.0 is a double. */
-function wireText(partitionKey: string, rowKey: string, row: StoredRow): string {
+export function wireText(partitionKey: string, rowKey: string, row: StoredRow): string {
   const members = [
     `"odata.etag":${JSON.stringify(row.etag)}`,
     `"PartitionKey":${JSON.stringify(partitionKey)}`,
@@ -158,7 +158,7 @@ function wireText(partitionKey: string, rowKey: string, row: StoredRow): string 
 const renamed: Record<string, string> = { PartitionKey: "partitionKey", RowKey: "rowKey", "odata.etag": "etag", Timestamp: "timestamp" };
 
 /** What the SDK makes of the parsed body with `disableTypeConversion`: types named or guessed, values as strings. */
-function sdkEntity(body: Record<string, unknown>): object {
+export function sdkEntity(body: Record<string, unknown>): object {
   const entity: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(body)) {
     if (name.includes("@odata.type")) continue;

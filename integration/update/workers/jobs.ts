@@ -11,6 +11,11 @@ export interface UpdateJob {
   /** How many of them at the same time. */
   readonly updaters: number;
   readonly coalesce?: boolean;
+  /**
+   * What to do about a `CommitUnknownError`. `"look"`: what its message says, read and decide; possible because what is
+   * stored names all operations. `"report"`: nothing.
+   */
+  readonly onUnknown?: "look" | "report";
 }
 
 export type Place =
@@ -18,16 +23,17 @@ export type Place =
   | { readonly kind: "entity"; readonly table: string; readonly partitionKey: string; readonly rowKey: string };
 
 /**
- * - `"count"`: adds one to `n`. Of an entity that is a Merge.
- * - `"count and remove"`: also replaces one property by another, which takes a Replace.
- * - `"append"`: adds the id to the list of those that were applied: twice and never are both visible.
+ * `"add"`: adds one to `n`, and the id to the list of those that were applied, so that twice and never are both
+ * visible; of an entity that is a Merge. `"add and remove"`: also replaces one property by another, which takes a Replace.
  */
-export type Change = "count" | "count and remove" | "append";
+export type Change = "add" | "add and remove";
 
 export interface UpdateReport {
   /** Ids by what the call came to. */
   readonly resolved: string[];
   readonly unknown: string[];
+  /** How many of those that resolved had to be looked for. */
+  readonly looked: number;
   readonly failed: { readonly id: string; readonly message: string }[];
   /** How often the mutators ran. */
   readonly attempts: number;

@@ -1,8 +1,8 @@
-import { isCommitUnknownError, jsonBlob, optimisticUpdate, tableEntity, type UpdateTarget } from "../../../src/index.js";
+import { isCommitUnknownError, jsonBlob, optimisticUpdate, readTarget, tableEntity, type UpdateTarget } from "../../../src/index.js";
 import { fastContainer, fastTable } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 import { updateBlobByHand, updateEntityByHand } from "./hand-written.js";
-import type { Change, Subject, UpdateJob, UpdateReport } from "./jobs.js";
+import { appliedIds, type Change, type Subject, type UpdateJob, type UpdateReport } from "./jobs.js";
 
 /** Does one job after the other until it is stopped. */
 runWorker(async (_config, parent) => {
@@ -11,9 +11,8 @@ runWorker(async (_config, parent) => {
 });
 
 async function run(job: UpdateJob): Promise<UpdateReport> {
-  const report: UpdateReport = { resolved: [], unknown: [], failed: [], attempts: 0 };
-  let attempts = 0;
-  const update = updaterFor(job, () => attempts++);
+  const report = { resolved: [] as string[], unknown: [] as string[], failed: [] as UpdateReport["failed"], looked: 0, attempts: 0 };
+  const update = updaterFor(job, report);
   const ids = [...job.ids];
   const work = async (): Promise<void> => {
     for (let id = ids.shift(); id !== undefined; id = ids.shift()) {
@@ -27,33 +26,42 @@ async function run(job: UpdateJob): Promise<UpdateReport> {
     }
   };
   await Promise.all(Array.from({ length: job.updaters }, work));
-  return { ...report, attempts };
+  return report;
 }
 
-function updaterFor({ connectionString, place, by, change, coalesce = true }: UpdateJob, onAttempt: () => void) {
+function updaterFor(job: UpdateJob, report: { looked: number; attempts: number }): (id: string) => Promise<void> {
+  const { connectionString, place, by, coalesce = true } = job;
   const applying = (id: string) => (subject: Subject) => {
-    onAttempt();
-    apply(change, id, subject);
+    report.attempts++;
+    apply(job.change, id, subject);
   };
   let target: UpdateTarget<Subject>;
   if (place.kind === "blob") {
     const blob = fastContainer(connectionString, place.container).getBlockBlobClient(place.blob);
-    if (by === "hand-written loop") return (id: string) => updateBlobByHand(blob, applying(id));
+    if (by === "hand-written loop") return (id) => updateBlobByHand(blob, applying(id));
     target = jsonBlob<Subject>(blob);
   } else {
     const table = fastTable(connectionString, place.table);
     const { partitionKey, rowKey } = place;
-    if (by === "hand-written loop") return (id: string) => updateEntityByHand(table, partitionKey, rowKey, applying(id));
+    if (by === "hand-written loop") return (id) => updateEntityByHand(table, partitionKey, rowKey, applying(id));
     target = tableEntity<Subject>(table, partitionKey, rowKey);
   }
-  return async (id: string) => { await optimisticUpdate(target, applying(id), { coalesce }); };
+  const update = async (id: string): Promise<void> => {
+    try {
+      await optimisticUpdate(target, applying(id), { coalesce });
+    } catch (error) {
+      if (job.onUnknown !== "look" || !isCommitUnknownError(error)) throw error;
+      report.looked++;
+      if (!appliedIds((await readTarget(target)).value).includes(id)) await update(id);
+    }
+  };
+  return update;
 }
 
 function apply(change: Change, id: string, subject: Subject): void {
   subject.n += 1;
-  if (change === "append") subject.applied = subject.applied === "" ? id : `${subject.applied},${id}`;
-  if (change === "count and remove") {
-    for (const name of Object.keys(subject)) if (name.startsWith("by_")) Reflect.deleteProperty(subject, name);
-    subject[`by_${id}`] = true;
-  }
+  subject.applied = subject.applied === "" ? id : `${subject.applied},${id}`;
+  if (change === "add") return;
+  for (const name of Object.keys(subject)) if (name.startsWith("by_")) Reflect.deleteProperty(subject, name);
+  subject[`by_${id}`] = true;
 }

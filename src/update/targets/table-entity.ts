@@ -6,6 +6,7 @@ import { isEdmType } from "../../table/edm.js";
 import type { EdmType } from "../../table/edm.js";
 import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue } from "../../table/stored-entity.js";
 import type { StoredEntity } from "../../table/stored-entity.js";
+import { isTombstone } from "../../table/tombstone.js";
 import { formatJournal, parseJournal } from "../journal.js";
 import type { Journal } from "../journal.js";
 import { requireETag, targetOf } from "../target.js";
@@ -34,6 +35,9 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   checkKey("rowKey", rowKey);
   const types = checkTypes(options.types ?? {});
   const url = `${displayUrl(table.url)}/${table.tableName}(PartitionKey='${partitionKey}',RowKey='${rowKey}')`;
+
+  /** The ETag of what a transaction left in the place of an entity that it deleted: to be replaced, as long as it is there. */
+  let tombstone: string | undefined;
 
   function request(context: RequestContext): TableCallOptions {
     return {
@@ -77,9 +81,11 @@ export function tableEntity<T extends object = Record<string, unknown>>(
         const journalText = stored.get(context.journalName)?.value;
         stored.delete(context.journalName);
         const { etag } = entity as { etag?: string };
+        tombstone = isTombstone(stored) ? requireETag(etag, url) : undefined;
+        if (tombstone !== undefined) return undefined;
         return { raw: stored, etag: requireETag(etag, url), journal: parseJournal(journalText), keep: journalText };
       } catch (error) {
-        if (isMissing(error)) return undefined;
+        if (isMissing(error)) return (tombstone = undefined);
         throw error;
       }
     },
@@ -95,7 +101,9 @@ export function tableEntity<T extends object = Record<string, unknown>>(
 
     async create(raw, journal, context) {
       const entity = toSend(Object.fromEntries(raw), journal, context);
-      const { etag } = await table.createEntity(entity, request(context));
+      const { etag } = await (tombstone === undefined
+        ? table.createEntity(entity, request(context))
+        : table.updateEntity(entity, "Replace", { ...request(context), etag: tombstone }));
       return { raw, etag: requireETag(etag, url), journal };
     },
 
@@ -129,7 +137,7 @@ function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: strin
   }
 }
 
-function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
+export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
   for (const [name, type] of Object.entries(types)) {
     if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is no Edm type`);
   }

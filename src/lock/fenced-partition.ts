@@ -1,0 +1,156 @@
+import type { CallOptions, TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
+import { TargetNotFoundError } from "../errors.js";
+import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { withSpan } from "../internal/tracing.js";
+import { entityDiff, entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
+import type { StoredEntity } from "../table/stored-entity.js";
+import { keptBy, limitOf } from "../transaction/operations.js";
+import type { EntityInput } from "../transaction/transaction.js";
+import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
+import { checkKey } from "../update/targets/table-entity.js";
+import type { EntityValue } from "../update/targets/table-entity.js";
+import type { Fence } from "./fence.js";
+
+/** One operation of {@link FencedPartition.submit}, in the form of the SDK's transactions. */
+export type PartitionAction =
+  | readonly ["create" | "delete", EntityInput]
+  | readonly ["update", EntityInput, ("Merge" | "Replace")?, { etag: string }?]
+  | readonly ["upsert", EntityInput, ("Merge" | "Replace")?];
+
+/** Stands for the fence, which is one of the 100 operations that fit into a transaction. */
+const fenceAction: { action: TransactionActionLike } = { action: ["create", { partitionKey: "", rowKey: "" }] };
+
+/** A partition under a table lock: every write of it is refused by the service once the lock has another holder. */
+export class FencedPartition {
+  readonly partitionKey: string;
+  readonly #table: TransactionTableLike;
+  readonly #fence: Fence;
+  readonly #onlyRow: string | undefined;
+
+  /** @internal */
+  constructor(table: TransactionTableLike, partitionKey: string, fence: Fence, onlyRow: string | undefined) {
+    this.#table = table;
+    this.partitionKey = partitionKey;
+    this.#fence = fence;
+    this.#onlyRow = onlyRow;
+  }
+
+  /** An entity, or undefined. Costs 1 request. */
+  async get<T extends object = Record<string, unknown>>(rowKey: string, options: CallOptions = {}): Promise<EntityValue<T> | undefined> {
+    this.#check(rowKey);
+    return this.#traced("get", options, async (request) => {
+      const { stored } = await readRow(this.#table, this.partitionKey, rowKey, request);
+      return stored && this.#value<T>(stored, rowKey);
+    });
+  }
+
+  /** The entities of the partition that match an OData filter, all by default. Costs 1 request for each 1,000. */
+  async *list<T extends object = Record<string, unknown>>(options: CallOptions & { filter?: string } = {}): AsyncIterableIterator<EntityValue<T>> {
+    const { abortSignal, tracingOptions } = options;
+    const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
+    throwIfAborted(abortSignal);
+    for await (const [rowKey, { stored }] of queryRows(this.#table, filter, tracingOptions ? { tracingOptions } : {})) {
+      throwIfAborted(abortSignal);
+      if (stored && !isOwnRow(rowKey) && (this.#onlyRow ?? rowKey) === rowKey) yield this.#value<T>(stored, rowKey);
+    }
+  }
+
+  /** Writes all or nothing. Costs 1 request. A `FencedError` if the lock has another holder by now. */
+  async submit(actions: readonly PartitionAction[], options: CallOptions = {}): Promise<void> {
+    if (actions.length === 0) return;
+    const entities = new Map<string, StoredEntity>();
+    const prepared = actions.map((action) => {
+      const { rowKey } = action[1];
+      this.#checkEntity(action[1]);
+      if (entities.has(rowKey)) throw new TypeError(`${JSON.stringify(rowKey)} is there twice: a transaction can do one thing to each row`);
+      const stored = storedFromValue(action[0] === "delete" ? {} : action[1], undefined, {});
+      entities.set(rowKey, stored);
+      return this.#prepare(action, stored);
+    });
+    const limit = limitOf([fenceAction, ...prepared.map((action) => ({ action }))], entities, this.partitionKey);
+    if (limit) throw limit;
+    await this.#traced("submit", options, (request) => this.#fence.submit(prepared, request));
+  }
+
+  /** Reads an entity, lets the function change it, and writes what changed. Costs 2 requests. */
+  async update<T extends object = Record<string, unknown>>(
+    rowKey: string,
+    mutator: (draft: EntityValue<T>) => EntityValue<T> | undefined | void | Promise<EntityValue<T> | undefined | void>, // eslint-disable-line @typescript-eslint/no-invalid-void-type -- in place
+    options: CallOptions & { initial?: T | undefined } = {},
+  ): Promise<EntityValue<T>> {
+    this.#check(rowKey);
+    return this.#traced("update", options, async (request) => {
+      const row = await readRow(this.#table, this.partitionKey, rowKey, request);
+      const base = row.stored ?? (options.initial && storedFromValue(options.initial, undefined, {}));
+      if (!base) throw new TargetNotFoundError(`the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: rowKey });
+      const draft = this.#value<T>(base, rowKey);
+      const wanted = storedFromValue((await mutator(draft)) ?? draft, base, {});
+      if (!row.stored || !sameStored(row.stored, wanted)) {
+        const { mode, properties } = row.stored
+          ? entityDiff(row.stored, wanted)
+          : { mode: "Replace" as const, properties: Object.fromEntries(wanted) };
+        const entity = { partitionKey: this.partitionKey, rowKey, ...properties, ...keptBy(mode, row) };
+        const action: TransactionActionLike = row.etag === undefined ? ["create", entity] : ["update", entity, mode, { etag: row.etag }];
+        const limit = limitOf([fenceAction, { action }], [[rowKey, wanted]], this.partitionKey);
+        if (limit) throw limit;
+        await this.#fence.submit([action], request);
+      }
+      return this.#value<T>(wanted, rowKey);
+    });
+  }
+
+  /** Adds an entity. Costs 1 request. */
+  create<T extends object>(entity: EntityInput<T>, options?: CallOptions): Promise<void> {
+    return this.submit([["create", entity]], options);
+  }
+
+  /** Deletes an entity. Costs 1 request. */
+  delete(rowKey: string, options?: CallOptions): Promise<void> {
+    return this.submit([["delete", { rowKey }]], options);
+  }
+
+  #prepare([kind, { rowKey }, mode = "Merge", condition]: PartitionAction, stored: StoredEntity): TransactionActionLike {
+    const entity = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
+    if (kind === "delete" || kind === "create") return [kind, entity];
+    // Without a condition of its own an update goes by the lock: "*" means that the entity has to exist.
+    return kind === "update" ? [kind, entity, mode, condition ?? { etag: "*" }] : [kind, entity, mode];
+  }
+
+  #checkEntity({ partitionKey = this.partitionKey, rowKey }: EntityInput): void {
+    if (partitionKey !== this.partitionKey) {
+      throw new TypeError(`the lock is for partition ${JSON.stringify(this.partitionKey)}, not ${JSON.stringify(partitionKey)}`);
+    }
+    this.#check(rowKey);
+  }
+
+  #check(rowKey: string): void {
+    checkKey("rowKey", rowKey);
+    if (isOwnRow(rowKey)) throw new RangeError(`row keys that begin with ${ownRowPrefix} are the library's own`);
+    if (this.#onlyRow !== undefined && rowKey !== this.#onlyRow) {
+      throw new TypeError(`the lock is for the entity ${JSON.stringify(this.#onlyRow)}, not for ${JSON.stringify(rowKey)}`);
+    }
+  }
+
+  #value<T extends object>(stored: StoredEntity, rowKey: string): EntityValue<T> {
+    return entityValue(stored, this.partitionKey, rowKey) as EntityValue<T>;
+  }
+
+  #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
+    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) => withSignal({ ...options, tracingOptions }, run));
+  }
+}
+
+/** Runs requests under the caller's signal. When that aborts, it is the caller's reason that counts. */
+export async function withSignal<R>(options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
+  const { abortSignal, tracingOptions } = options;
+  throwIfAborted(abortSignal);
+  const io = new AbortController();
+  const off = onAbort(abortSignal, () => io.abort());
+  try {
+    return await run({ abortSignal: io.signal, ...(tracingOptions && { tracingOptions }) });
+  } catch (error) {
+    throw abortSignal?.aborted ? abortReason(abortSignal) : error;
+  } finally {
+    off();
+  }
+}

@@ -1,0 +1,108 @@
+import type { TransactionTableLike } from "../clients.js";
+import { GranularityMismatchError } from "../errors.js";
+import { sha256 } from "../internal/sha256.js";
+import { checkOneOf } from "../internal/validate.js";
+import { useLease } from "../lease/with-lease.js";
+import { createIfAbsent } from "../update/create-if-absent.js";
+import { jsonBlob } from "../update/targets/blob-content.js";
+import { checkKey } from "../update/targets/table-entity.js";
+import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
+import { HeldTable } from "./held-table.js";
+import type { LockGuard } from "./lock-guard.js";
+
+/** How much of a table one lock is for. */
+export type TableLockGranularity = "table" | "partition" | "entity";
+
+/** What is to be locked: nothing to say for a whole table, the key of a partition, or the keys of an entity. */
+export type TableLockKey = undefined | string | { partitionKey: string; rowKey: string };
+
+/** Options of {@link TableLock}. */
+export interface TableLockOptions {
+  /** The same for all who lock the table; the first one records it. @defaultValue "table" */
+  granularity?: TableLockGranularity | undefined;
+}
+
+/**
+ * A lock for a table, a partition or an entity: tables have no leases, so a designated blob has one for them. What is
+ * written under it is fenced: see {@link HeldTable.partition}.
+ */
+export class TableLock {
+  readonly granularity: TableLockGranularity;
+  readonly #table: TransactionTableLike;
+  readonly #locks: BlobLocks;
+  #recorded: Promise<void> | undefined;
+
+  constructor(table: TransactionTableLike, locks: BlobLocks, options: TableLockOptions = {}) {
+    this.#table = table;
+    this.#locks = locks;
+    this.granularity = checkOneOf("granularity", options.granularity ?? "table", ["table", "partition", "entity"]);
+  }
+
+  /** Runs `fn` while holding the lock of the table. */
+  withLock<R>(fn: (held: HeldTable) => Promise<R> | R, options?: LockOptions): Promise<R>;
+  /** Runs `fn` while holding the lock of a partition or an entity. */
+  withLock<R>(key: Exclude<TableLockKey, undefined>, fn: (held: HeldTable) => Promise<R> | R, options?: LockOptions): Promise<R>;
+  async withLock<R>(...args: readonly unknown[]): Promise<R> {
+    const [key, fn, options] = (typeof args[0] === "function" ? [undefined, ...args] : args) as [
+      TableLockKey,
+      (held: HeldTable) => Promise<R> | R,
+      LockOptions | undefined,
+    ];
+    if (typeof fn !== "function") throw new TypeError("withLock needs a function");
+    return useLease(await this.acquire(key, options), fn);
+  }
+
+  /** Waits for the lock. */
+  async acquire(key?: TableLockKey, options?: LockOptions): Promise<HeldTable> {
+    const name = await this.#prepare(key);
+    return this.#held(key, await this.#locks.acquire(name, options));
+  }
+
+  /** The lock if it is free right now, else `null`. */
+  async tryAcquire(key?: TableLockKey, options?: TryLockOptions): Promise<HeldTable | null> {
+    const name = await this.#prepare(key);
+    const lock = await this.#locks.tryAcquire(name, options);
+    return lock && this.#held(key, lock);
+  }
+
+  #held(key: TableLockKey, lock: LockGuard): HeldTable {
+    return new HeldTable(this.#table, lock, typeof key === "string" ? { partitionKey: key, rowKey: undefined } : key);
+  }
+
+  async #prepare(key: TableLockKey): Promise<string> {
+    const kind = key === undefined ? "table" : typeof key === "string" ? "partition" : "entity";
+    if (kind !== this.granularity) throw new TypeError(`this lock is by ${this.granularity}: ${usage[this.granularity]}`);
+    const keys = key === undefined ? [] : typeof key === "string" ? [key] : [key.partitionKey, key.rowKey];
+    for (const part of keys) checkKey("key", part);
+    this.#recorded ??= this.#record().catch((error: unknown) => {
+      this.#recorded = undefined;
+      throw error;
+    });
+    await this.#recorded;
+    return lockName([this.#table.tableName, ...keys]);
+  }
+
+  /** The first to lock the table writes its granularity into the designated blob; everybody else compares. */
+  async #record(): Promise<void> {
+    const blob = this.#locks.blobOf(await lockName([this.#table.tableName]));
+    const wanted = { granularity: this.granularity };
+    const { value } = await createIfAbsent(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false });
+    if (value.granularity === this.granularity) return;
+    throw new GranularityMismatchError(
+      `the table ${this.#table.tableName} is locked by ${value.granularity}, not by ${this.granularity}: all who lock it must agree`,
+      { expected: this.granularity, found: value.granularity },
+    );
+  }
+}
+
+const usage: Record<TableLockGranularity, string> = {
+  table: "withLock(fn)",
+  partition: "withLock(partitionKey, fn)",
+  entity: "withLock({ partitionKey, rowKey }, fn)",
+};
+
+/** Keys may be long, and lock names have a limit: then a hash stands for them. */
+async function lockName(parts: readonly string[]): Promise<string> {
+  const name = JSON.stringify(["table", ...parts]);
+  return new TextEncoder().encode(name).length * 3 < 900 ? name : `table-sha256-${await sha256(name)}`;
+}

@@ -1,0 +1,110 @@
+import type { TableEntityLike, TransactionActionLike } from "../clients.js";
+import { TransactionLimitError } from "../errors.js";
+import { entitySize } from "../table/entity-size.js";
+import { entityDiff, sameStored } from "../table/stored-entity.js";
+import type { StoredEntity } from "../table/stored-entity.js";
+import { tombstoneName } from "../table/tombstone.js";
+import { defaultJournalName, formatJournal } from "../update/journal.js";
+import type { Journal } from "../update/journal.js";
+import type { PartitionView } from "./partition-view.js";
+import { queriesRowKey } from "./row.js";
+import type { Row } from "./row.js";
+
+/** One row's part in an entity group transaction. */
+export interface Operation {
+  readonly rowKey: string;
+  readonly base: Row;
+  /** Whether it changes anything for those who use transactions, or merely makes sure that the row is as it was read. */
+  readonly changes: boolean;
+  /** Whether a tombstone is there afterwards, to be removed once the transaction is over. */
+  readonly leavesTombstone: boolean;
+  readonly action: TransactionActionLike;
+}
+
+const tombstone: StoredEntity = new Map([[tombstoneName, { type: "Boolean", value: true }]]);
+
+/**
+ * All that a round has to send, each row once. What was only read is validated by an empty conditional Merge; what was
+ * found to be missing, by inserting a tombstone. A delete is a conditional Replace by a tombstone as well: the SDK
+ * sends deletes within a transaction without their ETag.
+ */
+export function operationsOf(view: PartitionView, partitionKey: string, guardQueries: boolean): Operation[] {
+  // A row that a transaction wanted to write without having read it, and that then failed, concerns nobody.
+  const rowKeys = [...view.touched].filter((rowKey) => view.isKnown(rowKey) || view.written.has(rowKey));
+  const operations = rowKeys.map((rowKey) => operationFor(view, partitionKey, rowKey));
+  if (guardQueries && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
+    // Changes the ETag of the row, whatever it is, and is in nobody's way but of those who queried.
+    const action: TransactionActionLike = ["upsert", { partitionKey, rowKey: queriesRowKey }, "Merge"];
+    operations.push({ rowKey: queriesRowKey, base: view.row(queriesRowKey), changes: false, leavesTombstone: false, action });
+  }
+  return operations;
+}
+
+function operationFor(view: PartitionView, partitionKey: string, rowKey: string): Operation {
+  const base = view.row(rowKey);
+  const written = view.written.get(rowKey);
+  const keys: TableEntityLike = { partitionKey, rowKey };
+  const wanted = written === undefined ? base.stored : (written ?? undefined);
+  // What was never read is not known to be the same, even if it was made and deleted again within the round: only the
+  // service can tell that there was none.
+  const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? sameStored(wanted, base.stored) : wanted === base.stored);
+  const about = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
+  if (base.etag === undefined) {
+    const stored = wanted ?? (about.leavesTombstone ? tombstone : []);
+    return { ...about, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };
+  }
+  const etag = { etag: base.etag };
+  if (!changes) return { ...about, action: ["update", keys, "Merge", etag] };
+  const { mode, properties } =
+    wanted && base.stored ? entityDiff(base.stored, wanted) : { mode: "Replace" as const, properties: Object.fromEntries(wanted ?? tombstone) };
+  return { ...about, action: ["update", { ...keys, ...properties, ...keptBy(mode, base) }, mode, etag] };
+}
+
+/** A Replace must not drop the journal that others look into. */
+export function keptBy(mode: "Merge" | "Replace", base: Row): object {
+  return mode === "Replace" && base.journalValue ? { [defaultJournalName]: base.journalValue } : {};
+}
+
+/** What is sent for an operation, with the journal that it carries, if any. */
+export function withJournal({ action }: Operation, journal: Journal | undefined): TransactionActionLike {
+  if (!journal) return action;
+  const [kind, entity, ...rest] = action;
+  return [kind, { ...entity, [defaultJournalName]: formatJournal(journal) }, ...rest] as TransactionActionLike;
+}
+
+const maxOperations = 100;
+const maxBytes = 4 * 1024 * 1024;
+const maxEntityBytes = 1024 * 1024;
+/** 252, and one of them is for the journal. */
+const maxProperties = 251;
+/** For the journal, and for the headers of each part of the request. */
+const overhead = 1_000;
+
+/** What the service would refuse, if anything. */
+export function limitOf(
+  operations: readonly Pick<Operation, "action">[],
+  written: Iterable<readonly [rowKey: string, stored: StoredEntity | null]>,
+  partitionKey: string,
+): TransactionLimitError | undefined {
+  if (operations.length > maxOperations) {
+    return new TransactionLimitError(
+      `a transaction can have ${maxOperations} operations, this one has ${operations.length}: every row that is read or written is one`,
+      { limit: "operations" },
+    );
+  }
+  for (const [rowKey, stored] of written) {
+    if (!stored) continue;
+    if (stored.size > maxProperties) {
+      return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} has ${stored.size} properties, ${maxProperties} at most`, { limit: "properties" });
+    }
+    const bytes = overhead + entitySize(stored, partitionKey, rowKey);
+    if (bytes > maxEntityBytes) {
+      return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, 1 MiB at most`, { limit: "entity" });
+    }
+  }
+  const bytes = operations.reduce((sum, { action }) => sum + overhead + encoder.encode(JSON.stringify(action)).length, 0);
+  if (bytes > maxBytes) return new TransactionLimitError(`the transaction would have ${bytes} bytes, 4 MiB at most`, { limit: "bytes" });
+  return undefined;
+}
+
+const encoder = new TextEncoder();

@@ -1,0 +1,228 @@
+import type { TableCallOptions } from "../clients.js";
+import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
+import type { EdmType } from "../table/edm.js";
+import { entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
+import type { StoredEntity } from "../table/stored-entity.js";
+import { checkKey } from "../update/targets/table-entity.js";
+import type { EntityValue } from "../update/targets/table-entity.js";
+import type { PartitionView, RowRange } from "./partition-view.js";
+import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
+
+/** An entity to be written: its row key and its properties. */
+export type EntityInput<T extends object = Record<string, unknown>> = T & { rowKey: string; partitionKey?: string };
+
+/** What to read with {@link Transaction.query}. */
+export interface TransactionQuery<T extends object = Record<string, unknown>> extends RowRange {
+  /** An OData filter, applied by the service to what is stored. */
+  filter?: string | undefined;
+  /**
+   * Applied to what the transaction sees. Needed besides `filter` if the transaction has written before it queries: the
+   * service knows nothing of that.
+   */
+  where?: ((entity: EntityValue<T>) => boolean) | undefined;
+}
+
+/** A query that has to be the first thing in its round: what others wrote before it cannot be filtered by the service. */
+export class NeedsCleanView extends Error {}
+
+/** One run of the function of `runTransaction`. */
+export class Transaction {
+  readonly partitionKey: string;
+  readonly #view: PartitionView;
+  readonly #options: () => TableCallOptions;
+  readonly #types: Readonly<Record<string, EdmType>>;
+  readonly #guardQueries: boolean;
+  /** What is to be done to rows that have not been read: when the function has ended, they are. */
+  readonly #deferred: { rowKey: string; apply: () => void }[] = [];
+  readonly #careful: boolean;
+  #wrote = false;
+  #over = false;
+  #needsCleanView = false;
+
+  /** @internal */
+  constructor(
+    view: PartitionView,
+    partitionKey: string,
+    settings: { options: () => TableCallOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; careful: boolean },
+  ) {
+    this.partitionKey = partitionKey;
+    this.#view = view;
+    this.#options = settings.options;
+    this.#types = settings.types;
+    this.#guardQueries = settings.guardQueries;
+    this.#careful = settings.careful;
+  }
+
+  /** An entity, or undefined. Costs 1 request, none if it is known already. */
+  async get<T extends object = Record<string, unknown>>(rowKey: string): Promise<EntityValue<T> | undefined> {
+    this.#check(rowKey);
+    await this.#view.load([rowKey], this.#options());
+    this.#settleDeferred(rowKey);
+    return this.#value<T>(rowKey);
+  }
+
+  /** Several entities, in this order. Costs 1 request for each 14. */
+  async getMany<T extends object = Record<string, unknown>>(rowKeys: readonly string[]): Promise<(EntityValue<T> | undefined)[]> {
+    for (const rowKey of rowKeys) this.#check(rowKey);
+    await this.#view.load(rowKeys, this.#options());
+    for (const rowKey of rowKeys) this.#settleDeferred(rowKey);
+    return rowKeys.map((rowKey) => this.#value<T>(rowKey));
+  }
+
+  /**
+   * The entities of a range, by row key. Everything that it returns is validated. That others add to the range, or
+   * change an entity so that it matches, is noticed with `guardQueries` only.
+   */
+  async query<T extends object = Record<string, unknown>>(query: TransactionQuery<T> = {}): Promise<EntityValue<T>[]> {
+    this.#checkOpen();
+    const { filter, where } = query;
+    if (filter !== undefined && !where) {
+      if (this.#wrote) throw new TypeError("a query with a filter after a write needs where, too: the service does not know of the write");
+      if (this.#view.written.size > 0) {
+        this.#needsCleanView = true;
+        throw new NeedsCleanView("the query has to be run again before what others wrote");
+      }
+    }
+    if (this.#guardQueries) await this.#view.load([queriesRowKey], this.#options());
+    await this.#loadDeferred();
+    const found = await this.#view.loadRange(query, filter, this.#options());
+    const written = [...this.#view.written.keys()].filter((rowKey) => isWithin(rowKey, query) && !isOwnRow(rowKey));
+    return [...new Set([...found, ...written])]
+      .sort()
+      .map((rowKey) => this.#value<T>(rowKey))
+      .filter((entity): entity is EntityValue<T> => entity !== undefined && (where?.(entity) ?? true));
+  }
+
+  /** Adds an entity; an `AlreadyExistsError` if it is there. */
+  create<T extends object>(entity: EntityInput<T>): void {
+    const rowKey = this.#checkEntity(entity);
+    const stored = storedFromValue(entity, undefined, this.#types);
+    // Not read, so that it costs nothing: the insert itself fails if there is one. Then it is read, and tells why.
+    if (!this.#careful && !this.#isVisible(rowKey) && !this.#isDeferred(rowKey)) {
+      this.#wrote = true;
+      this.#view.write(rowKey, stored);
+      return;
+    }
+    this.#write(rowKey, (current) => {
+      if (current) throw new AlreadyExistsError(`${this.#name(rowKey)} exists`);
+      return stored;
+    });
+  }
+
+  /** Changes the given properties of an entity that exists; `null` or `undefined` removes one. */
+  update<T extends object>(entity: EntityInput<T>): void {
+    this.#write(this.#checkEntity(entity), (current, rowKey) => merge(entity, current ?? this.#notThere(rowKey), this.#types));
+  }
+
+  /** Replaces all of an entity that exists. */
+  replace<T extends object>(entity: EntityInput<T>): void {
+    this.#write(this.#checkEntity(entity), (current, rowKey) => storedFromValue(entity, current ?? this.#notThere(rowKey), this.#types));
+  }
+
+  /** Changes the given properties, or creates the entity. */
+  upsert<T extends object>(entity: EntityInput<T>): void {
+    this.#write(this.#checkEntity(entity), (current) => (current ? merge(entity, current, this.#types) : storedFromValue(entity, undefined, this.#types)));
+  }
+
+  /** Deletes an entity, provided that it is still as it was read; a `TargetNotFoundError` if there is none. */
+  delete(entity: string | { rowKey: string }): void {
+    const rowKey = typeof entity === "string" ? entity : entity.rowKey;
+    this.#check(rowKey);
+    this.#write(rowKey, (current) => {
+      if (!current) this.#notThere(rowKey);
+      return null;
+    });
+  }
+
+  /** @internal Reads what was written without having been read, and lets nothing more be done. */
+  async finish(): Promise<void> {
+    await this.#loadDeferred();
+    this.#over = true;
+  }
+
+  /** @internal Whether it has to run in a round in which nobody has written before it. */
+  get needsCleanView(): boolean {
+    return this.#needsCleanView;
+  }
+
+  /** @internal */
+  close(): void {
+    this.#over = true;
+  }
+
+  #write(rowKey: string, change: (current: StoredEntity | undefined, rowKey: string) => StoredEntity | null): void {
+    this.#wrote = true;
+    const apply = (): void => {
+      const current = this.#view.current(rowKey);
+      const next = change(current, rowKey);
+      if (current && next && sameStored(current, next)) this.#view.touch(rowKey);
+      else this.#view.write(rowKey, next);
+    };
+    if (this.#isDeferred(rowKey) || !this.#isVisible(rowKey)) this.#deferred.push({ rowKey, apply });
+    else apply();
+  }
+
+  #isVisible(rowKey: string): boolean {
+    return this.#view.written.has(rowKey) || this.#view.isKnown(rowKey);
+  }
+
+  #isDeferred(rowKey: string): boolean {
+    return this.#deferred.some((waiting) => waiting.rowKey === rowKey);
+  }
+
+  async #loadDeferred(): Promise<void> {
+    const rowKeys = [...new Set(this.#deferred.map(({ rowKey }) => rowKey))];
+    if (rowKeys.length === 0) return;
+    await this.#view.load(rowKeys, this.#options());
+    for (const rowKey of rowKeys) this.#settleDeferred(rowKey);
+  }
+
+  #settleDeferred(rowKey: string): void {
+    for (const waiting of this.#deferred.filter((other) => other.rowKey === rowKey)) {
+      this.#deferred.splice(this.#deferred.indexOf(waiting), 1);
+      waiting.apply();
+    }
+  }
+
+  #value<T extends object>(rowKey: string): EntityValue<T> | undefined {
+    const stored = this.#view.current(rowKey);
+    return stored && (entityValue(stored, this.partitionKey, rowKey) as EntityValue<T>);
+  }
+
+  #checkEntity(entity: EntityInput): string {
+    if (typeof entity !== "object" || (entity as unknown) === null) throw new TypeError("an entity must be an object");
+    if (entity.partitionKey !== undefined && entity.partitionKey !== this.partitionKey) {
+      throw new TypeError(`a transaction is within one partition, ${JSON.stringify(this.partitionKey)}`);
+    }
+    this.#check(entity.rowKey);
+    return entity.rowKey;
+  }
+
+  #check(rowKey: string): void {
+    this.#checkOpen();
+    checkKey("rowKey", rowKey);
+    if (isOwnRow(rowKey)) throw new RangeError(`row keys that begin with ${ownRowPrefix} are the library's own`);
+  }
+
+  #checkOpen(): void {
+    if (this.#over) throw new TypeError("the transaction is over: its function has returned, or it runs again");
+  }
+
+  #name(rowKey: string): string {
+    return `the entity ${JSON.stringify(rowKey)} of partition ${JSON.stringify(this.partitionKey)}`;
+  }
+
+  #notThere(rowKey: string): never {
+    throw new TargetNotFoundError(`${this.#name(rowKey)} does not exist`, { url: rowKey });
+  }
+}
+
+function merge(entity: object, current: StoredEntity, types: Readonly<Record<string, EdmType>>): StoredEntity {
+  const given = storedFromValue(entity, current, types);
+  const removed = new Set(Object.entries(entity).flatMap(([name, value]) => (value === undefined || value === null ? [name] : [])));
+  return new Map([...[...current].filter(([name]) => !removed.has(name)), ...given]);
+}
+
+function isWithin(rowKey: string, { from, to }: RowRange): boolean {
+  return (from === undefined || rowKey >= from) && (to === undefined || rowKey <= to);
+}

@@ -1,0 +1,190 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+import { isConflictError, isFencedError, isTargetNotFoundError, runTransaction } from "../../src/index.js";
+import type { LockGuard } from "../../src/index.js";
+import { HeldTable } from "../../src/lock/held-table.js";
+import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
+import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
+import type { Numbered } from "../transaction/fakes/partition.js";
+
+beforeEach(() => {
+  vi.spyOn(Math, "random").mockReturnValue(0);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** What the holder of this number has in its hands. */
+function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): HeldTable {
+  return new HeldTable(table, { epoch } as LockGuard, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
+}
+
+describe("a holder that has a successor", () => {
+  test.each([
+    ["submit", (held: HeldTable) => held.partition("p").then((p) => p.submit([["upsert", { rowKey: "a", n: -1 }]]))],
+    ["update", (held: HeldTable) => held.partition("p").then((p) => p.update<Numbered>("a", (e) => { e.n = -1; }))],
+    ["delete", (held: HeldTable) => held.partition("p").then((p) => p.delete("a"))],
+    ["create", (held: HeldTable) => held.partition("p").then((p) => p.create({ rowKey: "b", n: -1 }))],
+  ])("is refused by the service at its next %s", async (_, write) => {
+    const { table, other } = fakePartition({ a: 1 });
+    const old = holder(table, 7);
+    await old.partition("p");
+    await holder(other, 9).partition("p");
+    await expect(write(old)).rejects.toSatisfy((error) => isFencedError(error) && error.epoch === 7 && error.fencedBy === 9);
+    expect(table.rowKeys()).toEqual(["a", "~asc~fence"]);
+    expect(valueOf(table, "a")).toBe(1);
+  });
+
+  test("is refused in the request itself if the successor comes while it is on its way", async () => {
+    const { service, table, other } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    service.next("submitTransaction", before(() => holder(other, 8).partition("p")));
+    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy(isFencedError);
+    expect(valueOf(table, "a")).toBe(1);
+  });
+
+  test("is refused also if the answer that says so is lost", async () => {
+    const { service, table, other } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    await holder(other, 8).partition("p");
+    service.next("submitTransaction", loseAnswerForGood);
+    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy(isFencedError);
+    expect(valueOf(table, "a")).toBe(1);
+  });
+
+  test("knows that its last write landed, although the successor came before the answer was looked for", async () => {
+    const { service, table, other } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    service.next("submitTransaction", after(() => holder(other, 8).partition("p"), loseAnswerForGood));
+    await partition.submit([["update", { rowKey: "a", n: 2 }]]);
+    expect(valueOf(table, "a")).toBe(2);
+  });
+
+  test("cannot open the partition any more", async () => {
+    const { table, other } = fakePartition();
+    await holder(other, 9).partition("p");
+    await expect(holder(table, 7).partition("p")).rejects.toSatisfy(isFencedError);
+  });
+});
+
+describe("opening a partition", () => {
+  test("costs a read and a write before anything else is read", async () => {
+    const { service, table } = fakePartition();
+    await holder(table, 7).partition("p");
+    expect(service.operations).toEqual(["getEntity", "submitTransaction"]);
+  });
+
+  test.each([loseAnswer, loseAnswerForGood, loseRequest, failAfterCommit])("succeeds whatever becomes of an answer (%#)", async (fault) => {
+    const { service, table } = fakePartition();
+    service.next("submitTransaction", fault);
+    const partition = await holder(table, 7).partition("p");
+    await partition.create({ rowKey: "a", n: 1 });
+    expect(valueOf(table, "a")).toBe(1);
+  });
+
+  test("is done once for all who ask at the same time, and again after a failure", async () => {
+    const { service, table } = fakePartition();
+    service.next("getEntity", answer(403, "AuthorizationFailure"));
+    const held = holder(table, 7);
+    await expect(held.partition("p")).rejects.toMatchObject({ statusCode: 403 });
+    const [one, two] = await Promise.all([held.partition("p"), held.partition("p")]);
+    expect(one).toBe(two);
+    expect(service.count()).toBe(3);
+  });
+});
+
+describe("writing", () => {
+  test.each([loseAnswer, loseAnswerForGood, loseRequest, failAfterCommit])("happens once whatever becomes of an answer (%#)", async (fault) => {
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    service.next("submitTransaction", fault);
+    await partition.update<Numbered>("a", (e) => { e.n += 1; });
+    service.next("submitTransaction", fault);
+    await partition.create({ rowKey: "b", n: 1 });
+    service.next("submitTransaction", fault);
+    await partition.delete("b");
+    expect(table.rowKeys()).toEqual(["a", "~asc~fence"]);
+    expect(valueOf(table, "a")).toBe(2);
+  });
+
+  test("a condition of the caller's own is a conflict and no fence, and the partition can be used on", async () => {
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    service.next("submitTransaction", before(() => set(table, "a", 5)));
+    await expect(partition.update<Numbered>("a", (e) => { e.n += 1; })).rejects.toSatisfy(isConflictError);
+    await partition.update<Numbered>("a", (e) => { e.n += 1; });
+    expect(valueOf(table, "a")).toBe(6);
+  });
+
+  test("several at a time go one after the other", async () => {
+    const { service, table } = fakePartition();
+    const partition = await holder(table, 7).partition("p");
+    await Promise.all(Array.from({ length: 5 }, (_, n) => partition.create({ rowKey: `r${n}`, n })));
+    expect(service.count("submitTransaction")).toBe(6);
+    expect(table.rowKeys()).toHaveLength(6);
+  });
+
+  test("that is aborted rejects with the caller's reason, and holds up nobody behind it", async () => {
+    const { service, table } = fakePartition();
+    const partition = await holder(table, 7).partition("p");
+    service.next("submitTransaction", hang);
+    const controller = new AbortController();
+    const aborted = partition.create({ rowKey: "a", n: 1 }, { abortSignal: controller.signal });
+    const next = partition.create({ rowKey: "b", n: 1 });
+    await expect.poll(() => service.count("submitTransaction")).toBe(2);
+    controller.abort(new Error("no longer wanted"));
+    await expect(aborted).rejects.toThrow("no longer wanted");
+    await next;
+    expect(table.rowKeys()).toEqual(["b", "~asc~fence"]);
+  });
+
+  test("an unchanged update sends nothing, and a missing entity needs initial", async () => {
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    await partition.update("a", () => undefined);
+    expect(service.count("submitTransaction")).toBe(1);
+    await expect(partition.update("b", () => undefined)).rejects.toSatisfy(isTargetNotFoundError);
+    expect(await partition.update("b", (e) => { e["n"] = 2; }, { initial: { n: 1 } })).toEqual({ partitionKey: "p", rowKey: "b", n: 2 });
+  });
+
+  test("an update takes a tombstone for nothing, and replaces it", async () => {
+    const { table } = fakePartition();
+    table.put({ asc_tombstone: { type: "Boolean", value: true } }, "p", "a");
+    const partition = await holder(table, 7).partition("p");
+    expect(await partition.get("a")).toBeUndefined();
+    await partition.update("a", () => undefined, { initial: { n: 1 } });
+    expect(await partition.get("a")).toEqual({ partitionKey: "p", rowKey: "a", n: 1 });
+  });
+});
+
+test("the fences of two entities of one partition are in nobody's way", async () => {
+  const { table, other } = fakePartition();
+  const [a, b] = await Promise.all([holder(table, 7, "a").partition(), holder(other, 9, "b").partition()]);
+  await Promise.all([a.create({ rowKey: "a", n: 1 }), b.create({ rowKey: "b", n: 1 })]);
+  await expect(a.get("b")).rejects.toThrow(TypeError);
+  expect(table.rowKeys()).toEqual(["a", "b", "~asc~fence~a", "~asc~fence~b"]);
+});
+
+test("list gives entities without the library's own rows, page after page", async () => {
+  const { table } = fakePartition({ a: 1, b: 2, c: 3 });
+  table.put({ asc_tombstone: { type: "Boolean", value: true } }, "p", "bb");
+  table.pageSize = 2;
+  const partition = await holder(table, 7).partition("p");
+  const listed: string[] = [];
+  for await (const { rowKey } of partition.list({ filter: "n ge 2" })) listed.push(rowKey);
+  expect(listed).toEqual(["b", "c"]);
+});
+
+test("transactions beside the lock are not stopped by it", async () => {
+  const { service, table, other } = fakePartition({ a: 1 });
+  const partition = await holder(table, 7).partition("p");
+  const held = gate();
+  service.next("submitTransaction", held.fault);
+  const writing = partition.submit([["update", { rowKey: "a", n: 5 }]]);
+  await held.reached;
+  await runTransaction(other, "p", (tx) => tx.update({ rowKey: "a", n: 3 }));
+  held.open();
+  await writing;
+  expect(valueOf(table, "a")).toBe(5);
+});
