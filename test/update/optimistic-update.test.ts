@@ -16,7 +16,7 @@ import type { Mutator } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, before, busy, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { after, answer, before, busy, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -374,6 +374,26 @@ describe("time and attempts", () => {
     expect(await error).toMatchObject({ elapsedInMs: 3_000, cause: { name: "DeadlineError" } });
     vi.mocked(Math.random).mockRestore();
     expect((await error)["attempts"]).toBe(9); // waits of 10, 20, ... 1000, 1000 ms
+  });
+
+  it("is a ConflictError if the time runs out after one lost race", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", before(() => blob.putKeeping({ n: 5 })));
+    service.next("download", pass, hang);
+    const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 500 }));
+    await vi.advanceTimersByTimeAsync(500);
+    expect(await error).toBeInstanceOf(ConflictError);
+  });
+
+  it("does not claim that nothing was written if an earlier write may have landed", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", after(() => blob.put({ n: 7 }), loseAnswerForGood)); // a foreign writer drops the journal
+    service.next("download", pass, pass, hang);
+    service.next("upload", before(() => blob.put({ n: 8 })));
+    const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 500, onUnknown: "retry" }));
+    await vi.advanceTimersByTimeAsync(500);
+    expect(await error).toBeInstanceOf(CommitUnknownError);
+    expect(service.operations).toEqual(["download", "upload", "download", "upload", "download"]);
   });
 
   it("is a ConflictError if the attempts run out, with what happened", async () => {
