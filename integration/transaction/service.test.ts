@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 
 import { isAlreadyExistsError, isTargetNotFoundError, isTransactionLimitError, optimisticUpdate, purgeTombstones, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
-import { dropAnswer, isBatch, isRead, startFaultProxy, type FaultProxy, type FaultRule } from "../../src/testing.js";
+import { answerWith, dropAnswer, isBatch, isRead, startFaultProxy, type FaultProxy, type FaultRule } from "../../src/testing.js";
 import { azurite, connectionString, freshName, freshTable, tableClient } from "../support/clients.js";
 import { fastTable } from "../support/fast-clients.js";
 
@@ -189,6 +189,21 @@ describe("rows that the library adds", () => {
     await expect(optimisticUpdate(tableEntity(table, "p", "a"), () => undefined)).rejects.toSatisfy(isTargetNotFoundError);
     expect(await purgeTombstones(table, { partitionKey: "p" })).toBe(0); // too young
     expect(await purgeTombstones(table, { partitionKey: "p", olderThanInMs: 0 })).toBe(1);
+    expect(await rowKeys(direct)).toEqual(["b"]);
+  });
+
+  test("a delete whose cleaning up fails is a delete all the same", async () => {
+    const { direct, table, proxy } = await scene({ a: 1, b: 1 }, [answerWith(403, { when: ({ method }) => method === "DELETE" })]);
+    await runTransaction(table, "p", (tx) => {
+      tx.delete("a");
+      tx.update({ rowKey: "b", n: 2 });
+    });
+    await proxy.waitFor(({ method }) => method === "DELETE");
+    expect(await direct.getEntity("p", "a")).toMatchObject({ asc_tombstone: true });
+    const other = tableClient(direct.tableName);
+    const { value } = await runTransaction(other, "p", async (tx) => (await tx.query()).map(({ rowKey }) => rowKey));
+    expect(value).toEqual(["b"]);
+    expect(await purgeTombstones(other, { olderThanInMs: 0 })).toBe(1);
     expect(await rowKeys(direct)).toEqual(["b"]);
   });
 

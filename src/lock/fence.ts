@@ -1,5 +1,6 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
 import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
+import { partitionUrl } from "../table/table-url.js";
 import { commitGroup } from "../transaction/group-transaction.js";
 import type { GroupVerdict } from "../transaction/group-transaction.js";
 import type { Operation } from "../transaction/operations.js";
@@ -38,6 +39,7 @@ export class Fence {
 
   /** Puts the number there. Costs 2 requests, once. */
   async raise(options: TableCallOptions): Promise<void> {
+    const started = performance.now();
     for (let attempt = 1; ; attempt++) {
       const row = await this.#look(options);
       if (epochOf(row) === this.#epoch) {
@@ -50,7 +52,7 @@ export class Fence {
       this.#row = rowAfter(row, this.#epoch, committed);
       if (this.#row) return;
       // Whatever became of it, the row tells: nobody else has this number.
-      if (verdict.kind !== "landed" && attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt);
+      if (verdict.kind !== "landed" && attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt, started);
     }
   }
 
@@ -62,6 +64,7 @@ export class Fence {
   }
 
   async #submit(actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<void> {
+    const started = performance.now();
     for (let attempt = 1; ; attempt++) {
       const row = this.#row ?? (await this.#look(options));
       const committed = await this.#commit(row, actions, options);
@@ -81,7 +84,7 @@ export class Fence {
           const now = await this.#look(options);
           this.#row = now;
           // The fence is where it was: it is one of the caller's own conditions that did not hold.
-          if (now.etag === row.etag || attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt);
+          if (now.etag === row.etag || attempt >= maxAttempts) throw this.#conflict(verdict.error, attempt, started);
         }
       }
     }
@@ -121,13 +124,13 @@ export class Fence {
   }
 
   #explain(error: unknown): unknown {
-    return explain(error, `the table ${this.#table.tableName}`);
+    return explain(error, partitionUrl(this.#table, this.#partitionKey));
   }
 
-  #conflict(cause: unknown, attempts: number): ConflictError {
+  #conflict(cause: unknown, attempts: number, started: number): ConflictError {
     return new ConflictError(`a condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
       attempts,
-      elapsedInMs: 0,
+      elapsedInMs: performance.now() - started,
       lastETag: undefined,
       cause,
     });

@@ -4,6 +4,7 @@ import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { withSpan } from "../internal/tracing.js";
 import { entityDiff, entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { entityUrl } from "../table/table-url.js";
 import { keptBy, limitOf } from "../transaction/operations.js";
 import type { EntityInput } from "../transaction/transaction.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
@@ -82,7 +83,7 @@ export class FencedPartition {
     return this.#traced("update", options, async (request) => {
       const row = await readRow(this.#table, this.partitionKey, rowKey, request);
       const base = row.stored ?? (options.initial && storedFromValue(options.initial, undefined, {}));
-      if (!base) throw new TargetNotFoundError(`the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: rowKey });
+      if (!base) throw new TargetNotFoundError(`the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       const draft = this.#value<T>(base, rowKey);
       const wanted = storedFromValue((await mutator(draft)) ?? draft, base, {});
       if (!row.stored || !sameStored(row.stored, wanted)) {

@@ -2,6 +2,7 @@ import type { TransactionTableLike } from "../clients.js";
 import { isEntityThere } from "../internal/storage-errors.js";
 import { sameStored } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { tableUrl } from "../table/table-url.js";
 import { commit } from "../update/commit.js";
 import type { Verdict } from "../update/commit.js";
 import { journalAfter } from "../update/journal.js";
@@ -43,7 +44,7 @@ export async function commitGroup(
     const answer = await table.submitTransaction(actions as never[], { abortSignal, ...(tracingOptions && { tracingOptions }) });
     etags = answer.subResponses.map(({ etag }) => etag);
     journals = carried;
-    const etag = requireETag(etags[operations.indexOf(decisive as Operation)], table.url);
+    const etag = requireETag(etags[operations.indexOf(decisive as Operation)], tableUrl(table));
     return { raw: undefined, etag, journal };
   }
 

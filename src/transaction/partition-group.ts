@@ -3,6 +3,7 @@ import type { TableCallOptions, TransactionTableLike } from "../clients.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { isDenied, isMissingParent } from "../internal/storage-errors.js";
+import { partitionUrl } from "../table/table-url.js";
 import { explain } from "../update/explain.js";
 import { defaultJournalName, formatJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
@@ -137,7 +138,7 @@ class PartitionGroup {
       const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
       if (wasKnown || severalReads) current = await view.isCurrent(this.#requestOptions(round.unsettled()));
     } catch (error) {
-      for (const call of round.unsettled()) call.reject(explain(error, this.#settings.table.url));
+      for (const call of round.unsettled()) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
       return "done";
     }
     if (current) {
@@ -229,7 +230,7 @@ class PartitionGroup {
     const calls = round.unsettled();
     const sharedFate = isDenied(error) || isMissingParent(error) || calls.length === 1;
     for (const call of calls) {
-      if (sharedFate) call.reject(explain(error, `the table ${this.#settings.table.tableName}`));
+      if (sharedFate) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
       else call.solo = true;
     }
     this.#queue.unshift(...round.unsettled());

@@ -3,6 +3,7 @@ import { isMissing } from "../internal/storage-errors.js";
 import type { EdmValue } from "../table/edm.js";
 import { storedFromAnswer, storedFromPage } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { tableUrl } from "../table/table-url.js";
 import { isTombstone } from "../table/tombstone.js";
 import { defaultJournalName, parseJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
@@ -81,7 +82,7 @@ function rowFrom(entity: object, all: StoredEntity, table: TransactionTableLike)
   const stored = new Map(all);
   stored.delete(defaultJournalName);
   return {
-    etag: requireETag((entity as { etag?: string }).etag, table.url),
+    etag: requireETag((entity as { etag?: string }).etag, tableUrl(table)),
     stored: isTombstone(stored) ? undefined : stored,
     journal: parseJournal(journalValue?.value),
     journalValue,

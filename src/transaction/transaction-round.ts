@@ -1,5 +1,6 @@
 import type { TableCallOptions } from "../clients.js";
 import { isThenable, waitFor } from "../internal/patience.js";
+import { partitionUrl } from "../table/table-url.js";
 import { explain } from "../update/explain.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { PartitionSettings } from "./partition-group.js";
@@ -45,11 +46,11 @@ export class TransactionRound {
   }
 
   async #runOne(call: TransactionCall, notFirst: boolean, requestOptions: () => TableCallOptions, othersWait: () => boolean): Promise<Step> {
-    const { partitionKey, guardQueries } = this.#settings;
+    const { table, partitionKey, guardQueries } = this.#settings;
     const rollBack = this.view.savepoint();
     const before = this.view.written;
     call.attempts++;
-    const tx = new Transaction(this.view, partitionKey, {
+    const tx = new Transaction(this.view, table, partitionKey, {
       options: requestOptions,
       types: call.settings.types,
       guardQueries,
@@ -97,7 +98,7 @@ export class TransactionRound {
   settleAll(outcome: "committed" | "unchanged"): void {
     for (const [index, call] of this.#calls.entries()) {
       const step = this.#steps[index];
-      if (step?.kind === "failed") call.reject(explain(step.error, `the table ${this.#settings.table.tableName}`));
+      if (step?.kind === "failed") call.reject(explain(step.error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
       if (step?.kind !== "returned") continue;
       call.resolve({ value: step.value, outcome: step.changed ? outcome : "unchanged", attempts: call.attempts });
     }

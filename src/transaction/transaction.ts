@@ -1,8 +1,9 @@
-import type { TableCallOptions } from "../clients.js";
+import type { TableCallOptions, TransactionTableLike } from "../clients.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../table/edm.js";
 import { entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
+import { entityUrl } from "../table/table-url.js";
 import { checkKey } from "../update/targets/table-entity.js";
 import type { EntityValue } from "../update/targets/table-entity.js";
 import type { PartitionView, RowRange } from "./partition-view.js";
@@ -29,6 +30,7 @@ export class NeedsCleanView extends Error {}
 export class Transaction {
   readonly partitionKey: string;
   readonly #view: PartitionView;
+  readonly #table: TransactionTableLike;
   readonly #options: () => TableCallOptions;
   readonly #types: Readonly<Record<string, EdmType>>;
   readonly #guardQueries: boolean;
@@ -42,11 +44,13 @@ export class Transaction {
   /** @internal */
   constructor(
     view: PartitionView,
+    table: TransactionTableLike,
     partitionKey: string,
     settings: { options: () => TableCallOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; careful: boolean },
   ) {
     this.partitionKey = partitionKey;
     this.#view = view;
+    this.#table = table;
     this.#options = settings.options;
     this.#types = settings.types;
     this.#guardQueries = settings.guardQueries;
@@ -213,7 +217,7 @@ export class Transaction {
   }
 
   #notThere(rowKey: string): never {
-    throw new TargetNotFoundError(`${this.#name(rowKey)} does not exist`, { url: rowKey });
+    throw new TargetNotFoundError(`${this.#name(rowKey)} does not exist`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
   }
 }
 

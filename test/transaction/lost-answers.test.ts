@@ -142,6 +142,17 @@ test("a conflict on a row that has no journal, after a lost request, runs the fu
   expect(valueOf(table, "a")).toBe(50);
 });
 
+test("what it made may be deleted by others before it is looked for: a row that was there before tells", async () => {
+  const { service, table } = fakePartition({ a: 5 });
+  service.next("submitTransaction", after(() => table.drop("p", "x"), loseAnswerForGood));
+  const { attempts } = await runTransaction(table, "p", async (tx) => {
+    tx.create({ rowKey: "x", n: 1 });
+    tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 });
+  });
+  expect(attempts).toBe(1);
+  expect([valueOf(table, "a"), valueOf(table, "x")]).toEqual([6, undefined]);
+});
+
 test("if the row that would tell is gone, the fate is unknown and said to be", async () => {
   const { service, table } = fakePartition({ a: 5, b: 5 });
   const cut = after(() => table.drop("p", "a"), loseAnswerForGood);

@@ -1,11 +1,11 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
 import { ownerOf } from "../../internal/owner.js";
-import { displayUrl } from "../../internal/url.js";
 import { isEdmType } from "../../table/edm.js";
 import type { EdmType } from "../../table/edm.js";
 import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue } from "../../table/stored-entity.js";
 import type { StoredEntity } from "../../table/stored-entity.js";
+import { entityUrl } from "../../table/table-url.js";
 import { isTombstone } from "../../table/tombstone.js";
 import { formatJournal, parseJournal } from "../journal.js";
 import type { Journal } from "../journal.js";
@@ -34,7 +34,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
   const types = checkTypes(options.types ?? {});
-  const url = `${displayUrl(table.url)}/${table.tableName}(PartitionKey='${partitionKey}',RowKey='${rowKey}')`;
+  const url = entityUrl(table, partitionKey, rowKey);
 
   /** The ETag of what a transaction left in the place of an entity that it deleted: to be replaced, as long as it is there. */
   let tombstone: string | undefined;
