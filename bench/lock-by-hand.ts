@@ -1,0 +1,18 @@
+/** What locks are compared with: a lease that is acquired, polled for while somebody else has it, and released. */
+import { setTimeout as pause } from "node:timers/promises";
+
+import type { BlobLeaseClient, BlockBlobClient } from "@azure/storage-blob";
+
+/** Polls after a random time within the limits. */
+export async function acquireByHand(blob: BlockBlobClient, minInMs: number, maxInMs: number): Promise<BlobLeaseClient> {
+  const lease = blob.getBlobLeaseClient();
+  for (;;) {
+    try {
+      await lease.acquireLease(30);
+      return lease;
+    } catch (error) {
+      if ((error as { statusCode?: number }).statusCode !== 409) throw error;
+    }
+    await pause(minInMs + Math.random() * (maxInMs - minInMs));
+  }
+}
