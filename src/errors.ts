@@ -84,6 +84,26 @@ export class LeaseUnavailableError extends ConcurrencyError {
   }
 }
 
+/**
+ * The queue message that a handler works on is no longer its own: another consumer has it, or may get it any moment.
+ * It is the reason of `context.signal`. Stop; the message is delivered again.
+ */
+export class MessageLostError extends ConcurrencyError {
+  override readonly name = "MessageLostError";
+  readonly messageId: string;
+  /**
+   * `"taken"`: the queue says that somebody else has received or deleted it. `"expired"`: its time ran out, since it
+   * could not be renewed. `"claim"`: its inbox record was taken over, or could not be renewed in time.
+   */
+  readonly reason: "taken" | "expired" | "claim";
+
+  constructor(message: string, facts: { messageId: string; reason: "taken" | "expired" | "claim"; cause?: unknown }) {
+    super("MESSAGE_LOST", message, { cause: facts.cause });
+    this.messageId = facts.messageId;
+    this.reason = facts.reason;
+  }
+}
+
 /** What is stored, or what was about to be stored, is not what it should be. Nothing was written. */
 export class SchemaError extends ConcurrencyError {
   override readonly name = "SchemaError";
@@ -122,6 +142,10 @@ export function isTargetNotFoundError(error: unknown): error is TargetNotFoundEr
 export function isLeaseUnavailableError(error: unknown): error is LeaseUnavailableError {
   return isNamed(error, "LeaseUnavailableError");
 }
+/** Whether `error` is a {@link MessageLostError}. */
+export function isMessageLostError(error: unknown): error is MessageLostError {
+  return isNamed(error, "MessageLostError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -134,6 +158,7 @@ const names: ReadonlySet<string> = new Set([
   "CommitUnknownError",
   "TargetNotFoundError",
   "LeaseUnavailableError",
+  "MessageLostError",
   "SchemaError",
 ]);
 
