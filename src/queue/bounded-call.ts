@@ -1,4 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { CallOptions } from "../clients.js";
+import { abortReason, onAbort } from "../internal/abort.js";
 import { countSends } from "../internal/sends.js";
 import { isDefinitive } from "../internal/storage-errors.js";
 
@@ -24,9 +26,10 @@ export interface BoundedCallOptions {
 export async function boundedCall<R>(
   boundInMs: number,
   call: (options: BoundedCallOptions) => Promise<R>,
-  tracingOptions?: OperationTracingOptions,
+  { abortSignal, tracingOptions }: CallOptions = {},
 ): Promise<CallOutcome<R>> {
   const counted = countSends();
+  const off = onAbort(abortSignal, () => abortSignal && counted.abort(abortReason(abortSignal)));
   const timer = setTimeout(() => counted.abort(new DOMException(`no answer within ${boundInMs} ms`, "TimeoutError")), boundInMs);
   try {
     const options = { abortSignal: counted.signal, ...(tracingOptions && { tracingOptions }) };
@@ -35,6 +38,7 @@ export async function boundedCall<R>(
     return { kind: counted.sends() === 1 && isDefinitive(error) ? "refused" : "unknown", error };
   } finally {
     clearTimeout(timer);
+    off();
   }
 }
 
@@ -42,9 +46,9 @@ export async function boundedCall<R>(
 export async function boundedRead<R>(
   boundInMs: number,
   call: (options: BoundedCallOptions) => Promise<R>,
-  tracingOptions?: OperationTracingOptions,
+  options: CallOptions = {},
 ): Promise<R> {
-  const outcome = await boundedCall(boundInMs, call, tracingOptions);
+  const outcome = await boundedCall(boundInMs, call, options);
   if (outcome.kind === "ok") return outcome.value;
   throw outcome.error;
 }

@@ -125,7 +125,7 @@ export class MessageOwnership {
     return this.#inTurn(() => this.#release(seconds));
   }
 
-  /** Drops the message as it is: no timers, no more requests. */
+  /** Drops the message as it is: no timers, no more requests, and what is in flight is cut off. */
   abandon(): void {
     this.#gone = true;
     this.#keepAlive.stop();
@@ -144,8 +144,10 @@ export class MessageOwnership {
     const clock = startClock();
     const holdInMs = seconds * 1_000;
     const text = this.#text;
-    const outcome = await boundedCall(boundInMs, (options) =>
-      this.#queue.updateMessage(this.#facts.messageId, receipt, text, seconds, options),
+    const outcome = await boundedCall(
+      boundInMs,
+      (options) => this.#queue.updateMessage(this.#facts.messageId, receipt, text, seconds, options),
+      { abortSignal: this.#abandoned.signal },
     );
     if (outcome.kind === "ok") {
       this.#receipt = outcome.value.popReceipt;
@@ -157,7 +159,11 @@ export class MessageOwnership {
     const notOurs = isLostMessage(error);
     if (outcome.kind === "unknown") this.#doubt = earlier(this.#doubt, { clock, holdInMs });
     if (!notOurs) return { kind: "failed", error };
-    if (!this.#doubt || this.remainingInMs <= 0) return { kind: "lost", error };
+    if (!this.#doubt || this.remainingInMs <= 0) {
+      // At once: what is next in turn should know.
+      this.#setLost("taken", error);
+      return { kind: "lost", error };
+    }
     this.#receipt = undefined;
     return { kind: "last", ...this.#doubt };
   }
@@ -171,8 +177,10 @@ export class MessageOwnership {
       if (this.#gone) return "unsettled";
       if (remainingInMs <= 0) return "lost";
       if (receipt === undefined) return this.#leave("unsettled");
-      const outcome = await boundedCall(Math.min(farewellBoundInMs, remainingInMs / 3), (options) =>
-        this.#queue.deleteMessage(this.#facts.messageId, receipt, options),
+      const outcome = await boundedCall(
+        Math.min(farewellBoundInMs, remainingInMs / 3),
+        (options) => this.#queue.deleteMessage(this.#facts.messageId, receipt, options),
+        { abortSignal: this.#abandoned.signal },
       );
       if (outcome.kind === "ok") return this.#leave("done");
       sentBefore ||= outcome.kind === "unknown";
@@ -195,10 +203,7 @@ export class MessageOwnership {
       if (this.#receipt === undefined) return this.#leave("unsettled");
       const renewal = await this.#update(this.#withinLife(seconds, 0), Math.min(farewellBoundInMs, remainingInMs / 3));
       if (renewal.kind === "renewed") return this.#leave("done");
-      if (renewal.kind === "lost") {
-        this.#setLost("taken", renewal.error);
-        return "lost";
-      }
+      if (renewal.kind === "lost") return "lost";
       // It comes back by itself when its time is over: no reason to hold anybody up for long.
       if (renewal.kind === "last" || attempt === 3) return this.#leave(renewal.kind === "last" ? "done" : "unsettled");
       await this.#pause();

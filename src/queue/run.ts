@@ -174,10 +174,12 @@ export class Run<T> {
     const clock = startClock();
     for (let attempt = 0; ; attempt++) {
       try {
-        const verdicts = await inbox.claim(batch.map(({ delivery }) => delivery));
+        const deliveries = batch.map(({ delivery }) => delivery);
+        const verdicts = await inbox.claim(deliveries, { abortSignal: this.#stopping });
         this.#inboxErrors = 0;
         return verdicts;
       } catch (error) {
+        if (this.#isStopping()) return [];
         this.#inboxErrors++;
         this.#place.emit("error", error);
         if (clock() > visibilityTimeoutInSeconds * 1_000) return [];

@@ -109,6 +109,7 @@ class Attempt<T> {
   end(): void {
     for (const off of this.#offs) off();
     this.#claimKeeper?.stop();
+    this.#claim?.abandon();
     this.#incoming.ownership.abandon();
   }
 
@@ -163,7 +164,10 @@ class Attempt<T> {
         // Late, it would be recognised anyway; but nobody would wait for it.
         if (incoming.ownership.signal.aborted) throw incoming.ownership.signal.reason;
         this.#commits++;
-        this.#committed = await inbox.commit(incoming.delivery, this.#commits, partitionKey, actions, { tracingOptions });
+        this.#committed = await inbox.commit(incoming.delivery, this.#commits, partitionKey, actions, {
+          tracingOptions,
+          abortSignal: this.#place.dropAll,
+        });
         return this.#committed;
       },
     };

@@ -42,20 +42,21 @@ export async function commitOnce(
   const actions: InboxTableAction[] = [["create", entityOf(partitionKey, rowKey, { ...record, state: "done" })], ...commit.actions];
   let lastError: unknown;
   for (let send = 0; send < maxSends; send++) {
-    const outcome = await boundedCall(boundInMs, (call) => table.submitTransaction(actions, call), options.tracingOptions);
+    const outcome = await boundedCall(boundInMs, (call) => table.submitTransaction(actions, call), options);
     if (outcome.kind === "ok") return "committed";
     lastError = outcome.error;
     const conflict = isRace(lastError) || isMissing(lastError);
     if (outcome.kind === "refused" && !conflict) throw lastError;
     let found: InboxRecord | undefined;
     try {
-      found = await readRecord(table, partitionKey, rowKey, boundInMs);
+      found = await readRecord(table, partitionKey, rowKey, boundInMs, options.abortSignal);
       if (found) return found.owner === record.owner ? "committed" : "duplicate";
       if (conflict) break;
     } catch (error) {
       lastError = error;
     }
-    await delay(fullJitter(send, 20, 2_000));
+    if (options.abortSignal?.aborted) break;
+    await delay(fullJitter(send, 20, 2_000), options.abortSignal).catch(() => undefined);
   }
   if (isRace(lastError) || isMissing(lastError)) throw lastError;
   throw new CommitUnknownError(

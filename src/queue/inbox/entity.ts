@@ -1,4 +1,4 @@
-import type { InboxTableLike, TableEntityLike } from "../../clients.js";
+import type { AbortSignalLike, InboxTableLike, TableEntityLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
 import { boundedRead } from "../bounded-call.js";
 import type { InboxRecord } from "./record.js";
@@ -52,9 +52,11 @@ export async function readRecord(
   partitionKey: string,
   rowKey: string,
   boundInMs: number,
+  abortSignal?: AbortSignalLike,
 ): Promise<InboxRecord | undefined> {
   try {
-    return recordOf(await boundedRead(boundInMs, (options) => table.getEntity(partitionKey, rowKey, options)));
+    const entity = await boundedRead(boundInMs, (options) => table.getEntity(partitionKey, rowKey, options), { abortSignal });
+    return recordOf(entity);
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;

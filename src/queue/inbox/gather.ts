@@ -1,5 +1,5 @@
 import type { InboxTableLike } from "../../clients.js";
-import type { StepItem } from "./step-item.js";
+import type { HeldClaim, StepItem } from "./step-item.js";
 import { submitGroup } from "./submit-group.js";
 
 /** What an entity group transaction takes. */
@@ -21,7 +21,7 @@ export class Gather {
   readonly #boundInMs: number;
   #waiting: Waiting[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #sending = false;
+  #sending: { readonly items: readonly StepItem[]; readonly controller: AbortController } | undefined;
 
   constructor(table: InboxTableLike, partitionKey: string, boundInMs: number) {
     this.#table = table;
@@ -36,6 +36,15 @@ export class Gather {
     });
   }
 
+  /** Takes back the steps of a claim. A transaction in which nobody is interested any more is cut off. */
+  abandon(claim: HeldClaim): void {
+    for (const { item } of this.#waiting) if (item.claim === claim) item.abandoned = true;
+    if (!this.#sending) return;
+    const { items, controller } = this.#sending;
+    for (const item of items) if (item.claim === claim) item.abandoned = true;
+    if (items.every((item) => item.abandoned)) controller.abort();
+  }
+
   #arm(): void {
     if (this.#sending || this.#waiting.length === 0) return;
     if (this.#waiting.length >= maxGroup) void this.#send();
@@ -46,15 +55,17 @@ export class Gather {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const group = this.#next();
-    this.#sending = true;
+    const items = group.map(({ item }) => item);
+    const controller = new AbortController();
+    this.#sending = { items, controller };
     try {
-      await submitGroup(this.#table, this.#partitionKey, group.map(({ item }) => item), this.#boundInMs);
+      await submitGroup(this.#table, this.#partitionKey, items, this.#boundInMs, controller.signal);
       for (const { resolve } of group) resolve();
     } catch (error) {
       // Some may be through in spite of it; the others are asked again by those who wait for them.
       for (const { item, resolve, reject } of group) if (item.settled) resolve(); else reject(error);
     } finally {
-      this.#sending = false;
+      this.#sending = undefined;
       this.#arm();
     }
   }

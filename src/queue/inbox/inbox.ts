@@ -39,6 +39,8 @@ export interface InboxClaim {
   complete(): Promise<boolean>;
   /** Lets others with the same key start at once. */
   release(): Promise<void>;
+  /** Cuts off what is still under way: nobody waits for it any more. */
+  abandon(): void;
 }
 
 /** Remembers which keys are being worked on and which are done. */
@@ -51,7 +53,7 @@ export interface Inbox {
   /** Called once before the first message. */
   prepare(options?: CallOptions): Promise<void>;
   /** One verdict for each delivery. Safe to call again with the same deliveries. */
-  claim(deliveries: readonly InboxDelivery[]): Promise<InboxVerdict[]>;
+  claim(deliveries: readonly InboxDelivery[], options?: CallOptions): Promise<InboxVerdict[]>;
   /** Writes the actions if the key has not been committed yet. Only with the mode `"commit"`. */
   commit?(
     delivery: InboxDelivery,

@@ -64,6 +64,7 @@ export class MemoryInbox implements Inbox {
         step({ state: "released" });
         return Promise.resolve();
       },
+      abandon: () => undefined,
     };
   }
 

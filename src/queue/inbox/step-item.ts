@@ -14,6 +14,8 @@ export interface HeldClaim {
 /** One step of the holder of a claim, on its way to the table: claimed again (an extension), done, or released. */
 export class StepItem implements GroupItem {
   readonly claim: HeldClaim;
+  /** Nobody waits for it any more. */
+  abandoned = false;
   readonly #to: InboxRecord["state"];
   #recreate = false;
   #result: boolean | undefined;
@@ -28,7 +30,7 @@ export class StepItem implements GroupItem {
   }
 
   get settled(): boolean {
-    return this.#result !== undefined;
+    return this.#result !== undefined || this.abandoned;
   }
 
   /** Whether it was carried out; if not, somebody else has taken over. */

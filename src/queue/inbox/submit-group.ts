@@ -1,4 +1,5 @@
-import type { InboxTableAction, InboxTableLike } from "../../clients.js";
+import type { AbortSignalLike, InboxTableAction, InboxTableLike } from "../../clients.js";
+import { throwIfAborted } from "../../internal/abort.js";
 import { delay, fullJitter } from "../../internal/delay.js";
 import { failedOperation, isMissing, isRace } from "../../internal/storage-errors.js";
 import { boundedCall } from "../bounded-call.js";
@@ -37,8 +38,10 @@ export async function submitGroup(
   partitionKey: string,
   items: readonly GroupItem[],
   boundInMs: number,
+  abortSignal?: AbortSignalLike,
 ): Promise<void> {
-  const read = (item: GroupItem): Promise<InboxRecord | undefined> => readRecord(table, partitionKey, item.rowKey, boundInMs);
+  const read = (item: GroupItem): Promise<InboxRecord | undefined> =>
+    readRecord(table, partitionKey, item.rowKey, boundInMs, abortSignal);
   const look = async (some: readonly GroupItem[]): Promise<void> => {
     await Promise.all(some.map(async (item) => item.found(await read(item))));
   };
@@ -49,9 +52,8 @@ export async function submitGroup(
     const open = items.filter((item) => !item.settled);
     const [first] = open;
     if (!first) return;
-    const outcome = await boundedCall(boundInMs, (options) =>
-      table.submitTransaction(open.map((item) => item.action(group)), options),
-    );
+    const actions = open.map((item) => item.action(group));
+    const outcome = await boundedCall(boundInMs, (options) => table.submitTransaction(actions, options), { abortSignal });
     if (outcome.kind === "ok") {
       const etags = outcome.value.subResponses.map((response) => response.etag);
       open.forEach((item, i) => item.landed(etags[i]));
@@ -59,6 +61,7 @@ export async function submitGroup(
       return look(open.filter((item) => !item.settled));
     }
     lastError = outcome.error;
+    throwIfAborted(abortSignal);
     if (outcome.kind === "refused") {
       if (!isRace(lastError) && !isMissing(lastError)) throw lastError;
       const culprit = failedOperation(lastError);
@@ -72,7 +75,7 @@ export async function submitGroup(
       for (const item of open) if (item !== first) item.landed(undefined);
       return look(open.filter((item) => !item.settled));
     }
-    await delay(fullJitter(round, 10, 500));
+    await delay(fullJitter(round, 10, 500), abortSignal);
   }
   throw lastError;
 }

@@ -66,7 +66,7 @@ export class TableInbox implements Inbox {
     await this.#table.createTable(options.abortSignal ? { abortSignal: options.abortSignal as AbortSignal } : {});
   }
 
-  async claim(deliveries: readonly InboxDelivery[]): Promise<InboxVerdict[]> {
+  async claim(deliveries: readonly InboxDelivery[], { abortSignal }: CallOptions = {}): Promise<InboxVerdict[]> {
     const [some] = deliveries;
     if (!some) return [];
     const partitionKey = some.queue;
@@ -83,9 +83,11 @@ export class TableInbox implements Inbox {
     const group = [...items.values()];
     // What was delivered before is likely to have a record: looking first saves the conflict.
     const again = [...items].filter(([delivery]) => delivery.dequeueCount > 1);
-    await Promise.all(again.map(async ([, item]) => item.found(await readRecord(this.#table, partitionKey, item.rowKey, boundInMs))));
+    await Promise.all(
+      again.map(async ([, item]) => item.found(await readRecord(this.#table, partitionKey, item.rowKey, boundInMs, abortSignal))),
+    );
     for (let i = 0; i < group.length; i += maxGroup) {
-      await submitGroup(this.#table, partitionKey, group.slice(i, i + maxGroup), boundInMs);
+      await submitGroup(this.#table, partitionKey, group.slice(i, i + maxGroup), boundInMs, abortSignal);
     }
     return deliveries.map((delivery) => {
       const item = items.get(delivery);
@@ -129,6 +131,7 @@ export class TableInbox implements Inbox {
       release: async () => {
         await step("released");
       },
+      abandon: () => gather.abandon(held),
     };
   }
 
