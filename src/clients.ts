@@ -205,8 +205,9 @@ export interface QueueLike {
 /** One operation of an entity group transaction, as `submitTransaction()` takes it. */
 export type InboxTableAction =
   | ["create" | "delete", TableEntityLike]
-  | ["update" | "upsert", TableEntityLike, ("Merge" | "Replace")?]
-  | ["update", TableEntityLike, "Merge" | "Replace", { etag?: string }];
+  | ["update" | "upsert", TableEntityLike]
+  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"]
+  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace", { etag?: string }];
 
 /** What an inbox needs of a `TableClient`. */
 export interface InboxTableLike {

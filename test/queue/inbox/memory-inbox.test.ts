@@ -12,5 +12,5 @@ inboxContract(
     const inbox = new MemoryInbox();
     return { inbox, other: inbox };
   },
-  (ms) => vi.advanceTimersByTimeAsync(ms),
+  { pass: (ms) => vi.advanceTimersByTimeAsync(ms) },
 );

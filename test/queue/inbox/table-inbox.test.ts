@@ -17,14 +17,14 @@ afterEach(() => void vi.useRealTimers());
 
 const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
 
-inboxContract("a TableInbox", async () => ({ inbox: new TableInbox(table), other: new TableInbox(table) }), pass);
+inboxContract("a TableInbox", async () => ({ inbox: new TableInbox(table), other: new TableInbox(table) }), { pass });
 
 describe("with a table that does not say which operation failed, nor the ETags", () => {
   beforeEach(() => {
     table.namesCulprit = false;
     table.tellsETags = false;
   });
-  inboxContract("a TableInbox", async () => ({ inbox: new TableInbox(table), other: new TableInbox(table) }), pass);
+  inboxContract("a TableInbox", async () => ({ inbox: new TableInbox(table), other: new TableInbox(table) }), { pass });
 });
 
 async function settle<R>(work: Promise<R>, ms = 30_000): Promise<R> {
