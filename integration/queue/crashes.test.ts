@@ -43,7 +43,7 @@ async function work(mode: "claim" | "commit", task: (i: number) => object, tell:
     table: table.tableName,
     mode,
     concurrency: 32,
-    visibilityTimeoutInSeconds: 5,
+    visibilityTimeoutInSeconds: 8,
     tell,
   };
   const lives: Life[] = [];
@@ -99,32 +99,38 @@ describe("consumers that are killed, with every tenth answer lost", () => {
   it("never work on a key at the same time, with claims, and finish each", async () => {
     const { lives } = await work("claim", () => ({ ms: 20 }), true);
 
-    const attempts = new Map<string, { start: number; end: number; ended: boolean; crashed: boolean }[]>();
+    const attempts = new Map<string, { start: number; end: number; ended: boolean; explained: boolean }[]>();
     for (const { notes, killedAt = Infinity } of lives) {
       for (const note of notes) {
         if (note.is !== "start") continue;
         const end = notes.find((other) => (other.is === "end" || other.is === "lost") && other.key === note.key && other.at >= note.at);
-        const time = end && "at" in end ? end.at : killedAt;
+        const lost = notes.some((other) => other.is === "lost" && other.key === note.key && other.at >= note.at);
         const of = attempts.get(note.key) ?? [];
-        of.push({ start: note.at, end: time, ended: end?.is === "end", crashed: killedAt !== Infinity });
+        of.push({
+          start: note.at,
+          end: end && "at" in end ? end.at : killedAt,
+          ended: end?.is === "end",
+          // Lost: on a machine that is too busy to write the record before the message's time is over.
+          explained: killedAt !== Infinity || lost,
+        });
         attempts.set(note.key, of);
       }
     }
     expect(attempts.size).toBe(messages);
-    let again = 0;
     for (const [key, of] of attempts) {
       of.sort((a, b) => a.start - b.start);
       for (const [i, attempt] of of.entries()) {
         const next = of[i + 1];
         if (!next) continue;
-        again++;
         expect(next.start, `${key} is worked on twice at the same time`).toBeGreaterThanOrEqual(attempt.end);
-        expect(attempt.crashed, `${key} is started again although nothing crashed`).toBe(true);
+        expect(attempt.explained, `${key} is started again although nothing crashed`).toBe(true);
       }
       expect(of.at(-1)!.ended, `${key} is finished`).toBe(true);
     }
-    // What was in flight when a process died, and no more, is started again.
+    // What was in flight when a process died or lost it, and no more, is started again.
+    const again = [...attempts.values()].reduce((sum, of) => sum + of.length - 1, 0);
     const crashes = lives.filter(({ killedAt }) => killedAt !== undefined).length;
-    expect(again).toBeLessThanOrEqual(crashes * 32);
+    const losses = lives.flatMap(({ notes }) => notes).filter(({ is }) => is === "lost").length;
+    expect(again).toBeLessThanOrEqual(crashes * 32 + losses);
   }, timeoutInMs);
 });

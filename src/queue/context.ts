@@ -21,23 +21,23 @@ export interface MessageContext {
   readonly tracingOptions: OperationTracingOptions | undefined;
 
   /** Hides the message for at least so long from now. Not needed to keep it: that happens by itself. */
-  extend(options?: { seconds?: number | undefined }): Promise<void>;
+  readonly extend: (options?: { seconds?: number | undefined }) => Promise<void>;
   /** When the handler is through: deliver the message again. The last word of `retry` and `poison` counts. */
-  retry(options?: { delayInMs?: number | undefined }): void;
+  readonly retry: (options?: { delayInMs?: number | undefined }) => void;
   /** When the handler is through: put the message aside. */
-  poison(reason: string): void;
+  readonly poison: (reason: string) => void;
   /**
    * Writes entities of one partition, and that this key is done, in one transaction. Once for each key, whoever
    * calls, however often: `"duplicate"` says that it was done before, and nothing was written now. Needs a
    * `TableInbox` with the mode `"commit"`, on the table of the entities. A conflict of the entities themselves is
    * thrown as the SDK raises it; read again and call again.
    */
-  commit(partitionKey: string, actions: readonly InboxTableAction[]): Promise<"committed" | "duplicate">;
+  readonly commit: (partitionKey: string, actions: readonly InboxTableAction[]) => Promise<"committed" | "duplicate">;
   /**
    * Notes how far the handler has come, in the message itself, for the next attempt. It costs no request: it goes
    * along when the message is renewed the next time, or with `extend` or a retry. Must fit into 64 KiB with the payload.
    */
-  checkpoint(data: unknown): void;
+  readonly checkpoint: (data: unknown) => void;
 }
 
 /** Works on one message. Returning means done, throwing means again later. */

@@ -22,7 +22,8 @@ export interface Keepable {
 /**
  * Renews something that is held for a limited time, at half of that time, and says when it is lost: at the end of the
  * time that is certain, less a margin, whatever a renewal in flight is doing. A renewal that fails is tried again
- * about once a second, and no single one may take more than a third of what is left.
+ * about once a second, and no single one may take more than half of what is left: enough for another, but no less, as one
+ * that is cut off leaves open whether it was carried out.
  */
 export class KeepAlive {
   readonly #keepable: Keepable;
@@ -96,7 +97,7 @@ export class KeepAlive {
     // One timer is enough until here; from now on a renewal may hang, so the end is watched besides.
     this.#watchDeadline();
     if (this.#ended) return;
-    const renewal = await this.#keepable.renew(Math.max(1, this.remainingInMs / 3)).catch((error: unknown) => ({ kind: "failed" as const, error }));
+    const renewal = await this.#keepable.renew(Math.max(1, this.remainingInMs / 2)).catch((error: unknown) => ({ kind: "failed" as const, error }));
     this.adopt(renewal);
   }
 

@@ -14,7 +14,7 @@ export interface ContractTime {
 
 /** What an inbox in claim mode has to do, whatever it is made of. */
 export function inboxContract(name: string, create: () => Promise<{ inbox: Inbox; other: Inbox }>, time: ContractTime): void {
-  const { pass, service = Date.now, movesRecords = true } = time;
+  const { pass, service = () => Date.now(), movesRecords = true } = time;
   const visibilityInMs = 60_000;
   const some = (key: string): InboxDelivery => deliver(key, { visibilityInMs, serviceTime: service });
 
