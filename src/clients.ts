@@ -237,3 +237,64 @@ export interface TransactionTableLike extends TableLike {
     options?: TableCallOptions,
   ): Promise<{ subResponses: readonly { status: number; etag?: string | undefined }[] }>;
 }
+
+/** Options of one queue request, as the SDK takes them. */
+export interface QueueCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+}
+
+/** A message as `receiveMessages()` returns it. */
+export interface QueueMessageLike {
+  readonly messageId: string;
+  readonly popReceipt: string;
+  readonly messageText: string;
+  readonly insertedOn: Date;
+  readonly expiresOn: Date;
+  readonly dequeueCount: number;
+}
+
+/** A `QueueClient`. */
+export interface QueueLike {
+  readonly url: string;
+  readonly name: string;
+  getProperties(options?: QueueCallOptions): Promise<object>;
+  createIfNotExists(options?: QueueCallOptions): Promise<object>;
+  sendMessage(
+    messageText: string,
+    options?: QueueCallOptions & { messageTimeToLive?: number; visibilityTimeout?: number },
+  ): Promise<{ messageId: string }>;
+  receiveMessages(
+    options?: QueueCallOptions & { numberOfMessages?: number; visibilityTimeout?: number },
+  ): Promise<{ date?: Date | undefined; receivedMessageItems: readonly QueueMessageLike[] }>;
+  updateMessage(
+    messageId: string,
+    popReceipt: string,
+    message?: string,
+    visibilityTimeout?: number,
+    options?: QueueCallOptions,
+  ): Promise<{ popReceipt?: string | undefined }>;
+  deleteMessage(messageId: string, popReceipt: string, options?: QueueCallOptions): Promise<object>;
+}
+
+/** One operation of an entity group transaction, as `submitTransaction()` takes it. */
+export type InboxTableAction =
+  | ["create" | "delete", TableEntityLike]
+  | ["update" | "upsert", TableEntityLike]
+  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"]
+  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace", { etag?: string }];
+
+/** What an inbox needs of a `TableClient`. */
+export interface InboxTableLike {
+  readonly url: string;
+  createTable(options?: TableCallOptions): Promise<void>;
+  getEntity(partitionKey: string, rowKey: string, options?: TableCallOptions): Promise<object>;
+  deleteEntity(partitionKey: string, rowKey: string, options?: TableCallOptions & { etag?: string }): Promise<unknown>;
+  submitTransaction(
+    actions: InboxTableAction[],
+    options?: TableCallOptions,
+  ): Promise<{ subResponses: readonly { etag?: string | undefined }[] }>;
+  listEntities(
+    options?: TableCallOptions & { queryOptions?: { filter?: string; select?: string[] } },
+  ): { byPage(settings?: { maxPageSize?: number }): AsyncIterable<readonly object[]> };
+}

@@ -183,6 +183,26 @@ export class FileInUseError extends ConcurrencyError {
   }
 }
 
+/**
+ * The queue message that a handler works on is no longer its own: another consumer has it, or may get it any moment.
+ * It is the reason of `context.signal`. Stop; the message is delivered again.
+ */
+export class MessageLostError extends ConcurrencyError {
+  override readonly name = "MessageLostError";
+  readonly messageId: string;
+  /**
+   * `"taken"`: the queue says that somebody else has received or deleted it. `"expired"`: its time ran out, since it
+   * could not be renewed. `"claim"`: its inbox record was taken over, or could not be renewed in time.
+   */
+  readonly reason: "taken" | "expired" | "claim";
+
+  constructor(message: string, facts: { messageId: string; reason: "taken" | "expired" | "claim"; cause?: unknown }) {
+    super("MESSAGE_LOST", message, { cause: facts.cause });
+    this.messageId = facts.messageId;
+    this.reason = facts.reason;
+  }
+}
+
 /** What is stored, or what was about to be stored, is not what it should be. Nothing was written. */
 export class SchemaError extends ConcurrencyError {
   override readonly name = "SchemaError";
@@ -245,6 +265,11 @@ export function isFencedError(error: unknown): error is FencedError {
 export function isGranularityMismatchError(error: unknown): error is GranularityMismatchError {
   return isNamed(error, "GranularityMismatchError");
 }
+
+/** Whether `error` is a {@link MessageLostError}. */
+export function isMessageLostError(error: unknown): error is MessageLostError {
+  return isNamed(error, "MessageLostError");
+}
 /** Whether `error` is a {@link SchemaError}. */
 export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
@@ -263,6 +288,7 @@ const names: ReadonlySet<string> = new Set([
   "LeaseUnavailableError",
   "FileInUseError",
   "LeaseLostError",
+  "MessageLostError",
   "SchemaError",
 ]);
 

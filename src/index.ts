@@ -9,6 +9,7 @@ export {
   GranularityMismatchError,
   LeaseLostError,
   LeaseUnavailableError,
+  MessageLostError,
   SchemaError,
   TargetNotFoundError,
   TransactionLimitError,
@@ -22,6 +23,7 @@ export {
   isGranularityMismatchError,
   isLeaseLostError,
   isLeaseUnavailableError,
+  isMessageLostError,
   isSchemaError,
   isTargetNotFoundError,
   isTransactionLimitError,
@@ -45,6 +47,11 @@ export type {
   LeaseClientLike,
   LeasePropertiesLike,
   LockContainerLike,
+  InboxTableAction,
+  InboxTableLike,
+  QueueCallOptions,
+  QueueLike,
+  QueueMessageLike,
   SchemaIssue,
   SchemaOutcome,
   StandardSchemaLike,
@@ -60,6 +67,8 @@ export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export { retryWhileInUse } from "./file/retry-while-in-use.js";
 export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
+export { ConcurrentQueue } from "./facade/concurrent-queue.js";
+export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { logger } from "./internal/log.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
@@ -81,11 +90,28 @@ export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./loc
 export { Semaphore } from "./lock/semaphore.js";
 export type { EdmType } from "./table/edm.js";
 export { purgeTombstones } from "./transaction/purge.js";
-export type { PurgeOptions } from "./transaction/purge.js";
+export type { PurgeTombstonesOptions } from "./transaction/purge.js";
 export { runTransaction } from "./transaction/run-transaction.js";
 export type { TransactionOptions } from "./transaction/run-transaction.js";
 export type { TransactionResult } from "./transaction/transaction-call.js";
 export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
+export type { Clock } from "./queue/clock.js";
+export { QueueConsumer } from "./queue/consumer.js";
+export type { QueueConsumerHealth } from "./queue/consumer.js";
+export type { MessageContext, MessageHandler } from "./queue/context.js";
+export type { QueueEncoding } from "./queue/encoding.js";
+export { enqueue } from "./queue/enqueue.js";
+export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
+export type { PoisonFacts } from "./queue/envelope.js";
+export type { MessageInfo, QueueConsumerEvents } from "./queue/events.js";
+export type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./queue/inbox/inbox.js";
+export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
+export { TableInbox } from "./queue/inbox/table-inbox.js";
+export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
+export type { Renewal } from "./queue/keep-alive.js";
+export type { MessageFacts, QueueConsumerOptions } from "./queue/options.js";
+export { redrive } from "./queue/redrive.js";
+export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";

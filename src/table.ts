@@ -8,7 +8,7 @@ export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
 export type { EdmType } from "./table/edm.js";
 export { purgeTombstones } from "./transaction/purge.js";
-export type { PurgeOptions } from "./transaction/purge.js";
+export type { PurgeTombstonesOptions } from "./transaction/purge.js";
 export { runTransaction } from "./transaction/run-transaction.js";
 export type { TransactionOptions } from "./transaction/run-transaction.js";
 export type { TransactionResult } from "./transaction/transaction-call.js";

@@ -2,9 +2,12 @@ import type { Bench } from "../harness.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
+import { leaseUncontended } from "./lease-uncontended.js";
+import { lockHandover } from "./lock-handover.js";
+import { lockLocal } from "./lock-local.js";
 import { loneUpdate } from "./lone-update.js";
 import { overhead } from "./overhead.js";
 import { transfer } from "./transfer.js";
 
 /** All benches, in the order in which they run. */
-export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead, transfer];
+export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead, transfer, lockLocal, lockHandover, leaseUncontended];

@@ -4,7 +4,7 @@ import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/table-lock.js";
 import type { EdmType } from "../table/edm.js";
 import { purgeTombstones } from "../transaction/purge.js";
-import type { PurgeOptions } from "../transaction/purge.js";
+import type { PurgeTombstonesOptions } from "../transaction/purge.js";
 import { runTransaction } from "../transaction/run-transaction.js";
 import type { TransactionOptions } from "../transaction/run-transaction.js";
 import type { TransactionResult } from "../transaction/transaction-call.js";
@@ -53,7 +53,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>> {
   }
 
   /** See {@link purgeTombstones}. */
-  purgeTombstones(options?: PurgeOptions): Promise<number> {
+  purgeTombstones(options?: PurgeTombstonesOptions): Promise<number> {
     return purgeTombstones(this.client, options);
   }
 

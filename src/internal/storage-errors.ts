@@ -134,3 +134,24 @@ export function isEntityThere(error: unknown): boolean {
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
 }
+
+const lostMessageCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);
+
+/**
+ * The pop receipt is no longer the message's: somebody received it anew, or deleted it. The service says so with 404
+ * MessageNotFound in both cases, Azurite with 400 PopReceiptMismatch in the first.
+ */
+export function isLostMessage(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && lostMessageCodes.has(code);
+}
+
+/**
+ * Which operation of an entity group transaction failed, if the answer says so. It stands in front of the message
+ * (`3:The specified entity ...`), and the service leaves it out for failed conditions.
+ */
+export function failedOperation(error: unknown): number | undefined {
+  const message = (error as { message?: unknown } | undefined)?.message;
+  const index = typeof message === "string" ? /^(\d{1,2}):/.exec(message)?.[1] : undefined;
+  return index === undefined ? undefined : Number(index);
+}

@@ -7,7 +7,7 @@ import { tombstoneName } from "../table/tombstone.js";
 import { quoted } from "./row.js";
 
 /** Options of {@link purgeTombstones}. */
-export interface PurgeOptions extends CallOptions {
+export interface PurgeTombstonesOptions extends CallOptions {
   /** Of this partition only. @defaultValue the whole table, which is a scan */
   partitionKey?: string | undefined;
   /**
@@ -21,7 +21,7 @@ export interface PurgeOptions extends CallOptions {
  * Removes the tombstones that transactions left behind because their process died between the commit and its cleaning
  * up. Returns how many. Costs a query, and a request for each.
  */
-export function purgeTombstones(table: TransactionTableLike, options: PurgeOptions = {}): Promise<number> {
+export function purgeTombstones(table: TransactionTableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
   return withSpan("purgeTombstones", options, async () => {
     const { partitionKey, abortSignal } = options;
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0 });

@@ -1,0 +1,76 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+
+import { type MessageContext, QueueConsumer, TableInbox } from "../../../src/index.js";
+import { fastTable } from "../../support/fast-clients.js";
+import { fastQueue } from "../../support/fast-queue.js";
+import { runWorker } from "../../support/worker-process.js";
+
+export interface ConsumerConfig {
+  readonly connectionString: string;
+  readonly queue: string;
+  readonly poisonQueue: string;
+  readonly table: string;
+  readonly mode: "claim" | "commit";
+  readonly concurrency: number;
+  readonly visibilityTimeoutInSeconds: number;
+  readonly drainTimeoutInMs?: number;
+  /** Handlers tell when they start and end. */
+  readonly tell?: boolean;
+}
+
+/** What a worker tells its test. */
+export type ConsumerNote =
+  | { readonly is: "ready" | "stopped" }
+  | { readonly is: "start"; readonly key: string; readonly at: number; readonly attempt: number }
+  | { readonly is: "end" | "lost"; readonly key: string; readonly at: number; readonly attempt: number };
+
+/** `ms`: how long to work on it. `partition`: where to leave the effect, in commit mode. */
+export interface Work {
+  readonly ms: number;
+  readonly partition?: string;
+}
+
+/** Consumes until SIGTERM, or until the parent says anything. */
+runWorker(async (config: ConsumerConfig, parent) => {
+  const tell = (note: ConsumerNote): void => parent.send(note);
+  const table = fastTable(config.connectionString, config.table);
+  const inbox = new TableInbox(table, { mode: config.mode });
+
+  async function handle({ ms, partition }: Work, context: MessageContext): Promise<void> {
+    const { key, attempt, signal } = context;
+    if (config.tell) tell({ is: "start", key, at: Date.now(), attempt });
+    await pause(ms, undefined, { signal });
+    if (partition !== undefined) {
+      // Each attempt would leave an effect of its own.
+      await context.commit(partition, [["create", { partitionKey: partition, rowKey: `${key} ${randomUUID()}`, key }]]);
+    }
+    if (config.tell) tell({ is: "end", key, at: Date.now(), attempt });
+  }
+
+  const consumer = new QueueConsumer<Work>(fastQueue(config.connectionString, config.queue), handle, {
+    inbox,
+    poisonQueue: fastQueue(config.connectionString, config.poisonQueue),
+    concurrency: config.concurrency,
+    visibilityTimeoutInSeconds: config.visibilityTimeoutInSeconds,
+    pollIntervalInMs: { min: 20, max: 200 },
+    retryDelay: 0,
+    // The queue counts also the deliveries of receives whose answers are lost.
+    maxAttempts: 1_000,
+    ...(config.drainTimeoutInMs !== undefined && { drainTimeoutInMs: config.drainTimeoutInMs }),
+  });
+  consumer.on("lost", ({ key, attempt }) => tell({ is: "lost", key, at: Date.now(), attempt }));
+  const counts = { completed: 0, duplicate: 0, retry: 0, error: 0, lost: 0 };
+  for (const event of ["completed", "duplicate", "retry", "error", "lost"] as const) consumer.on(event, () => counts[event]++);
+
+  const told = new Promise((resolve) => {
+    process.once("SIGTERM", resolve);
+    void parent.receive().then(resolve);
+  });
+  await consumer.start();
+  tell({ is: "ready" });
+  await told;
+  await consumer.stop();
+  tell({ is: "stopped" });
+  return counts;
+});

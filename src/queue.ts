@@ -1,0 +1,20 @@
+/** What concerns queues, for applications that have `@azure/storage-queue` (and `@azure/data-tables` for an inbox) alone. */
+export { ConcurrentQueue } from "./facade/concurrent-queue.js";
+export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
+export type { Clock } from "./queue/clock.js";
+export { QueueConsumer } from "./queue/consumer.js";
+export type { QueueConsumerHealth } from "./queue/consumer.js";
+export type { MessageContext, MessageHandler } from "./queue/context.js";
+export type { QueueEncoding } from "./queue/encoding.js";
+export { enqueue } from "./queue/enqueue.js";
+export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
+export type { PoisonFacts } from "./queue/envelope.js";
+export type { MessageInfo, QueueConsumerEvents } from "./queue/events.js";
+export type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./queue/inbox/inbox.js";
+export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
+export { TableInbox } from "./queue/inbox/table-inbox.js";
+export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
+export type { Renewal } from "./queue/keep-alive.js";
+export type { MessageFacts, QueueConsumerOptions } from "./queue/options.js";
+export { redrive } from "./queue/redrive.js";
+export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";

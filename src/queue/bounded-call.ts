@@ -1,0 +1,54 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { CallOptions } from "../clients.js";
+import { abortReason, onAbort } from "../internal/abort.js";
+import { countSends } from "../internal/sends.js";
+import { isDefinitive } from "../internal/storage-errors.js";
+
+/** What is known after a request that changes something. */
+export type CallOutcome<R> =
+  /** It was carried out. */
+  | { readonly kind: "ok"; readonly value: R }
+  /** It was sent once and refused: it had no effect. */
+  | { readonly kind: "refused"; readonly error: unknown }
+  /** It may or may not have been carried out. `error` may be the refusal of a re-send by the SDK. */
+  | { readonly kind: "unknown"; readonly error: unknown };
+
+/** What a bounded call hands to the SDK. */
+export interface BoundedCallOptions {
+  readonly abortSignal: AbortSignal;
+  readonly tracingOptions?: OperationTracingOptions;
+}
+
+/**
+ * One call that changes something, never longer than `boundInMs`: left alone the SDKs may try for 16 seconds, or for
+ * ever on a connection that has gone silent.
+ */
+export async function boundedCall<R>(
+  boundInMs: number,
+  call: (options: BoundedCallOptions) => Promise<R>,
+  { abortSignal, tracingOptions }: CallOptions = {},
+): Promise<CallOutcome<R>> {
+  const counted = countSends();
+  const off = onAbort(abortSignal, () => abortSignal && counted.abort(abortReason(abortSignal)));
+  const timer = setTimeout(() => counted.abort(new DOMException(`no answer within ${boundInMs} ms`, "TimeoutError")), boundInMs);
+  try {
+    const options = { abortSignal: counted.signal, ...(tracingOptions && { tracingOptions }) };
+    return { kind: "ok", value: await call(options) };
+  } catch (error) {
+    return { kind: counted.sends() === 1 && isDefinitive(error) ? "refused" : "unknown", error };
+  } finally {
+    clearTimeout(timer);
+    off();
+  }
+}
+
+/** The same for a read, where an unknown outcome does no harm. */
+export async function boundedRead<R>(
+  boundInMs: number,
+  call: (options: BoundedCallOptions) => Promise<R>,
+  options: CallOptions = {},
+): Promise<R> {
+  const outcome = await boundedCall(boundInMs, call, options);
+  if (outcome.kind === "ok") return outcome.value;
+  throw outcome.error;
+}

@@ -1,0 +1,144 @@
+import { EventEmitter } from "eventemitter3";
+import type { AbortSignalLike, CallOptions, QueueLike } from "../clients.js";
+import { TargetNotFoundError } from "../errors.js";
+import { onAbort } from "../internal/abort.js";
+import { logger } from "../internal/log.js";
+import { isMissingParent } from "../internal/storage-errors.js";
+import { withSpan } from "../internal/tracing.js";
+import { displayUrl } from "../internal/url.js";
+import type { MessageHandler } from "./context.js";
+import type { Emit, QueueConsumerEvents } from "./events.js";
+import { consumerSettings } from "./options.js";
+import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
+import { Run } from "./run.js";
+
+/** How a consumer is doing. */
+export interface QueueConsumerHealth {
+  readonly running: boolean;
+  /** Messages that are being worked on. */
+  readonly inFlight: number;
+  readonly lastPollOn: Date | undefined;
+  /** When a message was last completed, or found to be done. */
+  readonly lastSuccessOn: Date | undefined;
+  /** How often the queue or the inbox has failed in a row. */
+  readonly consecutiveErrors: number;
+}
+
+/**
+ * Receives messages, keeps them hidden while a handler works on them, and takes them off the queue when it is done.
+ * A queue delivers at least once; with an inbox, duplicates are recognised.
+ *
+ * It costs a share of a receive and one delete for each message, and an update for each half of the visibility timeout
+ * that its handler takes.
+ */
+export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents> implements AsyncDisposable {
+  readonly #queue: QueueLike;
+  readonly #handler: MessageHandler<T>;
+  readonly #settings: ConsumerSettings<T>;
+  #starting: Promise<void> | undefined;
+  #run: Run<T> | undefined;
+  #stopping: Promise<void> | undefined;
+
+  constructor(queue: QueueLike, handler: MessageHandler<T>, options: QueueConsumerOptions<T> = {}) {
+    super();
+    if (typeof handler !== "function") throw new TypeError("the handler must be a function");
+    this.#queue = queue;
+    this.#handler = handler;
+    this.#settings = consumerSettings(options);
+  }
+
+  /**
+   * Checks that the queue is there, creates the poison queue and (if asked) the inbox table if they are missing, and
+   * begins to poll. Does nothing if it is running.
+   * @throws TargetNotFoundError if the queue does not exist
+   */
+  async start(options: CallOptions = {}): Promise<void> {
+    if (this.#stopping) await this.#stopping;
+    this.#starting ??= this.#start(options);
+    try {
+      await this.#starting;
+    } catch (error) {
+      this.#starting = undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals
+   * and gives what they had back to the queue. Afterwards no timer and no request is left.
+   */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop().finally(() => {
+      this.#starting = undefined;
+      this.#run = undefined;
+      this.#stopping = undefined;
+    });
+    return this.#stopping;
+  }
+
+  /** Starts, runs until the signal aborts, and stops. Rejects only if it could not start. */
+  async run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
+    const { abortSignal } = options;
+    if (!abortSignal.aborted) {
+      await this.start(options.tracingOptions ? { tracingOptions: options.tracingOptions } : {});
+      await new Promise<void>((resolve) => onAbort(abortSignal, resolve));
+    }
+    await this.stop();
+  }
+
+  /** Polls at once, if it is waiting: to be called when it is known that there is something. */
+  notify(): void {
+    this.#run?.notify();
+  }
+
+  health(): QueueConsumerHealth {
+    const idle = { inFlight: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
+    return { running: this.#run !== undefined && this.#stopping === undefined, ...(this.#run?.health ?? idle) };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  #start(options: CallOptions): Promise<void> {
+    const { poisonQueue, inbox } = this.#settings;
+    return withSpan("QueueConsumer.start", options, async (tracingOptions) => {
+      const call = {
+        ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
+        ...(tracingOptions && { tracingOptions }),
+      };
+      try {
+        await this.#queue.getProperties(call);
+      } catch (error) {
+        if (!isMissingParent(error)) throw error;
+        const url = displayUrl(this.#queue.url);
+        throw new TargetNotFoundError(`the queue ${url} does not exist; create it, or check its name`, { url, cause: error });
+      }
+      await poisonQueue?.createIfNotExists(call);
+      await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });
+      this.#run = new Run(this.#queue, this.#handler, this.#settings, this.#tell);
+    });
+  }
+
+  async #stop(): Promise<void> {
+    // Something that failed to start has nothing to stop.
+    await this.#starting?.catch(() => undefined);
+    await this.#run?.stop();
+  }
+
+  /** A listener that throws must not bring down the loop. */
+  readonly #tell: Emit = (event, ...args) => {
+    if (event === "error") logger.warning(`queue ${this.#queue.name}: ${nameOf(args[0])}`);
+    try {
+      (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
+    } catch (error) {
+      logger.warning(`a listener of "${event}" threw: ${nameOf(error)}`);
+    }
+  };
+}
+
+/** Not the message: it may speak of payloads and URLs. */
+function nameOf(error: unknown): string {
+  const { name, code } = error as { name?: unknown; code?: unknown };
+  return [name, code].filter((part) => typeof part === "string").join(" ") || typeof error;
+}

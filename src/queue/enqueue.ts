@@ -1,0 +1,62 @@
+import type { CallOptions, QueueLike } from "../clients.js";
+import { throwIfAborted } from "../internal/abort.js";
+import { withSpan } from "../internal/tracing.js";
+import { checkNumber } from "../internal/validate.js";
+import { byteLength, checkEncoding, maxMessageBytes } from "./encoding.js";
+import type { QueueEncoding } from "./encoding.js";
+import { sealEnvelope } from "./envelope.js";
+import { checkKey } from "./key.js";
+
+/** Options of {@link enqueue}. */
+export interface EnqueueOptions extends CallOptions {
+  /**
+   * What the message is about, the same whenever it is sent again: an order number, a request id. Messages with the
+   * same key have their effect once, however many there are.
+   * @defaultValue a new one, which still recognises the duplicates that a re-sent request makes
+   */
+  idempotencyKey?: string | undefined;
+  /** @defaultValue "text" */
+  encoding?: QueueEncoding | undefined;
+  /** After how many seconds the message disappears; -1 for never. @defaultValue 7 days, as the service has it */
+  timeToLiveInSeconds?: number | undefined;
+  /** When the message becomes visible. @defaultValue 0 */
+  delayInSeconds?: number | undefined;
+}
+
+/** What {@link enqueue} returns. */
+export interface EnqueueResult {
+  readonly messageId: string;
+  readonly key: string;
+}
+
+/**
+ * Sends a payload, as JSON, with its idempotency key. If the answer to a send is lost, the SDK sends again, and that
+ * makes a second message with another id: the key is what shows a consumer with an inbox that they are one.
+ */
+export async function enqueue(queue: QueueLike, payload: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
+  if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError("the payload cannot be written as JSON");
+  const encoding = checkEncoding(options.encoding);
+  const key = options.idempotencyKey === undefined ? crypto.randomUUID() : checkKey("idempotencyKey", options.idempotencyKey);
+  const text = sealEnvelope({ asc: 1, key, body: payload }, encoding);
+  const bytes = byteLength(text);
+  if (bytes > maxMessageBytes) {
+    throw new RangeError(`the message would have ${bytes} bytes, and a queue takes ${maxMessageBytes}: put the payload into a blob and send its name`);
+  }
+  const timing = {
+    ...(options.timeToLiveInSeconds !== undefined && {
+      messageTimeToLive: options.timeToLiveInSeconds === -1 ? -1 : checkNumber("timeToLiveInSeconds", options.timeToLiveInSeconds, { min: 1, integer: true }),
+    }),
+    ...(options.delayInSeconds !== undefined && {
+      visibilityTimeout: checkNumber("delayInSeconds", options.delayInSeconds, { min: 0, max: 7 * 86_400, integer: true }),
+    }),
+  };
+  return withSpan("enqueue", options, async (tracingOptions) => {
+    throwIfAborted(options.abortSignal);
+    const { messageId } = await queue.sendMessage(text, {
+      ...timing,
+      ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
+      ...(tracingOptions && { tracingOptions }),
+    });
+    return { messageId, key };
+  });
+}

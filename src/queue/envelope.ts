@@ -1,0 +1,62 @@
+import { decodeText, encodeText } from "./encoding.js";
+import type { QueueEncoding } from "./encoding.js";
+
+/** Why and when a message was put aside, as it stands in the poison queue. */
+export interface PoisonFacts {
+  readonly reason: string;
+  /** Name and message of the last error. */
+  readonly error?: string | undefined;
+  /** How often a handler was started on it. */
+  readonly attempts: number;
+  readonly queue: string;
+  readonly messageId: string;
+  /** ISO 8601, as the next one. */
+  readonly insertedOn: string;
+  readonly poisonedOn: string;
+  /** How the message stood in its queue. */
+  readonly encoding: QueueEncoding;
+  /** The content is the message exactly as it was, since it could not be decoded. */
+  readonly raw?: true | undefined;
+}
+
+/**
+ * What this library writes around a payload, as JSON. The content is either `body` (a payload as JSON) or `text` (the
+ * text of a message that somebody else sent, when there is something to note about it).
+ */
+export interface Envelope {
+  /** Marks an envelope, and its version. */
+  readonly asc: 1;
+  readonly key?: string | undefined;
+  readonly body?: unknown;
+  readonly text?: string | undefined;
+  /** How many of the deliveries that the queue counted never reached a handler. */
+  readonly uncharged?: number | undefined;
+  readonly checkpoint?: unknown;
+  readonly poison?: PoisonFacts | undefined;
+}
+
+/** The envelope of a message; one without envelope is taken to be `text`. @throws if the encoding is wrong. */
+export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
+  const text = decodeText(messageText, encoding);
+  return parseEnvelope(text) ?? { asc: 1, text };
+}
+
+export function sealEnvelope(envelope: Envelope, encoding: QueueEncoding): string {
+  // Messages travel as XML, which has no room for these two; JSON has other ways to write them.
+  const json = JSON.stringify(envelope).replace(/[\uFFFE\uFFFF]/g, (char) => `\\u${char.charCodeAt(0).toString(16)}`);
+  return encodeText(json, encoding);
+}
+
+function parseEnvelope(text: string): Envelope | undefined {
+  if (!text.startsWith("{")) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const envelope = value as Partial<Envelope>;
+  if (envelope.asc !== 1 || !("body" in envelope || typeof envelope.text === "string")) return undefined;
+  if (envelope.key !== undefined && typeof envelope.key !== "string") return undefined;
+  return envelope as Envelope;
+}

@@ -1,0 +1,76 @@
+import { startClock } from "../clock.js";
+import type { Renewal } from "../keep-alive.js";
+import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
+import { holdOf, judge, ownerOf } from "./record.js";
+import type { InboxRecord } from "./record.js";
+
+/**
+ * An inbox in the memory of one process: for tests and local runs. It forgets everything when the process ends, and
+ * never before, so it is not for production.
+ */
+export class MemoryInbox implements Inbox {
+  readonly mode = "claim";
+  readonly #consumer = crypto.randomUUID();
+  readonly #records = new Map<string, InboxRecord>();
+  #writes = 0;
+
+  prepare(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  claim(deliveries: readonly InboxDelivery[]): Promise<InboxVerdict[]> {
+    return Promise.resolve(deliveries.map((delivery) => this.#claim(delivery)));
+  }
+
+  #claim(delivery: InboxDelivery): InboxVerdict {
+    const id = JSON.stringify([delivery.queue, delivery.key]);
+    const owner = ownerOf(this.#consumer, delivery);
+    const found = this.#records.get(id);
+    const judgement = judge(found, delivery, owner);
+    if (judgement.kind === "ours" && found) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
+    if (judgement.kind === "free") {
+      const { messageId, dequeueCount } = delivery;
+      const record = this.#write(id, {
+        state: "claimed",
+        owner,
+        messageId,
+        dequeueCount,
+        attempts: judgement.attempts,
+        holdInMs: holdOf(delivery),
+      });
+      return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
+    }
+    return judgement as InboxVerdict;
+  }
+
+  #claimOf(id: string, claimed: InboxRecord, delivery: InboxDelivery): InboxClaim {
+    let current = claimed;
+    const step = (change: Partial<InboxRecord>): boolean => {
+      if (this.#records.get(id)?.etag !== current.etag) return false;
+      current = this.#write(id, { ...current, ...change });
+      return true;
+    };
+    return {
+      attempts: claimed.attempts,
+      clock: delivery.clock,
+      holdInMs: claimed.holdInMs,
+      extend: (): Promise<Renewal> => {
+        const clock = startClock();
+        const extended = step({});
+        return Promise.resolve(extended ? { kind: "renewed", clock, holdInMs: claimed.holdInMs } : { kind: "lost", error: undefined });
+      },
+      complete: () => Promise.resolve(step({ state: "done" })),
+      release: () => {
+        step({ state: "released" });
+        return Promise.resolve();
+      },
+      abandon: () => undefined,
+    };
+  }
+
+  #write(id: string, record: Omit<InboxRecord, "etag" | "writtenAt">): InboxRecord {
+    const written = { ...record, etag: String(++this.#writes), writtenAt: Date.now() };
+    this.#records.set(id, written);
+    return written;
+  }
+}

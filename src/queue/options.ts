@@ -1,0 +1,127 @@
+import type { QueueLike, StandardSchemaLike } from "../clients.js";
+import { checkNumber } from "../internal/validate.js";
+import { checkEncoding } from "./encoding.js";
+import type { QueueEncoding } from "./encoding.js";
+import type { Inbox } from "./inbox/inbox.js";
+
+/** What is known of a message before its payload is. */
+export interface MessageFacts {
+  readonly messageId: string;
+  readonly insertedOn: Date;
+  readonly dequeueCount: number;
+}
+
+/** Options of a `QueueConsumer`. */
+export interface QueueConsumerOptions<T> {
+  /** Recognises duplicates. Without one, a message that is delivered twice is handled twice. @defaultValue none */
+  inbox?: Inbox | undefined;
+  /**
+   * Where messages go that cannot be decoded or have failed too often, usually the client of `<queue>-poison`. It is
+   * created if it is missing. Without one they stay in the queue and are tried again, at the longest interval.
+   * @defaultValue none
+   */
+  poisonQueue?: QueueLike | undefined;
+  /** How many messages are worked on at the same time. @defaultValue 16 */
+  concurrency?: number | undefined;
+  /**
+   * How long a message stays hidden without renewal: that long it is out of reach after a crash. Renewed at half.
+   * @defaultValue 60
+   */
+  visibilityTimeoutInSeconds?: number | undefined;
+  /** After so many failed attempts a message is poison. @defaultValue 5 */
+  maxAttempts?: number | undefined;
+  /**
+   * Milliseconds until a failed message is delivered again.
+   * @defaultValue 1 s for the first, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not stormed
+   */
+  retryDelay?: number | ((attempt: number, error: unknown) => number) | undefined;
+  /**
+   * The wait after an empty poll, and what it grows to while the queue stays empty.
+   * @defaultValue 100 to 10_000: prompt after a pause, and 9,000 requests a day when nothing happens
+   */
+  pollIntervalInMs?: { readonly min?: number | undefined; readonly max?: number | undefined } | undefined;
+  /** After so long a handler is told to stop, and its message is no longer kept for it. @defaultValue Infinity */
+  maxProcessingTimeInMs?: number | undefined;
+  /** How long `stop()` waits for handlers before it tells them to stop. @defaultValue 30_000 */
+  drainTimeoutInMs?: number | undefined;
+  /** @defaultValue "text" */
+  encoding?: QueueEncoding | undefined;
+  /**
+   * Makes the payload from the text of a message. If it throws, the message is poison.
+   * @defaultValue JSON where it is JSON, else the text itself
+   */
+  decode?: ((text: string, message: MessageFacts) => T | Promise<T>) | undefined;
+  /** Checks the payload. If it does not fit, the message is poison. @defaultValue none */
+  schema?: StandardSchemaLike<T> | undefined;
+  /**
+   * The key of a message that was sent without one, for producers that do not use `enqueue`.
+   * @defaultValue the message id
+   */
+  idempotencyKey?: ((payload: T, message: MessageFacts) => string) | undefined;
+}
+
+/** The options with their defaults. */
+export interface ConsumerSettings<T> {
+  readonly inbox: Inbox | undefined;
+  readonly poisonQueue: QueueLike | undefined;
+  readonly concurrency: number;
+  readonly visibilityTimeoutInSeconds: number;
+  readonly maxAttempts: number;
+  readonly retryDelay: (attempt: number, error: unknown) => number;
+  readonly minPollInMs: number;
+  readonly maxPollInMs: number;
+  readonly maxProcessingTimeInMs: number;
+  readonly drainTimeoutInMs: number;
+  readonly encoding: QueueEncoding;
+  readonly decode: QueueConsumerOptions<T>["decode"];
+  readonly schema: StandardSchemaLike<T> | undefined;
+  readonly idempotencyKey: QueueConsumerOptions<T>["idempotencyKey"];
+}
+
+const defaults = Object.freeze({
+  concurrency: 16,
+  visibilityTimeoutInSeconds: 60,
+  maxAttempts: 5,
+  minPollInMs: 100,
+  maxPollInMs: 10_000,
+  maxProcessingTimeInMs: Infinity,
+  drainTimeoutInMs: 30_000,
+});
+
+export function consumerSettings<T>(options: QueueConsumerOptions<T>): ConsumerSettings<T> {
+  const { retryDelay = defaultRetryDelay, pollIntervalInMs = {} } = options;
+  const minPollInMs = checkNumber("pollIntervalInMs.min", pollIntervalInMs.min ?? defaults.minPollInMs, { min: 1 });
+  return {
+    inbox: options.inbox,
+    poisonQueue: options.poisonQueue,
+    concurrency: checkNumber("concurrency", options.concurrency ?? defaults.concurrency, { min: 1, max: 10_000, integer: true }),
+    visibilityTimeoutInSeconds: checkNumber(
+      "visibilityTimeoutInSeconds",
+      options.visibilityTimeoutInSeconds ?? defaults.visibilityTimeoutInSeconds,
+      { min: 1, max: 7 * 86_400, integer: true },
+    ),
+    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    retryDelay: typeof retryDelay === "number" ? constant(checkNumber("retryDelay", retryDelay, { min: 0 })) : retryDelay,
+    minPollInMs,
+    maxPollInMs: checkNumber("pollIntervalInMs.max", pollIntervalInMs.max ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
+    maxProcessingTimeInMs: checkNumber("maxProcessingTimeInMs", options.maxProcessingTimeInMs ?? defaults.maxProcessingTimeInMs, { min: 1 }),
+    drainTimeoutInMs: checkNumber("drainTimeoutInMs", options.drainTimeoutInMs ?? defaults.drainTimeoutInMs, { min: 0 }),
+    encoding: checkEncoding(options.encoding),
+    decode: options.decode,
+    schema: options.schema,
+    idempotencyKey: options.idempotencyKey,
+  };
+}
+
+function constant(value: number): () => number {
+  return () => value;
+}
+
+function defaultRetryDelay(attempt: number): number {
+  return around(Math.min(300_000, 1_000 * 2 ** Math.min(attempt - 1, 20)));
+}
+
+/** ±20 %, so that what failed together does not come back together. */
+export function around(ms: number): number {
+  return ms * (0.8 + Math.random() * 0.4);
+}

@@ -1,0 +1,56 @@
+/** What one receive may ask for. */
+const maxReceive = 32;
+
+/** How long freed slots wait for more to come free, so that one receive fills many. */
+const lingerInMs = 20;
+
+/** The room for messages that are worked on. Asked by one poller. */
+export class Slots {
+  readonly #total: number;
+  #free: number;
+  #waiting: { readonly enough: number; readonly resolve: () => void } | undefined;
+
+  constructor(total: number) {
+    this.#total = total;
+    this.#free = total;
+  }
+
+  get taken(): number {
+    return this.#total - this.#free;
+  }
+
+  take(count: number): void {
+    this.#free -= count;
+  }
+
+  release(): void {
+    this.#free++;
+    if (this.#waiting && this.#free >= this.#waiting.enough) this.wake();
+  }
+
+  /** Ends the wait for room. */
+  wake(): void {
+    this.#waiting?.resolve();
+  }
+
+  /**
+   * Waits for room, and tells how much to ask for. It does not wait for the slowest handler; but neither does it ask
+   * for each slot alone as it comes free, which would double the number of requests.
+   */
+  async room(): Promise<number> {
+    const enough = Math.min(maxReceive, Math.ceil(this.#total / 2));
+    if (this.#free < 1) await this.#until(1);
+    if (this.#free < enough) await this.#until(enough, lingerInMs);
+    return Math.min(maxReceive, this.#free);
+  }
+
+  async #until(enough: number, atMostInMs?: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    await new Promise<void>((resolve) => {
+      this.#waiting = { enough, resolve };
+      if (atMostInMs !== undefined) timer = setTimeout(resolve, atMostInMs);
+    });
+    clearTimeout(timer);
+    this.#waiting = undefined;
+  }
+}

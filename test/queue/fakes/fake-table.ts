@@ -1,0 +1,101 @@
+import type { InboxTableAction, InboxTableLike, TableCallOptions, TableEntityLike } from "../../../src/clients.js";
+import { Faults, storageError } from "./faults.js";
+
+type Row = TableEntityLike & { etag: string; timestamp: string };
+
+/** A table in memory, on the (fake) clock of the test. */
+export class FakeTable implements InboxTableLike {
+  readonly url = "https://account.table.example/inbox";
+  readonly faults = new Faults();
+  /** Whether a failed transaction says which operation it was; the service does not always. */
+  namesCulprit = true;
+  /** Whether a transaction answers with ETags. */
+  tellsETags = true;
+  rows = new Map<string, Row>();
+  #etags = 0;
+
+  createTable(options: TableCallOptions = {}): Promise<void> {
+    return this.faults.request("createTable", options.abortSignal, () => undefined);
+  }
+
+  getEntity(partitionKey: string, rowKey: string, options: TableCallOptions = {}): Promise<object> {
+    return this.faults.request("get", options.abortSignal, () => {
+      const row = this.rows.get(id(partitionKey, rowKey));
+      if (!row) throw storageError(404, "ResourceNotFound");
+      return { ...row };
+    });
+  }
+
+  deleteEntity(partitionKey: string, rowKey: string, options: TableCallOptions & { etag?: string } = {}): Promise<unknown> {
+    return this.faults.request("delete", options.abortSignal, () => {
+      const row = this.rows.get(id(partitionKey, rowKey));
+      if (!row) throw storageError(404, "ResourceNotFound");
+      if (options.etag && options.etag !== row.etag) throw storageError(412, "UpdateConditionNotSatisfied");
+      this.rows.delete(id(partitionKey, rowKey));
+    });
+  }
+
+  submitTransaction(actions: InboxTableAction[], options: TableCallOptions = {}): Promise<{ subResponses: { etag?: string }[] }> {
+    return this.faults.request("transaction", options.abortSignal, () => {
+      if (actions.length > 100) throw storageError(400, "InvalidInput");
+      const rows = new Map(this.rows);
+      const subResponses = actions.map((action, index) => {
+        try {
+          const etag = this.#apply(rows, action);
+          return this.tellsETags && etag ? { etag } : {};
+        } catch (error) {
+          if (this.namesCulprit) (error as Error).message = `${index}:${(error as Error).message}`;
+          throw error;
+        }
+      });
+      this.rows = rows;
+      return { subResponses };
+    });
+  }
+
+  listEntities(options: TableCallOptions & { queryOptions?: { filter?: string } } = {}): { byPage(): AsyncIterable<object[]> } {
+    const before = /Timestamp lt datetime'([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1] ?? "";
+    const partition = /PartitionKey eq '([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1];
+    const found = [...this.rows.values()].filter(
+      (row) => row.rowKey.startsWith("inbox!") && row.timestamp < before && (partition === undefined || row.partitionKey === partition),
+    );
+    async function* pages(): AsyncGenerator<object[]> {
+      for (let i = 0; i < found.length; i += 1_000) yield found.slice(i, i + 1_000);
+    }
+    return { byPage: pages };
+  }
+
+  /** The records of an inbox, without what tables add. */
+  get records(): Record<string, unknown>[] {
+    return [...this.rows.values()].filter((row) => row.rowKey.startsWith("inbox!"));
+  }
+
+  #apply(rows: Map<string, Row>, [kind, entity, mode, condition]: InboxTableAction): string | undefined {
+    const key = id(entity.partitionKey, entity.rowKey);
+    const found = rows.get(key);
+    const etag = `W/"${++this.#etags}"`;
+    const written = { ...entity, etag, timestamp: new Date().toISOString() };
+    switch (kind) {
+      case "create":
+        if (found) throw storageError(409, "EntityAlreadyExists");
+        rows.set(key, written);
+        return etag;
+      case "update":
+        if (!found) throw storageError(404, "ResourceNotFound");
+        if (condition?.etag && condition.etag !== found.etag) throw storageError(412, "UpdateConditionNotSatisfied");
+        rows.set(key, mode === "Replace" ? written : { ...found, ...written });
+        return etag;
+      case "upsert":
+        rows.set(key, { ...found, ...written });
+        return etag;
+      case "delete":
+        if (!found) throw storageError(404, "ResourceNotFound");
+        rows.delete(key);
+        return undefined;
+    }
+  }
+}
+
+function id(partitionKey: string, rowKey: string): string {
+  return `${partitionKey}\n${rowKey}`;
+}

@@ -1,0 +1,16 @@
+import { afterEach, beforeEach, vi } from "vitest";
+
+import { MemoryInbox } from "../../../src/index.js";
+import { inboxContract } from "./contract.js";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+inboxContract(
+  "a MemoryInbox",
+  async () => {
+    const inbox = new MemoryInbox();
+    return { inbox, other: inbox };
+  },
+  { pass: (ms) => vi.advanceTimersByTimeAsync(ms) },
+);

@@ -1,0 +1,135 @@
+import { describe, expect, it } from "vitest";
+
+import { ConcurrentQueue, enqueue, redrive } from "../../src/index.js";
+import { openEnvelope } from "../../src/queue/envelope.js";
+import { FakeQueue } from "./fakes/fake-queue.js";
+
+const textOf = (queue: FakeQueue): string => queue.messages[0]!.text;
+
+describe("enqueue", () => {
+  it("sends the payload as JSON with its key", async () => {
+    const queue = new FakeQueue();
+    const result = await enqueue(queue, { n: 1 }, { idempotencyKey: "order 1" });
+    expect(result).toEqual({ messageId: "jobs-1", key: "order 1" });
+    expect(JSON.parse(textOf(queue))).toEqual({ asc: 1, key: "order 1", body: { n: 1 } });
+  });
+
+  it("gives both messages the same key when the SDK sends twice", async () => {
+    const queue = new FakeQueue();
+    queue.faults.next("send", "resent");
+    const { key } = await enqueue(queue, 1);
+    expect(queue.messages.map(({ text }) => (JSON.parse(text) as { key: string }).key)).toEqual([key, key]);
+  });
+
+  it("writes base64 for those who expect it, and nothing that XML cannot carry", async () => {
+    const queue = new FakeQueue();
+    const payload = "ä€😀 \u0000 \uFFFE\uFFFF \uD800 \r\n";
+    await enqueue(queue, payload, { encoding: "base64" });
+    expect(textOf(queue)).toMatch(/^[A-Za-z0-9+/=]+$/);
+    expect(openEnvelope(textOf(queue), "base64").body).toBe(payload);
+    await enqueue(queue, payload);
+    expect(queue.messages[1]!.text).not.toMatch(/[\uFFFE\uFFFF]|\p{Cs}|\p{Cc}/u);
+    expect(openEnvelope(queue.messages[1]!.text, "text").body).toBe(payload);
+  });
+
+  it("refuses what cannot be sent, before it sends anything", async () => {
+    const queue = new FakeQueue();
+    await expect(enqueue(queue, undefined)).rejects.toThrow(TypeError);
+    await expect(enqueue(queue, "x".repeat(65_536))).rejects.toThrow(/put the payload into a blob/);
+    await expect(enqueue(queue, 1, { idempotencyKey: "" })).rejects.toThrow(RangeError);
+    await expect(enqueue(queue, 1, { idempotencyKey: 5 as unknown as string })).rejects.toThrow(TypeError);
+    await expect(enqueue(queue, 1, { timeToLiveInSeconds: 0 })).rejects.toThrow(RangeError);
+    await expect(enqueue(queue, 1, { abortSignal: AbortSignal.abort(new Error("no")) })).rejects.toThrow("no");
+    expect(queue.faults.log).toEqual([]);
+  });
+
+  it("takes a payload of just the size that fits", async () => {
+    const queue = new FakeQueue();
+    const room = 65_536 - JSON.stringify({ asc: 1, key: "k", body: "" }).length;
+    await enqueue(queue, "x".repeat(room), { idempotencyKey: "k" });
+    await expect(enqueue(queue, "x".repeat(room + 1), { idempotencyKey: "k" })).rejects.toThrow(RangeError);
+  });
+});
+
+describe("redrive", () => {
+  const facts = { reason: "r", attempts: 5, queue: "jobs", messageId: "m", insertedOn: "", poisonedOn: "", encoding: "text" };
+  const put = (queue: FakeQueue, content: object, more: object = {}): Promise<unknown> =>
+    queue.sendMessage(JSON.stringify({ asc: 1, key: "k", ...content, poison: { ...facts, ...more } }));
+
+  it("brings messages back with their key, and takes them off the poison queue", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    for (let i = 0; i < 40; i++) await put(poison, { body: i });
+    expect(await redrive(poison, queue)).toEqual({ moved: 40, skipped: 0 });
+    expect(poison.messages).toEqual([]);
+    expect(queue.messages.map(({ text }) => JSON.parse(text) as unknown)).toEqual(
+      Array.from({ length: 40 }, (_, body) => ({ asc: 1, key: "k", body })),
+    );
+  });
+
+  it("brings them back in the encoding in which they came", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, { body: 1 }, { encoding: "base64" });
+    await redrive(poison, queue);
+    expect(openEnvelope(textOf(queue), "base64")).toEqual({ asc: 1, key: "k", body: 1 });
+  });
+
+  it.each([
+    ["could not be decoded", { text: "raw" }, { raw: true }, "raw"],
+    ["has no room for its key", { text: "x".repeat(49_140) }, { encoding: "base64" }, btoa("x".repeat(49_140))],
+  ])("brings a message back exactly as it was if it %s", async (_, content, more, text) => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, content, more);
+    await redrive(poison, queue);
+    expect(textOf(queue) === text).toBe(true);
+  });
+
+  it("brings only those that are asked for, and shows the others again", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, { body: 1 }, { reason: "other" });
+    await put(poison, { body: 2 });
+    await poison.sendMessage("no envelope");
+    expect(await redrive(poison, queue, { filter: (f) => f?.reason === "r" })).toEqual({ moved: 1, skipped: 2 });
+    expect(poison.visible).toHaveLength(2);
+    expect(await redrive(poison, queue, { maxMessages: 1 })).toEqual({ moved: 1, skipped: 0 });
+  });
+
+  it("leaves a message where it is if it cannot be sent, and counts one whose delete was answered twice", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, { body: 1 });
+    queue.faults.next("send", "busy");
+    await expect(redrive(poison, queue)).rejects.toMatchObject({ statusCode: 503 });
+    expect(poison.messages).toHaveLength(1);
+    poison.messages[0]!.visibleAt = 0;
+    poison.faults.next("delete", "resent");
+    expect(await redrive(poison, queue)).toMatchObject({ moved: 1 });
+  });
+
+  it("does not go round in circles with what fails again meanwhile", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, { body: 1 });
+    const send = queue.sendMessage.bind(queue);
+    queue.sendMessage = async (text) => {
+      const sent = await send(text);
+      await put(poison, { body: 1 });
+      Object.assign(poison.messages.at(-1)!, { insertedOn: new Date(Date.now() + 5_000) });
+      return sent;
+    };
+    expect(await redrive(poison, queue)).toEqual({ moved: 1, skipped: 1 });
+  });
+});
+
+it("ConcurrentQueue passes its options on", async () => {
+  const [client, poisonQueue] = [new FakeQueue(), new FakeQueue("jobs-poison")];
+  const jobs = new ConcurrentQueue<number>(client, { encoding: "base64", poisonQueue });
+  await jobs.enqueue(1, { idempotencyKey: "k" });
+  expect(openEnvelope(textOf(client), "base64")).toEqual({ asc: 1, key: "k", body: 1 });
+  expect(await jobs.redrive()).toEqual({ moved: 0, skipped: 0 });
+  expect(() => new ConcurrentQueue(client).redrive()).toThrow(TypeError);
+  const seen: number[] = [];
+  const consumer = jobs.consume((n) => void seen.push(n));
+  const completed = new Promise((resolve) => consumer.once("completed", resolve));
+  await consumer.start();
+  await completed;
+  await consumer.stop();
+  expect(seen).toEqual([1]);
+});
