@@ -1,4 +1,22 @@
 /** What concerns blobs, for applications that have `@azure/storage-blob` alone. */
+export {
+  CommitUnknownError,
+  ConcurrencyError,
+  ConflictError,
+  DeadlineError,
+  LeaseLostError,
+  LeaseUnavailableError,
+  SchemaError,
+  TargetNotFoundError,
+  isCommitUnknownError,
+  isConcurrencyError,
+  isConflictError,
+  isDeadlineError,
+  isLeaseLostError,
+  isLeaseUnavailableError,
+  isSchemaError,
+  isTargetNotFoundError,
+} from "./errors.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";

@@ -1,4 +1,30 @@
 /** What concerns tables, for applications that have `@azure/data-tables` alone. */
+export {
+  AlreadyExistsError,
+  CommitUnknownError,
+  ConcurrencyError,
+  ConflictError,
+  DeadlineError,
+  FencedError,
+  GranularityMismatchError,
+  LeaseLostError,
+  LeaseUnavailableError,
+  SchemaError,
+  TargetNotFoundError,
+  TransactionLimitError,
+  isAlreadyExistsError,
+  isCommitUnknownError,
+  isConcurrencyError,
+  isConflictError,
+  isDeadlineError,
+  isFencedError,
+  isGranularityMismatchError,
+  isLeaseLostError,
+  isLeaseUnavailableError,
+  isSchemaError,
+  isTargetNotFoundError,
+  isTransactionLimitError,
+} from "./errors.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export { FencedPartition } from "./lock/fenced-partition.js";

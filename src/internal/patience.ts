@@ -1,7 +1,10 @@
 interface Waitable {
-  readonly asides: number;
+  readonly tookInMs: number;
   onSettled: (() => void) | undefined;
 }
+
+/** Longer than this nobody waits for somebody else's function, however long it takes. */
+const maxPatienceInMs = 5_000;
 
 /** How it ended: with a result, or too slow for the others (`done` resolves when it has ended), or without its caller. */
 export type Waited<R> =
@@ -11,8 +14,8 @@ export type Waited<R> =
 
 /**
  * Waits for a caller's async function as long as the caller is there and nobody behind it has waited too long: one
- * that hangs must not take down those that merely use the same target. The patience doubles each time, so that a slow
- * one gets through in the end.
+ * that hangs must not take down those that merely use the same target. One that was too
+ * slow is given the time that it took the next time, within limits, so that it gets through.
  */
 export async function waitFor<R>(
   running: PromiseLike<R>,
@@ -28,7 +31,7 @@ export async function waitFor<R>(
       if (othersWait()) resolve("aside");
       else timer = setTimeout(look, patienceInMs);
     };
-    timer = setTimeout(look, patienceInMs * 2 ** call.asides);
+    timer = setTimeout(look, Math.max(patienceInMs, Math.min(maxPatienceInMs, call.tookInMs * 1.5)));
     call.onSettled = () => {
       resolve("gone");
       notify?.();

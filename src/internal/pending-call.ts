@@ -29,8 +29,8 @@ export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings>
   lostRaces = 0;
   /** Has to be written alone, because the service refused a write in which it was combined with others. */
   solo = false;
-  /** How often it was too slow for the others. */
-  asides = 0;
+  /** How long its function took when it was too slow for the others. */
+  tookInMs = 0;
   settled = false;
   /** Tells the group that this call needs no more work. */
   onSettled: (() => void) | undefined;

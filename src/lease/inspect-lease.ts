@@ -55,7 +55,8 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
       const request = { abortSignal, tracingOptions };
       let conditions: { ifMatch: string } | undefined;
       if (expectedEpoch !== undefined) {
-        const { record, etag } = await look(target, request);
+        const { info, record, etag } = await look(target, request);
+        if (info.state !== "leased" && info.state !== "breaking") return false;
         // A lock that was handed on within a process has its later numbers reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
         if (!etag) throw new TypeError(`the answer has no ETag: ${displayUrl(target.url)} cannot be compared with what was expected`);

@@ -1,4 +1,4 @@
-import { LeaseLostError } from "../errors.js";
+import { isLeaseLostError, LeaseLostError } from "../errors.js";
 import { logger } from "../internal/log.js";
 import { checkLeaseId } from "./lease-options.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
@@ -10,7 +10,8 @@ export class LeaseGuard implements AsyncDisposable {
   readonly #controller = new AbortController();
   readonly #giveBack: () => Promise<void>;
   readonly #offLost: () => void;
-  #released: Promise<void> | undefined;
+  #released = false;
+  #releasing: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
 
@@ -72,7 +73,13 @@ export class LeaseGuard implements AsyncDisposable {
    * turns out that the lease had been lost before.
    */
   release(): Promise<void> {
-    return (this.#released ??= this.#giveBackOnce());
+    this.#releasing ??= this.#giveBackOnce().catch((error: unknown) => {
+      // The service could not be told: whoever wants to can try again. An infinite lease would stay for ever.
+      if (!isLeaseLostError(error)) this.#releasing = undefined;
+      throw error;
+    });
+    this.#released = true;
+    return this.#releasing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

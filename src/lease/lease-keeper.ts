@@ -67,6 +67,11 @@ export class LeaseKeeper {
     return this.check() ? 0 : this.#untilDeadline();
   }
 
+  /** How long ago the service last said that the lease is ours. */
+  get unconfirmedForInMs(): number {
+    return this.#since.elapsedInMs();
+  }
+
   /** The loss, if the lease is lost. Asks the clock, not the timers: right even if the event loop was blocked. */
   check(): LeaseLostError | undefined {
     if (!this.#lost && !this.#closed && this.#untilDeadline() <= 0) {

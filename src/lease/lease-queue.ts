@@ -29,6 +29,8 @@ const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
 /** Then this process stays away for longer than others that wait take between two looks: one of them gets it for sure. */
 const stayAwayInMs = 1.2 * maxWaitBeforeLookInMs;
+/** A lease that was confirmed longer ago is renewed before it is handed on. */
+const confirmAfterInMs = 1_000;
 /** So many failures in a row, each after the SDK's own retries, are not passing. */
 const maxFailures = 5;
 
@@ -152,8 +154,14 @@ export class LeaseQueue {
 
   async #giveBack(keeper: LeaseKeeper): Promise<void> {
     // Whoever gives it back need not wait until the next one has its number.
-    if (this.#mayHandOver(keeper)) void this.#grant(keeper);
+    if (this.#keeper === keeper && this.#mayHandOver(keeper)) void this.#handOver(keeper);
     else await this.#letGo(keeper);
+  }
+
+  /** Nobody starts work on a lease that may have been broken long ago: that costs a request a second at most. */
+  async #handOver(keeper: LeaseKeeper): Promise<void> {
+    if (keeper.unconfirmedForInMs > confirmAfterInMs) await keeper.renew().catch(() => undefined);
+    await this.#grant(keeper);
   }
 
   #mayHandOver(keeper: LeaseKeeper): boolean {

@@ -43,8 +43,11 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
     result = await fn(held);
   } catch (error) {
     const lost = lossOf(held);
-    if (lost) attachSuppressed(error, lost);
     await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
+    // A request that was given the signal of the lease ends in an AbortError when the lease is lost: that is no error of
+    // fn's own, and would hide what happened.
+    if (lost && (error as Error | undefined)?.name === "AbortError") throw lost;
+    if (lost) attachSuppressed(error, lost);
     throw error;
   }
   // Right even if the timers have not run yet: fn may have blocked the event loop until a moment ago.

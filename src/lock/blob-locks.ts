@@ -1,5 +1,6 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
 import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError } from "../errors.js";
+import { abortReason, onAbort } from "../internal/abort.js";
 import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isMissing } from "../internal/storage-errors.js";
@@ -149,14 +150,24 @@ export class BlobLocks {
     for (const name of names) this.#blob(name); // A bad name is found out before anything is locked.
     const waited = startStopwatch();
     const held: LockGuard[] = [];
+    // One that is lost while the others are waited for makes the rest of the wait pointless.
+    const stop = new AbortController();
+    const { abortSignal: caller } = options;
+    const offs = [onAbort(caller, () => caller && stop.abort(abortReason(caller)))];
     try {
       for (const name of [...new Set(names)].sort()) {
-        held.push(await this.acquire(name, { ...options, waitInMs: Math.max(0, waitInMs - waited.elapsedInMs()) }));
+        const left = Math.max(0, waitInMs - waited.elapsedInMs());
+        const lock = await this.acquire(name, { ...options, abortSignal: stop.signal, waitInMs: left });
+        held.push(lock);
+        offs.push(onAbort(lock.signal, () => stop.abort(lock.signal.reason)));
       }
+      for (const lock of held) lock.assertHeld();
       return new LockSet(held);
     } catch (error) {
       await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));
       throw error;
+    } finally {
+      for (const off of offs) off();
     }
   }
 

@@ -16,15 +16,15 @@ const limitInMs = 5_000;
  * lock on needs none.
  */
 export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
-  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number }>();
+  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number }>();
   return {
     key: holder,
     async take(keeper, waiting, tracingOptions) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= numbers.end) {
-        const reserved = Math.min(maxReserved, Math.max(1, waiting));
+        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.reserved ?? 0)));
         const epoch = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, tracingOptions });
-        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved }));
+        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved }));
       }
       return numbers.next++;
     },

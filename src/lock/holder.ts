@@ -1,6 +1,7 @@
 interface ProcessLike {
   pid?: number;
   env?: Record<string, string | undefined>;
+  getBuiltinModule?: (id: string) => { hostname?: () => string } | undefined;
 }
 
 let text: string | undefined;
@@ -9,7 +10,7 @@ let text: string | undefined;
 export function thisProcess(): string {
   if (text === undefined) {
     const { process } = globalThis as { process?: ProcessLike };
-    const host = process?.env?.["HOSTNAME"] ?? process?.env?.["COMPUTERNAME"] ?? "host";
+    const host = process?.env?.["HOSTNAME"] ?? process?.env?.["COMPUTERNAME"] ?? process?.getBuiltinModule?.("node:os")?.hostname?.() ?? "host";
     text = `${host}/${process?.pid ?? "browser"}/${crypto.randomUUID().slice(0, 8)}`;
   }
   return text;

@@ -46,7 +46,16 @@ export class Semaphore {
     const offCaller = onAbort(abortSignal, () => abortSignal && patience.abort(abortReason(abortSignal)));
     const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
     const before = this.#line;
-    const turn = Promise.race([before, aborted(patience.signal)]).then(() => this.#look(merged, patience.signal));
+    const turn = Promise.race([before, aborted(patience.signal)]).then(
+      () => this.#look(merged, patience.signal),
+      async (reason: unknown) => {
+        // Its time was over before its turn came: nobody has looked for it yet.
+        throwIfAborted(abortSignal);
+        const slot = await this.tryAcquire(merged);
+        if (slot) return slot;
+        throw reason;
+      },
+    );
     // Whoever comes next must not overtake those before: they may still be in line when this one has left it.
     this.#line = Promise.allSettled([before, turn]).then(() => undefined);
     try {

@@ -91,7 +91,10 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
     return Number.isFinite(number) ? number + 0 : String(number);
   },
   DateTime: (value) => {
-    if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : value.toISOString();
+    if (value instanceof Date) {
+      // toISOString writes years past 9999 in a form that no table takes back.
+      return value.getTime() >= -11644473600000 && value.getTime() < 253402300800000 ? value.toISOString() : undefined;
+    }
     return typeof value === "string" && dateTime.test(value) ? value : undefined;
   },
   Guid: (value) => (typeof value === "string" && guid.test(value) ? value : undefined),

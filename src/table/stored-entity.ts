@@ -100,9 +100,12 @@ function pinned(types: Readonly<Record<string, EdmType>>, name: string): EdmType
 
 const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
 
+/** What the service calls the keys and the time; a property of that name would vanish. */
+const systemNames: ReadonlySet<string> = new Set(["PartitionKey", "RowKey", "Timestamp"]);
+
 function checkName(name: string): void {
   // __proto__ is lost on its way through the SDK, which assigns it.
-  if (!propertyName.test(name) || name.length > 255 || name === "__proto__") {
+  if (!propertyName.test(name) || name.length > 255 || name === "__proto__" || systemNames.has(name)) {
     throw new TypeError(`${JSON.stringify(name)} is no name for a table property: letters, digits and _, at most 255`);
   }
 }

@@ -98,7 +98,6 @@ class PartitionGroup {
       const round = new TransactionRound(view, calls, this.#settings);
       await round.run(() => this.#requestOptions(calls), () => this.#queue.some((call) => !call.settled));
       for (const [call, done] of round.asides()) {
-        call.asides++;
         void done.then(() => joinPartition({ ...this.#settings, coalesce: false }, call));
       }
       this.#queue.unshift(...round.postponed());

@@ -1,6 +1,7 @@
 import { fullJitter, delay } from "../internal/delay.js";
 import { countSends } from "../internal/sends.js";
-import { isDefinitive, isMissing, isRace } from "../internal/storage-errors.js";
+import { isSchemaError } from "../errors.js";
+import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
 import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
 import type { Journal } from "./journal.js";
@@ -22,6 +23,9 @@ export type Verdict<Raw> =
 
 /** How often a write is sent again after its answer was lost and nothing had changed. */
 const maxResends = 10;
+
+/** How often reading back is tried. */
+const maxReadBacks = 3;
 
 /**
  * Carries out one write and finds out what became of it, even if the answer is lost. The same write, with the same
@@ -59,6 +63,8 @@ export async function commit<T, Raw>(
     // Another row of the transaction stands in the way. It runs again once no try of it can land any more, also not one
     // that is still on its way.
     if (answered && (await adapter.callOff?.(lost, context).catch(() => false))) return { kind: "race", error: lost };
+    // Unmoved, and leased: nothing of ours can land, and asking again does not help.
+    if (isLeaseConflict(lost)) return { kind: "refused", error: lost };
     if (resend >= maxResends) return { kind: "unknown", error: lost };
     try {
       await delay(fullJitter(resend, 10, 1_000), context.abortSignal);
@@ -98,11 +104,14 @@ async function readBack<T, Raw>(
   context: RequestContext,
 ): Promise<Verdict<Raw> | "unmoved"> {
   if (context.abortSignal.aborted) return { kind: "unknown", error };
-  let found: Snapshot<Raw> | null;
-  try {
-    found = (await adapter.read(context)) ?? null;
-  } catch (readError) {
-    return { kind: "unknown", error: new AggregateError([error, readError], "the write got no answer, and reading back failed") };
+  let found: Snapshot<Raw> | null | undefined;
+  for (let tries = 1; found === undefined; tries++) {
+    try {
+      found = (await adapter.read(context)) ?? null;
+    } catch (readError) {
+      if (tries < maxReadBacks && mayReadAgain(readError, context)) continue;
+      return { kind: "unknown", error: new AggregateError([error, readError], "the write got no answer, and reading back failed") };
+    }
   }
   if (plan.base ? found?.etag === plan.base.etag : !found) return "unmoved";
   switch (judge(adapter, plan, journal, found)) {
@@ -113,6 +122,11 @@ async function readBack<T, Raw>(
     case "unknown":
       return { kind: "unknown", error, found };
   }
+}
+
+/** A broken network on the way back says nothing yet: for a client that does not retry by itself, one more look does. */
+function mayReadAgain(error: unknown, { abortSignal }: RequestContext): boolean {
+  return !isDefinitive(error) && !isMisuse(error) && !isSchemaError(error) && !abortSignal.aborted;
 }
 
 function judge<T, Raw>(

@@ -113,7 +113,6 @@ class Group<T, Raw> {
       }
       // One of them has gone since its mutator ran: its change must not be written, so the others run without it.
       if (round.changers().some((call) => call.settled)) {
-        for (const call of round.changers()) call.inFlight = false;
         this.#queue.unshift(...round.unsettled());
         continue;
       }
@@ -163,14 +162,20 @@ class Group<T, Raw> {
   /** They come back, to the front, when their mutators have ended: two runs of one mutator never overlap. */
   #letRunAside(round: Round<T, Raw>): void {
     for (const [call, done] of round.asides()) {
-      call.asides++;
-      void done.then(() => joinGroup(this.#adapter, call, this.#settings, "first"));
+      const started = performance.now();
+      void done.then(() => {
+        call.tookInMs += performance.now() - started + 50;
+        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        joinGroup(this.#adapter, call, this.#settings, "first");
+      });
     }
   }
 
   async #commit(round: Round<T, Raw>, { snapshot }: Base<Raw>): Promise<Verdict<Raw>> {
     this.#inFlight = round.unsettled();
     if (this.#inFlight.length === 0) return { kind: "refused", error: undefined }; // all have gone meanwhile
+    // Not before: until here nothing was sent, and a deadline can say so.
+    for (const call of round.changers()) call.inFlight = true;
     const plan = { base: snapshot, draft: round.draft, journaling: this.#settings.journaling };
     return commit(this.#adapter, plan, this.#context(this.#inFlight));
   }
@@ -196,7 +201,7 @@ class Group<T, Raw> {
         }
         break;
       case "refused":
-        this.#refuse(changers, verdict.error);
+        this.#refuse(changers, verdict.error, round.draft === undefined);
         this.#queue.unshift(...round.unsettled());
         return base;
     }
@@ -207,8 +212,9 @@ class Group<T, Raw> {
   }
 
   /** The service refused the write for good. One change may be to blame for what was combined: try them one by one. */
-  #refuse(calls: readonly UpdateCall<T, Raw>[], error: unknown): void {
-    const sharedFate = isDenied(error) || isLeaseConflict(error) || isMissingParent(error) || calls.length === 1;
+  #refuse(calls: readonly UpdateCall<T, Raw>[], error: unknown, deleting: boolean): void {
+    // Who may write need not be allowed to delete.
+    const sharedFate = (isDenied(error) && !deleting) || isLeaseConflict(error) || isMissingParent(error) || calls.length === 1;
     for (const call of calls) {
       if (sharedFate) call.reject(explain(error, this.#adapter.url));
       else call.solo = true;

@@ -95,6 +95,12 @@ export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): Che
 
 export function checkGroupSettings(options: TargetOptions & { coalesce?: boolean | undefined }): GroupSettings {
   const { journal = true, conditions, coalesce = updateDefaults.coalesce } = options;
+  for (const name of Object.keys(conditions ?? {})) {
+    // An ifMatch that is not sent would be a write without a condition.
+    if (name !== "leaseId") throw new TypeError(`conditions.${name}: only leaseId can be given; the ETag is up to the helper`);
+  }
+  if (conditions?.leaseId === "") throw new TypeError("conditions.leaseId is empty");
+  if (typeof journal !== "boolean" && typeof journal !== "string") throw new TypeError("journal must be a boolean or a name");
   return {
     journaling: journal !== false,
     journalName: typeof journal === "string" ? checkIdentifier("journal", journal) : defaultJournalName,

@@ -41,7 +41,6 @@ export class Round<T, Raw> {
       if (step.kind !== "changed" && step.kind !== "removed") continue;
       this.draft = step.kind === "changed" ? step.raw : undefined;
       this.dirty = true;
-      call.inFlight = true;
     }
   }
 

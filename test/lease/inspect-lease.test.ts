@@ -77,8 +77,17 @@ describe("breakLease", () => {
 
   it("breaks nothing unconditionally for want of an ETag", async () => {
     const blob = new ScriptedLeasable();
-    blob.properties = { metadata: formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined }) };
+    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined });
+    blob.properties = { leaseState: "leased", metadata };
     await expect(breakLease(blob, { expectedEpoch: 7 })).rejects.toThrow("no ETag");
+    expect(blob.times("break")).toEqual([]);
+  });
+
+  it.each(["available", "expired", "broken"])("breaks nothing if the one that was looked at is %s by now", async (leaseState) => {
+    const blob = new ScriptedLeasable();
+    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined });
+    blob.properties = { leaseState, etag: '"1"', metadata };
+    expect(await breakLease(blob, { expectedEpoch: 7 })).toBe(false);
     expect(blob.times("break")).toEqual([]);
   });
 

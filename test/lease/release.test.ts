@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { after, deafHang, hang, ok, reset, resent, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
@@ -115,4 +115,17 @@ it("has nothing to say of a loss that the signal has told of", async () => {
   expect(guard.signal.aborted).toBe(true);
   await guard.release();
   expect(blob.times("release")).toEqual([]);
+});
+
+it("can be tried again if the service could not be told", async () => {
+  const blob = new ScriptedLeasable({ release: [status(503), ok] });
+  const acquiring = acquireLease(blob, { durationInSeconds: Infinity });
+  await pass(10);
+  const guard = await acquiring;
+  const first = outcomeOf(guard.release());
+  await pass(10);
+  expect(first.error).toMatchObject({ statusCode: 503 });
+  expect(() => guard.assertHeld()).toThrow("released");
+  await guard.release();
+  expect(blob.times("release")).toHaveLength(2);
 });

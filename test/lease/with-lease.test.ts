@@ -75,6 +75,17 @@ describe("when the work throws", () => {
     expect(error).toMatchObject({ suppressed: { reason: "stolen" } });
   });
 
+  it("gives way to the loss if it is the abort that the loss caused", async () => {
+    const outcome = outcomeOf(
+      withLease(new ScriptedLeasable({ renew: mismatch }), async () => {
+        await later(11_000);
+        throw new DOMException("The operation was aborted.", "AbortError");
+      }),
+    );
+    await pass(11_000);
+    expect(outcome.error).toMatchObject({ name: "LeaseLostError", reason: "stolen" });
+  });
+
   it("attaches nothing to the loss itself", async () => {
     const outcome = outcomeOf(
       withLease(new ScriptedLeasable({ renew: mismatch }), async (lease) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { hang, ok, reset, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
-import { locksOn, run } from "./support.js";
+import { later, locksOn, run } from "./support.js";
 
 useFakeClock();
 
@@ -38,6 +38,39 @@ describe("epochs", () => {
     const lock = await run(locksOn(server).acquire("a"));
     expect(lock.epoch).toBe(51);
     await run(lock.release());
+  });
+
+  it("are reserved more and more at a time for few who come again and again", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const epochs: number[] = [];
+    const worker = async (): Promise<void> => {
+      for (let i = 0; i < 50; i++) {
+        await locks.withLock("a", async (lock) => {
+          epochs.push(lock.epoch);
+          await later(2);
+        });
+      }
+    };
+    await run(Promise.all([worker(), worker()]), 1_000);
+    expect(epochs).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
+    expect(server.requests.length).toBeLessThan(20);
+  });
+
+  it("are not given out on a lease that was broken long before it is handed on", async () => {
+    const server = new FakeLeaseServer();
+    const here = locksOn(server);
+    const first = await run(here.acquire("a"));
+    const second = outcomeOf(here.acquire("a"));
+    expect(await run(locksOn(server).forceUnlock("a"))).toBe(true);
+    const other = await run(locksOn(server).acquire("a"));
+    await pass(2_000);
+    await run(first.release().catch(() => undefined));
+    expect(second).toEqual({});
+    await run(other.release());
+    await pass(2_000);
+    expect(second.value?.epoch).toBeGreaterThan(other.epoch);
+    await run(second.value!.release());
   });
 
   it("are reserved again in one request for those who came later", async () => {

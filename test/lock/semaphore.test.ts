@@ -24,6 +24,13 @@ async function giveBack(slots: readonly (LockGuard | null | undefined)[]): Promi
 }
 
 describe("a semaphore", () => {
+  it("looks once for everybody, also for those without time to wait", async () => {
+    const semaphore = semaphoreOn(new FakeLeaseServer(), 4);
+    const slots = await run(Promise.all(Array.from({ length: 4 }, () => semaphore.acquire({ waitInMs: 0 }))), 1_000);
+    expect(new Set(slots.map((slot) => slot.name)).size).toBe(4);
+    await giveBack(slots);
+  });
+
   it("never lets in more than it has slots, over several processes", async () => {
     const server = new FakeLeaseServer();
     let inside = 0;

@@ -34,6 +34,19 @@ describe("withLocks", () => {
     expect(done.sort()).toEqual(["ab", "ba"]);
   });
 
+  it("does not begin if one is lost while the others are waited for", async () => {
+    const server = new FakeLeaseServer();
+    const other = await run(locksOn(server).acquire("b"));
+    let began = false;
+    const outcome = outcomeOf(locksOn(server).withLocks(["a", "b"], () => void (began = true)));
+    await pass(100);
+    await run(locksOn(server).forceUnlock("a"));
+    await pass(11_000);
+    expect(outcome.error).toMatchObject({ name: "LeaseLostError", reason: "broken" });
+    expect(began).toBe(false);
+    await run(other.release());
+  });
+
   it("gives back what it has if it cannot get the rest in time", async () => {
     const server = new FakeLeaseServer();
     const other = await run(locksOn(server).acquire("c"));

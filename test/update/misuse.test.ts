@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blobTags, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, removeIfUnchanged, tableEntity } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, removeIfUnchanged, tableEntity } from "../../src/index.js";
 import type { OptimisticUpdateOptions } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -18,6 +18,9 @@ describe("misuse is an error before any request", () => {
     ["attempts that are no number", { maxAttempts: "3" }, TypeError, /maxAttempts/],
     ["no time", { timeoutInMs: 0 }, RangeError, /timeoutInMs/],
     ["negative time", { timeoutInMs: -1 }, RangeError, /timeoutInMs/],
+    ["a condition of one's own", { conditions: { ifMatch: '"1"' } }, TypeError, /ifMatch/],
+    ["an empty lease id", { conditions: { leaseId: "" } }, TypeError, /leaseId/],
+    ["a journal that is neither a name nor a boolean", { journal: 5 }, TypeError, /journal/],
     ["NaN as time", { timeoutInMs: Number.NaN }, TypeError, /timeoutInMs/],
     ["a negative delay", { retryDelayInMs: -1 }, RangeError, /retryDelayInMs/],
     ["an endless delay", { retryDelayInMs: Number.POSITIVE_INFINITY }, RangeError, /RetryDelayInMs/i],
@@ -93,6 +96,10 @@ describe("misuse is an error before any request", () => {
     await expect(overwrite<unknown>(jsonBlob(blob), undefined)).rejects.toBeInstanceOf(TypeError);
     await expect(createIfAbsent<unknown>(jsonBlob(blob), () => 5)).rejects.toBeInstanceOf(TypeError);
     await expect(overwrite(blobTags(blob), { a: 5 } as never)).rejects.toBeInstanceOf(TypeError);
+    await expect(overwrite(blobMetadata(blob), { city: "東京" })).rejects.toBeInstanceOf(TypeError);
+    await expect(overwrite(blobMetadata(blob), { city: "a\nb" })).rejects.toBeInstanceOf(TypeError);
+    await expect(overwrite(blobMetadata(blob), { "a b": "x" })).rejects.toBeInstanceOf(TypeError);
+    await expect(overwrite(blobHttpHeaders(blob), { contentDisposition: "東京" })).rejects.toBeInstanceOf(TypeError);
     expect(service.count()).toBe(0);
   });
 

@@ -364,6 +364,18 @@ describe("time and attempts", () => {
     });
   }
 
+  it("is a DeadlineError while a later mutator of the same write runs: nothing was sent", async () => {
+    const { blob } = counterBlob();
+    const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 20 }));
+    const other = optimisticUpdate<Counter>(blob, async (doc) => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      doc.n++;
+    });
+    await vi.advanceTimersByTimeAsync(200);
+    expect(await error).toBeInstanceOf(DeadlineError);
+    expect((await other).value).toEqual({ n: 1 });
+  });
+
   it("is a ConflictError if the time runs out over lost races", async () => {
     const { service, blob } = counterBlob();
     service.next("upload", ...Array<Fault>(100).fill(before(() => blob.putKeeping({ n: 5 }))));

@@ -58,8 +58,17 @@ describe("createIfAbsent", () => {
     const { service, blob } = counterBlob();
     blob.drop();
     service.next("upload", loseAnswerForGood);
-    service.next("download", answer(500, "InternalError"));
+    const broken = answer(500, "InternalError");
+    service.next("download", broken, broken, broken);
     expect(await rejection(createIfAbsent<Counter>(blob, { n: 1 }))).toBeInstanceOf(CommitUnknownError);
+  });
+
+  it("looks again if reading back failed once", async () => {
+    const { service, blob } = counterBlob();
+    blob.drop();
+    service.next("upload", loseAnswerForGood);
+    service.next("download", answer(500, "InternalError"));
+    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", value: { n: 1 } });
   });
 
   it("does not claim anything without a journal after a lost answer", async () => {

@@ -2,7 +2,7 @@ import type { BlobHttpHeadersLike, BlockBlobLike, StandardSchemaLike } from "../
 import { SchemaError } from "../../errors.js";
 import { readBody } from "../../internal/blob-body.js";
 import { identityOf } from "../../internal/identity.js";
-import { isMissing } from "../../internal/storage-errors.js";
+import { isMissing, isRace } from "../../internal/storage-errors.js";
 import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
 import type { Journal } from "../journal.js";
@@ -75,21 +75,13 @@ function contentTarget<T, Raw>(
     check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
 
     async read(context) {
-      try {
-        const answer = await blob.download(0, undefined, blobOptions(context));
-        const etag = requireETag(answer.etag, url);
-        const bytes = await readBody(answer);
-        if (answer.contentLength !== undefined && bytes.length !== answer.contentLength) {
-          throw notAsStored(url, `${bytes.length} bytes arrived of ${answer.contentLength}: is it compressed on the way?`);
+      for (let tries = 1; ; tries++) {
+        try {
+          return await readOnce(context);
+        } catch (error) {
+          if (isMissing(error)) return undefined;
+          if (tries >= maxReads || context.abortSignal.aborted || !isTorn(error)) throw error;
         }
-        const { own, journal, journalText } = splitMetadata(answer.metadata, context.journalName);
-        const keep: Kept = { headers: headersOf(answer), metadata: own, journalText, tags: undefined, tier: undefined };
-        if (answer.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
-        if (keepTier) keep.tier = await explicitTier(blob, etag, context);
-        return { raw: parse(bytes), etag, journal, keep };
-      } catch (error) {
-        if (isMissing(error)) return undefined;
-        throw error;
       }
     },
 
@@ -112,6 +104,20 @@ function contentTarget<T, Raw>(
     tags: undefined,
     tier: undefined,
   };
+
+  async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
+    const answer = await blob.download(0, undefined, blobOptions(context));
+    const etag = requireETag(answer.etag, url);
+    const bytes = await readBody(answer);
+    if (answer.contentLength !== undefined && bytes.length !== answer.contentLength) {
+      throw notAsStored(url, `${bytes.length} bytes arrived of ${answer.contentLength}: is it compressed on the way?`);
+    }
+    const { own, journal, journalText } = splitMetadata(answer.metadata, context.journalName);
+    const keep: Kept = { headers: headersOf(answer), metadata: own, journalText, tags: undefined, tier: undefined };
+    if (answer.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
+    if (keepTier) keep.tier = await explicitTier(blob, etag, context);
+    return { raw: parse(bytes), etag, journal, keep };
+  }
 
   async function upload(
     raw: Raw,
@@ -140,6 +146,14 @@ function contentTarget<T, Raw>(
   }
 
   return targetOf(adapter);
+}
+
+/** How often content is read that changes, or whose connection is cut, while it is read. */
+const maxReads = 5;
+
+/** Cut off in the middle of the body (the SDK calls that an abort), or changed between two requests of one read. */
+function isTorn(error: unknown): boolean {
+  return isRace(error) || (error instanceof Error && error.name === "AbortError");
 }
 
 /** A tier that was set for this blob; one that it merely has from its account is not to be pinned. */

@@ -27,7 +27,7 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
   return targetOf<Record<string, string>, Record<string, string>>({
     ...propertyAdapter("blobMetadata", blob),
     journaled: true,
-    encode: (value) => lowerCaseNames(stringValues(value, "metadata")),
+    encode: (value) => lowerCaseNames(checkMetadata(stringValues(value, "metadata"))),
     read: (context) =>
       readProperties(blob, context, (properties, etag) => {
         const { own, journal, journalText } = splitMetadata(properties.metadata, context.journalName);
@@ -37,9 +37,9 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
       const keep = base.keep as Kept;
       const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
       const answer = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, blob.url), journal: journal ?? base.journal, keep };
+      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: journal ?? base.journal, keep };
     },
-    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, blob.url),
+    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, displayUrl(blob.url)),
   });
 }
 
@@ -54,7 +54,7 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
   return targetOf<BlobHttpHeadersValue, Record<string, string>>({
     ...propertyAdapter("blobHttpHeaders", blob),
     journaled: false,
-    encode: (value) => checkHeaderNames(stringValues(value, "HTTP header")),
+    encode: (value) => checkHeaderNames(headerValues(stringValues(value, "HTTP header"), "HTTP header")),
     read: (context) =>
       readProperties(blob, context, (properties, etag) => ({
         raw: Object.fromEntries(headerNames.flatMap((name) => (properties[name] ? [[name, properties[name]]] : []))),
@@ -67,10 +67,10 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
       // The content stays, so its hash does too; Set Blob Properties would clear it.
       const headers = { ...headersOf(raw), ...(contentMD5 && { blobContentMD5: contentMD5 }) };
       const answer = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, blob.url), journal: undefined, keep: base.keep };
+      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: undefined, keep: base.keep };
     },
     overwrite: async (raw, context) =>
-      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, blob.url),
+      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, displayUrl(blob.url)),
   });
 }
 
@@ -112,6 +112,25 @@ export function propertyAdapter(kind: string, blob: BlobLike): PropertyAdapter {
   };
 }
 
+/** Sent as headers: what HTTP cannot carry would be cut, changed or never sent. */
+function headerValues(values: StringMap, what: string): StringMap {
+  for (const [name, value] of Object.entries(values)) {
+    if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
+      throw new TypeError(`${what} ${JSON.stringify(name)} must be printable ASCII without spaces around it: encode it, for example with encodeURIComponent`);
+    }
+  }
+  return values;
+}
+
+const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+function checkMetadata(metadata: StringMap): StringMap {
+  for (const name of Object.keys(metadata)) {
+    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name for metadata: letters, digits and _`);
+  }
+  return headerValues(metadata, "metadata");
+}
+
 /** As a reader gets them: else the next mutator of a group would see a name twice that is one to the service. */
 function lowerCaseNames(metadata: StringMap): StringMap {
   return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
@@ -136,7 +155,7 @@ async function readProperties(
 ): Promise<Snapshot<StringMap> | undefined> {
   try {
     const properties = await blob.getProperties(blobOptions(context));
-    return snapshot(properties, requireETag(properties.etag, blob.url));
+    return snapshot(properties, requireETag(properties.etag, displayUrl(blob.url)));
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw error;
