@@ -9,6 +9,9 @@ import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
 import { say } from "./support/narrator.js";
+import { orderConsumer } from "./order-consumer.js";
+import { poisonAndRedrive } from "./poison-and-redrive.js";
+import { gracefulShutdown } from "./graceful-shutdown.js";
 import { openStorage } from "./support/storage.js";
 import { transfers } from "./transfers.js";
 
@@ -26,6 +29,9 @@ try {
     semaphore,
     forceUnlock,
     recalculation,
+    orderConsumer,
+    gracefulShutdown,
+    poisonAndRedrive,
     leaderElection,
   ];
   for (const sample of samples) {

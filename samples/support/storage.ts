@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { TableClient } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import type { ContainerClient } from "@azure/storage-blob";
+import { QueueClient } from "@azure/storage-queue";
 import { startAzurite } from "azure-storage-concurrency/testing";
 
 /** Where the samples keep their things: a real account, or an Azurite of their own. All of it is removed at the end. */
@@ -10,6 +11,7 @@ export interface SampleStorage {
   readonly isEmulator: boolean;
   container(): Promise<ContainerClient>;
   table(): Promise<TableClient>;
+  queue(): Promise<QueueClient>;
   close(): Promise<void>;
 }
 
@@ -33,6 +35,12 @@ export async function openStorage(): Promise<SampleStorage> {
       await table.createTable();
       cleanups.push(() => table.deleteTable());
       return table;
+    },
+    async queue() {
+      const queue = new QueueClient(connectionString, `sample-${randomUUID()}`);
+      await queue.create();
+      cleanups.push(() => queue.delete());
+      return queue;
     },
     async close() {
       if (azurite) await azurite.stop();
