@@ -17,6 +17,7 @@ import { TableClient as _TableClient } from "@azure/data-tables";
 import { BlobServiceClient as _BlobServiceClient } from "@azure/storage-blob";
 const _connection = process.env["README_STORAGE"]!;
 const container = _BlobServiceClient.fromConnectionString(_connection).getContainerClient("readme-${index}");
+const connectionString = _connection;
 await container.create();
 const blob = container.getBlockBlobClient("example");
 const table = _TableClient.fromConnectionString(_connection, "readme${index}", { allowInsecureConnection: true });
@@ -24,7 +25,7 @@ await table.createTable();
 const doTheWork = async (options: { conditions: { leaseId: string }; abortSignal: AbortSignal }): Promise<void> => void (await blob.getProperties(options));
 const runDueJobs = (epoch: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(void epoch)));
-void [doTheWork, runDueJobs];
+void [doTheWork, runDueJobs, connectionString];
 `;
 
 rmSync(folder, { recursive: true, force: true });
