@@ -1,45 +1,34 @@
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, type TestContext } from "vitest";
 
 import { answerWith, dropAnswer, type FaultRule, startFaultProxy } from "../../src/testing.js";
-import { azurite, connectionString, containerClient, freshContainer } from "../support/clients.js";
-import { startWorkers, type Worker } from "../support/workers.js";
+import { azurite, connectionString, freshContainer } from "../support/clients.js";
+import { startWorkers } from "../support/workers.js";
 import { countIn, entriesOf, meetingPlace } from "./workers/critical-section.js";
-import type { SectionJob } from "./workers/section-runner.js";
+import type { SectionConfig } from "./workers/section-runner.js";
 
 const sections = 500;
 /** There is no more to it than the work: a busy machine takes its time. */
 const timeoutInMs = 200_000;
-let processes: Worker<never>[];
-
-beforeAll(async () => {
-  const file = new URL("./workers/section-runner.ts", import.meta.url);
-  processes = startWorkers<never>(file, [null, null, null, null], { timeoutInMs: 400_000 });
-  await Promise.all(processes.map((worker) => worker.receive()));
-});
-afterAll(() => Promise.all(processes.map((worker) => worker.stop())));
 
 /** 4 processes with 8 workers each. */
-async function runSections(rules: readonly FaultRule[]): Promise<{ entries: string[]; counted: number; faults: number }> {
+async function runSections(
+  { onTestFinished }: TestContext,
+  rules: readonly FaultRule[],
+): Promise<{ entries: string[]; counted: number; faults: number }> {
   const proxy = await startFaultProxy(azurite().blobUrl, rules);
   onTestFinished(() => proxy.stop());
-  const { containerName: container } = await freshContainer();
-  const direct = containerClient(container);
-  const { remove, ...place } = await meetingPlace(direct);
+  const container = await freshContainer();
+  const { remove, ...place } = await meetingPlace(container);
   onTestFinished(remove);
-  const job: SectionJob = {
-    ...place,
-    connectionString: connectionString({ blobUrl: proxy.url }),
-    workers: 8,
-    sections: sections / processes.length,
-  };
-  const done = await Promise.all(
-    processes.map((worker) => {
-      worker.send(job);
-      return worker.receive<number>();
-    }),
-  );
+  const config: SectionConfig = { ...place, connectionString: connectionString({ blobUrl: proxy.url }), workers: 8, sections: sections / 4 };
+  const file = new URL("./workers/section-runner.ts", import.meta.url);
+  const processes = startWorkers<number>(file, [config, config, config, config], { timeoutInMs });
+  onTestFinished(async () => {
+    await Promise.all(processes.map((worker) => worker.stop()));
+  });
+  const done = await Promise.all(processes.map((worker) => worker.result));
   expect(done.reduce((sum, count) => sum + count)).toBe(sections);
-  return { entries: await entriesOf(place.log), counted: await countIn(direct), faults: proxy.fired() };
+  return { entries: await entriesOf(place.log), counted: await countIn(container), faults: proxy.fired() };
 }
 
 function expectExclusion({ entries, counted }: { entries: string[]; counted: number }): void {
@@ -53,12 +42,12 @@ function expectExclusion({ entries, counted }: { entries: string[]; counted: num
   expect(changes).toBeGreaterThan(20);
 }
 
-it("lets one of 32 workers in 4 processes in at a time, over 500 critical sections", async () => {
-  expectExclusion(await runSections([]));
+it.concurrent("lets one of 32 workers in 4 processes in at a time, over 500 critical sections", async (test) => {
+  expectExclusion(await runSections(test, []));
 }, timeoutInMs);
 
-it("does so while every tenth answer is lost and every tenth request is answered 503", async () => {
-  const outcome = await runSections([
+it.concurrent("does so while every tenth answer is lost and every tenth request is answered 503", async (test) => {
+  const outcome = await runSections(test, [
     answerWith(503, { probability: 0.05 }),
     answerWith(503, { probability: 0.05, at: "answer", name: "503 although it was done" }),
     dropAnswer({ probability: 0.1 }),

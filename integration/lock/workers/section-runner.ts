@@ -4,20 +4,14 @@ import { pause } from "../../support/pause.js";
 import { runWorker } from "../../support/worker-process.js";
 import { criticalSection, type MeetingPlace } from "./critical-section.js";
 
-export interface SectionJob extends MeetingPlace {
+export interface SectionConfig extends MeetingPlace {
   readonly connectionString: string;
   readonly workers: number;
   readonly sections: number;
 }
 
-/** Runs critical sections under a lock, one job after the other. */
-runWorker(async (_config, parent) => {
-  parent.send("ready");
-  for (;;) parent.send(await run(await parent.receive<SectionJob>()));
-});
-
-async function run(job: SectionJob): Promise<number> {
-  const { connectionString, container, log, workers, sections } = job;
+/** Runs critical sections under a lock. */
+runWorker(async ({ connectionString, container, log, workers, sections }: SectionConfig) => {
   const shared = fastContainer(connectionString, container);
   let done = 0;
   const work = async (worker: number): Promise<void> => {
@@ -34,4 +28,4 @@ async function run(job: SectionJob): Promise<number> {
   };
   await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
   return done;
-}
+});
