@@ -195,7 +195,7 @@ export class Run<T> {
     try {
       if (ownership.remainingInMs <= 0) {
         emit("lost", { ...info, error: ownership.signal.reason as unknown });
-      } else if (verdict === undefined || this.#isStopping()) {
+      } else if (verdict === undefined) {
         await incoming.giveBack();
       } else if (verdict === "no inbox") {
         await workOn(this.#place, incoming, undefined);

@@ -315,6 +315,24 @@ describe("polling", () => {
     }
   });
 
+  it("asks once for room that comes free little by little, but does not wait for the slowest", async () => {
+    for (let i = 0; i < 40; i++) await enqueue(queue, i);
+    const release: (() => void)[] = [];
+    await consume(() => new Promise<void>((resolve) => release.push(resolve)));
+    await pass(100);
+    for (let i = 0; i < 3; i++) {
+      release.shift()!();
+      await pass(5);
+    }
+    expect(queue.receivedCounts).toEqual([16]);
+    await pass(10);
+    expect(queue.receivedCounts).toEqual([16, 3]);
+    while (queue.messages.length > 0) {
+      for (const let_go of release.splice(0)) let_go();
+      await pass(100);
+    }
+  });
+
   it("does not end for any error, tells it, and slows down", async () => {
     queue.faults.next("receive", "busy", "denied", "lost", "hang");
     await enqueue(queue, "p");

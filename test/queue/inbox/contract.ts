@@ -48,6 +48,14 @@ export function inboxContract(name: string, create: () => Promise<{ inbox: Inbox
       expect(await after.complete()).toBe(true);
     });
 
+    it.runIf(movesRecords)("lets one of several take over what is overdue", async () => {
+      const { inbox, other } = await create();
+      claimed(await inbox.claim([some("a")]));
+      await pass(2 * visibilityInMs + 100);
+      const verdicts = await Promise.all([inbox, other, inbox, other].map((contender) => contender.claim([some("a")])));
+      expect(verdicts.flat().map(({ kind }) => kind).toSorted()).toEqual(["busy", "busy", "busy", "claimed"]);
+    });
+
     it("turns an earlier delivery away that arrives late", async () => {
       const { inbox, other } = await create();
       const first = some("a");
