@@ -7,7 +7,23 @@ import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
 import { loneUpdate } from "./lone-update.js";
 import { overhead } from "./overhead.js";
+import { queueCommit } from "./queue-commit.js";
+import { queueInbox } from "./queue-inbox.js";
+import { queuePlain } from "./queue-plain.js";
 import { transfer } from "./transfer.js";
 
 /** All benches, in the order in which they run. */
-export const benches: readonly Bench[] = [hotEntity, hotBlob, hotEntityProcesses, loneUpdate, overhead, transfer, lockLocal, lockHandover, leaseUncontended];
+export const benches: readonly Bench[] = [
+  hotEntity,
+  hotBlob,
+  hotEntityProcesses,
+  loneUpdate,
+  overhead,
+  transfer,
+  lockLocal,
+  lockHandover,
+  leaseUncontended,
+  queuePlain,
+  queueInbox,
+  queueCommit,
+];
