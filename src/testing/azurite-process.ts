@@ -15,7 +15,17 @@ interface AzuriteProcess {
 // The child holds one end of an IPC channel. The kernel closes the other end when this process ends, however it ends,
 // so a SIGKILL of the test runner leaves no Azurite behind. A string and not a file: it is the same from source and
 // from compiled code. The listener is in place before Azurite loads, so a parent that dies meanwhile is noticed too.
-const bootstrap = `process.once("disconnect", () => process.exit()); require(process.argv[1]);`;
+const bootstrap = `
+  process.once("disconnect", () => process.exit());
+  const { dirname, join } = require("node:path");
+  try {
+    require(join(dirname(process.argv[1]), "queue", "utils", "constants.js")).DEFAULT_GC_INTERVAL_MS = ${24 * 3_600_000};
+  } catch {}
+  require(process.argv[1]);
+`;
+
+// The bootstrap also puts off the garbage collection of queues, which runs every minute and can take away the text of a
+// message that is just being sent: every receive that meets it fails from then on, and hides others meanwhile.
 
 // Idle connections live for an hour: Azurite's own 5 seconds race with clients that are about to reuse one,
 // and the client then sees a connection reset that no test has asked for.
