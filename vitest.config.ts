@@ -14,6 +14,7 @@ export default defineConfig({
           name: "integration",
           include: ["integration/**/*.test.ts"],
           globalSetup: ["integration/support/azurite.setup.ts"],
+          maxWorkers: 4, // most of the time is waiting for leases and timers
           testTimeout: 120_000,
           hookTimeout: 60_000,
         },
