@@ -19,10 +19,10 @@ export interface BlobRow extends ConditionRow {
   /** @defaultValue "block" */
   readonly kind?: "block" | "page" | "append";
   /** What must be there before the call; it leaves the ETag as it is. */
-  before?(subject: BlobSubject): Promise<unknown>;
+  readonly before?: (subject: BlobSubject) => Promise<unknown>;
   /** The conditions are about the source of the copy. */
   readonly ofSource?: boolean;
-  call(subject: BlobSubject, conditions: BlobConditions): Promise<Answered>;
+  readonly call: (subject: BlobSubject, conditions: BlobConditions) => Promise<Answered>;
 }
 
 export const blobLeaseId = "0d4d1ac1-90a2-4b8a-9d9c-4f3b4c1c4f11";
@@ -216,7 +216,7 @@ export const blobRows: readonly BlobRow[] = [
     changesETag: true,
     accepts: allConditions,
     note: "takes conditions on the sequence number too",
-    helper: "`writePages`",
+    helper: "`claimPages`",
     call: ({ page }, conditions) => page.uploadPages(pageOfZeros, 0, 512, { conditions }),
   },
   {

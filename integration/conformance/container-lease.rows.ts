@@ -25,3 +25,11 @@ export const containerLeaseRows: readonly ContainerLeaseRow[] = [
   row("Set Container ACL", "optional"),
   row("List Blobs", "optional", { sendsId: false, note: "takes no id at all; nor does any write to a blob in the container" }),
 ];
+
+/** What is answered to an id that does not belong, or to none. */
+export const containerLeaseAnswers = {
+  missing: "412 LeaseIdMissing",
+  mismatch: "412 LeaseIdMismatchWithContainerOperation",
+  neverLeased: "412 LeaseNotPresentWithContainerOperation",
+  expired: { azure: "412 LeaseLost", azurite: "412 LeaseNotPresentWithContainerOperation" },
+} as const;

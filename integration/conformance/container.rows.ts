@@ -6,7 +6,7 @@ import { type Conditions, type ConditionRow, none, untyped } from "./row.js";
 export interface ContainerRow extends ConditionRow {
   /** The container does not exist yet, or is leased with `leaseId`. */
   readonly given?: "missing" | "leased";
-  call(container: ContainerClient, conditions: Conditions): Promise<Answered>;
+  readonly call: (container: ContainerClient, conditions: Conditions) => Promise<Answered>;
 }
 
 export const leaseId = "5f5a2e4c-0b0f-4c59-9b34-0c1b7f0f5d5e";
@@ -21,7 +21,6 @@ export const containerRows: readonly ContainerRow[] = [
     returnsETag: true,
     accepts: none,
     given: "missing",
-    helper: "`BlobLocks`, `acquireLease` with `createIfMissing`",
     call: (container, conditions) => container.create(untyped(conditions)),
   },
   {

@@ -12,7 +12,7 @@ testConditions(containerRows, async (row) => {
     return { version, call: (conditions) => row.call(container, conditions), etag: async () => (await container.getProperties()).etag };
   }
   const container = await freshContainer();
-  if (row.given === "leased") await container.getBlobLeaseClient(leaseId).acquireLease(15);
+  if (row.given === "leased") await container.getBlobLeaseClient(leaseId).acquireLease(-1);
   const { etag = "", lastModified = new Date(0) } = await container.getProperties();
   return {
     version: { etag, lastModified },

@@ -5,7 +5,7 @@ export interface Exchange {
   /** The ETag header of the answer itself: what an SDK makes of it is another matter. */
   readonly etag: string | undefined;
   /** A header as it was sent. */
-  sent(name: string): string | undefined;
+  readonly sent: (name: string) => string | undefined;
 }
 
 interface HeadersLike {

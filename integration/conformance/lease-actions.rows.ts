@@ -10,7 +10,7 @@ export interface LeaseActionRow extends Row {
   readonly answer: string;
   readonly azuriteAnswer?: string;
   /** The lease is held, or was held, with the id of the first client. */
-  call(own: BlobLeaseClient, other: BlobLeaseClient): Promise<Answered>;
+  readonly call: (own: BlobLeaseClient, other: BlobLeaseClient) => Promise<Answered>;
 }
 
 /** Lease Blob and Lease Container, which answer alike. */

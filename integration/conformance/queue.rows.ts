@@ -19,9 +19,9 @@ export interface QueueRow extends Row {
   readonly concurrency: "last writer wins" | "pop receipt" | "hides" | "none";
   /** Whether the answer has a receipt. */
   readonly givesReceipt: boolean;
-  call(subject: QueueSubject, value: string): Promise<Answered>;
+  readonly call: (subject: QueueSubject, value: string) => Promise<Answered>;
   /** The value that the last call wrote. */
-  read?(subject: QueueSubject): Promise<string | undefined>;
+  readonly read?: (subject: QueueSubject) => Promise<string | undefined>;
 }
 
 /** Refusals of a receipt. */

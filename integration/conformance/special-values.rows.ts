@@ -12,7 +12,7 @@ export interface SpecialSubject {
 export interface SpecialValueRow extends Row {
   readonly answer: string;
   readonly azuriteAnswer?: string;
-  call(subject: SpecialSubject): Promise<Answered>;
+  readonly call: (subject: SpecialSubject) => Promise<Answered>;
 }
 
 const stale = '"0x8D0000000000000"';
@@ -76,11 +76,11 @@ export const specialValueRows: readonly SpecialValueRow[] = [
   },
   { operation: "Append Block, within the maximal size", answer: "201", call: (s) => append(s, { maxSize: 6 }) },
   { operation: "Append Block, beyond the maximal size", answer: "412 MaxBlobSizeConditionNotMet", call: (s) => append(s, { maxSize: 5 }) },
-  { operation: "Put Page, sequence number equal", answer: "201", helper: "`writePages`", call: (s) => putPage(s, { ifSequenceNumberEqualTo: 5 }) },
+  { operation: "Put Page, sequence number equal", answer: "201", helper: "`claimPages`", call: (s) => putPage(s, { ifSequenceNumberEqualTo: 5 }) },
   {
     operation: "Put Page, sequence number not equal",
     answer: "412 SequenceNumberConditionNotMet",
-    helper: "`writePages`",
+    helper: "`claimPages`",
     call: (s) => putPage(s, { ifSequenceNumberEqualTo: 4 }),
   },
   { operation: "Put Page, sequence number at most this", answer: "201", call: (s) => putPage(s, { ifSequenceNumberLessThanOrEqualTo: 5 }) },

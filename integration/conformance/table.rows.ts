@@ -21,7 +21,7 @@ export interface TableRow extends Row {
   readonly given?: "missing";
   /** What is left: the values of `a` and `b`, of an entity with a = 1, b = 1, or nothing. */
   readonly leaves: { readonly a?: number; readonly b?: number } | undefined;
-  call(table: TableClient, key: Key, options: TableOptions): Promise<unknown>;
+  readonly call: (table: TableClient, key: Key, options: TableOptions) => Promise<unknown>;
 }
 
 export interface Key {

@@ -32,7 +32,10 @@ async function call(row: TableRow, key: Key, etag?: string): Promise<Exchange> {
 }
 
 async function left({ partitionKey, rowKey }: Key): Promise<unknown> {
-  const entity = await table.getEntity(partitionKey, rowKey).catch(() => undefined);
+  const entity = await table.getEntity(partitionKey, rowKey).catch((error: unknown) => {
+    if ((error as { statusCode?: number }).statusCode === 404) return undefined;
+    throw error;
+  });
   if (entity === undefined) return undefined;
   return Object.fromEntries(Object.entries(entity).filter(([name]) => name === "a" || name === "b"));
 }
