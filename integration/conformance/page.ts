@@ -99,7 +99,7 @@ ${table(queueRows, [operation, ["concurrency", (row) => row.concurrency], ["give
 
 Over REST the last writer wins: there is an ETag, but no operation takes a condition. A lease is checked, as for blobs, and never runs out. What an SMB client holds is answered \`409 SharingViolation\`: "open" is a file that it lets others read, "exclusive" one that it shares with nobody. While a deletion of an SMB client is pending, every operation is answered \`409 DeletePending\` (Microsoft also writes SMBDeletePending), not \`404\`, as the client may think better of it; listings leave the file out. A deletion over REST is immediate.
 
-Azurite has no files: these rows are tried on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service.
+Azurite has no files: these rows are tried on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service. Leases on shares, renames and byte-range locks have tests of their own in \`integration/file\`; the metadata of a share are covered by \`leasedUpdate(shareMetadata)\`.
 
 ${table(fileRows, [
   operation,
