@@ -4,8 +4,9 @@ import { FileInUseError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
+import type { Attempts } from "../internal/attempts.js";
 import { codeOf, isInUse } from "../internal/storage-errors.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
 import { checkNumber } from "../internal/validate.js";
 
 /** Options of {@link retryWhileInUse}. */
@@ -57,7 +58,7 @@ const defaults: Settings = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000
  * @throws `FileInUseError` when the attempts or the time ran out, with the number of attempts.
  */
 export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
-  return withSpan("retryWhileInUse", options, async (tracingOptions, span) => {
+  return withAttempts("retryWhileInUse", options, async (trace) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
     const settings = checkOptions(options);
     const caller = options.abortSignal;
@@ -66,10 +67,12 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
     const off = onAbort(caller, () => controller.abort(caller && abortReason(caller)));
     try {
       return await attempts(settings, (attempt) => {
-        span.setAttribute("attempts", attempt);
+        trace.begin();
+        trace.countRequest();
         const { signal: abortSignal } = controller;
+        const { tracingOptions } = trace;
         return fn(tracingOptions ? { attempt, abortSignal, tracingOptions } : { attempt, abortSignal });
-      }, controller.signal);
+      }, trace, controller.signal);
     } catch (error) {
       // The SDK raises an AbortError of its own; the caller gets the reason that was given.
       throwIfAborted(caller);
@@ -77,10 +80,10 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
     } finally {
       off();
     }
-  });
+  }, { targetKind: "file" });
 }
 
-async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<R>, signal: AbortSignal): Promise<R> {
+async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<R>, trace: Attempts, signal: AbortSignal): Promise<R> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt++) {
     try {
@@ -91,6 +94,7 @@ async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<
       const elapsedInMs = performance.now() - startedAt;
       const left = settings.timeoutInMs - elapsedInMs;
       if (attempt >= settings.maxAttempts || left <= 0) throw gaveUp({ attempts: attempt, elapsedInMs, reason, cause: error });
+      trace.end("in use");
       logger.verbose(`a file is in use by an SMB client (${reason}), attempt ${attempt}`);
       // The last wait is cut, so that there is one more attempt at the very end of the time.
       await delay(Math.min(left, fullJitter(attempt - 1, settings.retryDelayInMs, settings.maxRetryDelayInMs)), signal);
