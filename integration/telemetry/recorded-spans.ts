@@ -4,6 +4,11 @@ import { context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import { suppressTracing } from "@opentelemetry/core";
 import { InMemorySpanExporter, NodeTracerProvider, type ReadableSpan, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-node";
 
+/** What the instrumentation does to the module once it is loaded. */
+interface Patching {
+  init(): { patch(module: unknown): void };
+}
+
 /** What a real OpenTelemetry SDK saw. */
 export class RecordedSpans {
   readonly #exporter = new InMemorySpanExporter();
@@ -12,8 +17,8 @@ export class RecordedSpans {
   constructor() {
     this.#provider.register();
     // What `registerInstrumentations` does as soon as @azure/core-tracing is loaded, which a test runner does in its own way.
-    const [definition] = [createAzureSdkInstrumentation({ enabled: false })["init"]()].flat();
-    definition!.patch!(coreTracing as never);
+    const instrumentation = createAzureSdkInstrumentation({ enabled: false }) as unknown as Patching;
+    instrumentation.init().patch(coreTracing);
   }
 
   /** Forgets all. */

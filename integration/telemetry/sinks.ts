@@ -44,9 +44,9 @@ export class Sinks {
       return;
     }
     const own = error as Error & { errors?: unknown[]; suppressed?: unknown };
-    this.note(`${where} message`, String(own.message));
+    this.note(`${where} message`, own.message);
     this.note(`${where} stack`, String(own.stack));
-    this.note(`${where} string`, String(error));
+    this.note(`${where} string`, String(own));
     this.note(`${where} json`, JSON.stringify(error));
     this.note(`${where} inspect`, inspect(error, { depth: 8 }));
     for (const name of Object.keys(own)) this.note(`${where} .${name}`, format((own as unknown as Record<string, unknown>)[name]));

@@ -130,11 +130,21 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
 
   /** A listener that throws must not bring down the loop. */
   readonly #tell: Emit = (event, ...args) => {
-    if (event === "error") logger.warning(`queue ${this.#queue.name}: ${errorLabel(args[0])}`);
+    logEvent(this.#queue.name, event, args[0]);
     try {
       (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
     } catch (error) {
       logger.warning(`a listener of "${event}" threw: ${errorLabel(error)}`);
     }
   };
+}
+
+/** What has gone wrong for good is a warning; what is tried again is not. Of a message only its id is told. */
+function logEvent(queue: string, event: keyof QueueConsumerEvents, news: unknown): void {
+  if (event === "error") logger.warning(`queue ${queue}: ${errorLabel(news)}`);
+  if (event !== "lost" && event !== "poisoned" && event !== "retry") return;
+  const { messageId, error } = news as { messageId: string; error?: unknown };
+  const message = `message ${messageId} of queue ${queue}: ${event}${error === undefined ? "" : ` after ${errorLabel(error)}`}`;
+  if (event === "retry") logger.verbose(message);
+  else logger.warning(message);
 }

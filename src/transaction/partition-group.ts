@@ -140,13 +140,14 @@ class PartitionGroup {
       const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
       if (wasKnown || severalReads) current = await view.isCurrent(this.#requestOptions(round.unsettled()));
     } catch (error) {
-      for (const call of round.unsettled()) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
+      for (const call of round.unsettled()) call.reject(explain(error, this.#url));
       return "done";
     }
     if (current) {
       round.settleAll("unchanged");
       return "done";
     }
+    logger.verbose(`lost a race for ${this.#url}`);
     this.#lose(round, undefined);
     return "again";
   }
@@ -182,6 +183,7 @@ class PartitionGroup {
         this.#refuse(round, verdict.error);
         return "done";
       case "unknown":
+        logger.warning(`the fate of a write to ${this.#url} is unknown`);
         for (const call of round.changers()) {
           if (call.settings.onUnknown === "throw") call.rejectUnknown(verdict.error);
           call.mayHaveLanded = true;
@@ -189,7 +191,7 @@ class PartitionGroup {
         this.#lose(round, verdict.error);
         return "again";
       case "race":
-        logger.verbose(`lost a race for partition ${JSON.stringify(this.#settings.partitionKey)} of ${this.#settings.table.tableName}`);
+        logger.verbose(`lost a race for ${this.#url}`);
         this.#lose(round, verdict.error);
         return "again";
     }
@@ -232,7 +234,7 @@ class PartitionGroup {
     const calls = round.unsettled();
     const sharedFate = isDenied(error) || isMissingParent(error) || calls.length === 1;
     for (const call of calls) {
-      if (sharedFate) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
+      if (sharedFate) call.reject(explain(error, this.#url));
       else call.solo = true;
     }
     this.#queue.unshift(...round.unsettled());
@@ -249,6 +251,10 @@ class PartitionGroup {
     this.#inFlight = [];
     const { retryDelayInMs, maxRetryDelayInMs } = call.settings;
     await delay(fullJitter(losses, retryDelayInMs, maxRetryDelayInMs), this.#io.signal).catch(() => undefined);
+  }
+
+  get #url(): string {
+    return partitionUrl(this.#settings.table, this.#settings.partitionKey);
   }
 
   #requestOptions(calls: readonly TransactionCall[]): RowOptions {
