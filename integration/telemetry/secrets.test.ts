@@ -160,6 +160,15 @@ async function useEverything({ container, table, queue, poison }: Clients): Prom
   await attempt("optimisticUpdate entity", () => optimisticUpdate(entity, (d) => { d.n++; }, { initial, ...patient }));
   await attempt("optimisticUpdate without journal", () => optimisticUpdate(doc, (d) => { d.n++; }, { initial, journal: false, ...patient }));
   await attempt("optimisticUpdate throwing", () => optimisticUpdate(doc, confide, { initial, ...patient }));
+  const quoting = {
+    "~standard": { version: 1 as const, vendor: "test", validate: (value: unknown) => ({ issues: [{ message: `not ${JSON.stringify(value)}`, path: ["text"] }] }) },
+  };
+  const broken = container.getBlockBlobClient("broken");
+  await attempt("schema", () => overwrite(jsonBlob(blob, { schema: quoting }), initial));
+  await attempt("broken JSON", async () => {
+    await broken.upload(`{ ${payload}`, 2 + payload.length);
+    await readTarget(broken);
+  });
   await attempt("readTarget", () => readTarget(doc));
   await attempt("createIfAbsent", () => createIfAbsent(doc, initial));
   await attempt("overwrite", () => overwrite(doc, initial));
@@ -264,7 +273,7 @@ describe("after a run of everything with failures", () => {
   });
 
   it("all helpers have worked where nothing was wrong, and failed where something was", () => {
-    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "retryWhileInUse: RestError"];
+    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError"];
     for (const fine of ["key, no faults", "signature, no faults"]) {
       expect(outcomes[fine]!.filter((line) => !line.endsWith(": ok")).sort(), fine).toEqual(allowed.sort());
     }

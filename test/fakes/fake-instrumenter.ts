@@ -25,7 +25,7 @@ class FakeContext implements TracingContext {
   getValue(key: symbol): unknown {
     return this.#values.get(key);
   }
-  deleteValue(): FakeContext {
+  deleteValue(): this {
     return this;
   }
 }
