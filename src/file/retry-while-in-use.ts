@@ -3,11 +3,12 @@ import type { CallOptions } from "../clients.js";
 import { FileInUseError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
+import { checkRetryLimits } from "../internal/retry-options.js";
+import type { RetryLimits } from "../internal/retry-options.js";
 import { logger } from "../internal/log.js";
 import type { Attempts } from "../internal/attempts.js";
 import { codeOf, isInUse } from "../internal/storage-errors.js";
 import { withAttempts } from "../internal/attempts.js";
-import { checkNumber } from "../internal/validate.js";
 
 /** Options of {@link retryWhileInUse}. */
 export interface RetryWhileInUseOptions extends CallOptions {
@@ -39,14 +40,7 @@ export interface InUseAttempt {
   tracingOptions?: OperationTracingOptions;
 }
 
-interface Settings {
-  readonly maxAttempts: number;
-  readonly timeoutInMs: number;
-  readonly retryDelayInMs: number;
-  readonly maxRetryDelayInMs: number;
-}
-
-const defaults: Settings = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
+const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
 
 /**
  * Calls `fn` again while SMB clients that have the share mounted keep the file in use: open in a way that lets nobody
@@ -60,7 +54,7 @@ const defaults: Settings = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000
 export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
   return withAttempts("retryWhileInUse", options, async (trace) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
-    const settings = checkOptions(options);
+    const settings = checkRetryLimits(options, defaults, { timeoutInMs: 0 });
     const caller = options.abortSignal;
     throwIfAborted(caller);
     const controller = new AbortController();
@@ -83,7 +77,7 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
   }, { targetKind: "file" });
 }
 
-async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<R>, trace: Attempts, signal: AbortSignal): Promise<R> {
+async function attempts<R>(settings: RetryLimits, fn: (attempt: number) => Promise<R>, trace: Attempts, signal: AbortSignal): Promise<R> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt++) {
     try {
@@ -106,15 +100,4 @@ function gaveUp(facts: { attempts: number; elapsedInMs: number; reason: string; 
   const { attempts: count, elapsedInMs, reason } = facts;
   const message = `an SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
   return new FileInUseError(`${message}: have it closed, or raise timeoutInMs`, facts);
-}
-
-function checkOptions(options: RetryWhileInUseOptions): Settings {
-  const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? defaults.retryDelayInMs, { min: 0 });
-  const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(defaults.maxRetryDelayInMs, retryDelayInMs);
-  return {
-    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
-    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 0 }),
-    retryDelayInMs,
-    maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
-  };
 }
