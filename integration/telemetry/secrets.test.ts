@@ -226,7 +226,7 @@ async function useEverything({ container, table, queue, poison }: Clients): Prom
   });
   await attempt("QueueConsumer", async () => {
     await consumer.start();
-    await Promise.race([twice, pause(3_000)]);
+    await Promise.race([twice, pause(20_000)]);
   });
   await consumer.stop();
   await attempt("redrive", () => redrive(poison, queue, { maxMessages: 1 }));
