@@ -28,6 +28,7 @@ const raceCodes = new Set([
   "ConditionNotMet",
   "UpdateConditionNotSatisfied",
   "TargetConditionNotMet",
+  "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
 ]);
@@ -117,6 +118,16 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
     default:
       return undefined;
   }
+}
+
+/** The append blob has as many blocks as there can be. */
+export function isOutOfBlocks(error: unknown): boolean {
+  return codeOf(error) === "BlockCountExceedsLimit";
+}
+
+/** The page blob has another sequence number than the one that the write was for. */
+export function isSequenceConflict(error: unknown): boolean {
+  return codeOf(error) === "SequenceNumberConditionNotMet";
 }
 
 /** The blob that was to be created is there. */
