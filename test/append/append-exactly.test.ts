@@ -130,7 +130,7 @@ describe("a group of appends", () => {
     const { service, blob } = emptyLog();
     const others = new FakeAppendBlob(service, { pipeline: {} });
     await inFakeTime(Promise.all([appendExactly(blob, "a"), appendExactly(blob, "b", { coalesce: false }), appendExactly(others, "c")]));
-    expect([...blob.text].sort()).toEqual(["a", "b", "c"]);
+    expect(Array.from(blob.text).sort()).toEqual(["a", "b", "c"]);
     expect(blob.stored?.blocks).toBe(3);
   });
 
@@ -240,6 +240,24 @@ describe("identical records of two appenders", () => {
       return loseAnswer(exchange);
     });
     expect(await append(blob, "tick")).toMatchObject({ offset: 4, attempts: 2 });
+    expect(blob.text).toBe("ticktick");
+  });
+
+  it("are both there when one comes between the other's claim and its block", async () => {
+    const { service, blob } = emptyLog();
+    const other = new FakeAppendBlob(service, { pipeline: {} });
+    const held = gate();
+    service.next("appendBlock", held.fault);
+    const first = appendExactly(blob, "tick");
+    await held.reached;
+    // The other takes the position over; before its block arrives, ours does, which must be refused then.
+    service.next("appendBlock", async (exchange) => {
+      held.open();
+      await vi.advanceTimersByTimeAsync(1);
+      return loseAnswer(exchange);
+    });
+    const results = await inFakeTime(Promise.all([first, appendExactly(other, "tick")]));
+    expect(results.map(({ offset }) => offset).sort()).toEqual([0, 4]);
     expect(blob.text).toBe("ticktick");
   });
 

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { appendExactly } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
-import { answer, busy, connectionReset, failAfterCommit, type Fault, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
+import { busy, connectionReset, failAfterCommit, type Fault, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import { useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
@@ -18,6 +18,7 @@ const faults: Readonly<Record<string, Fault>> = {
   failAfterCommit,
   busy,
   slow: (exchange) => exchange.send(() => new Promise((resolve) => setTimeout(resolve, 7))),
+  slower: (exchange) => exchange.send(() => new Promise((resolve) => setTimeout(resolve, 20))),
   slowAndLost: async (exchange) => {
     await exchange.send(() => new Promise((resolve) => setTimeout(resolve, 5))).catch(() => undefined);
     return exchange.send();
@@ -33,11 +34,10 @@ const faults: Readonly<Record<string, Fault>> = {
     await exchange.sendIntoTheVoid();
     throw connectionReset();
   },
-  refusedFalsely: answer(503, "ServerBusy"),
 };
 
 const scripts = fc.array(fc.constantFrom(...Object.keys(faults)), { maxLength: 60 });
-const appenders = fc.array(fc.array(fc.constantFrom("tick", "tock", "x"), { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 4 });
+const appenders = fc.array(fc.array(fc.constantFrom("tick", "tick", "tock"), { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 4 });
 
 interface Outcome {
   readonly appender: number;
@@ -56,7 +56,7 @@ async function play(work: readonly (readonly string[])[], script: readonly strin
     const client = new FakeAppendBlob(service, { pipeline: {} });
     return records.map(async (letters, index): Promise<Outcome> => {
       const record = uniqueRecords ? `${letters}-${appender}-${index};` : letters;
-      const options = { uniqueRecords, timeoutInMs: Number.POSITIVE_INFINITY, maxAttempts: 1_000, maxBatchInBytes: 12 };
+      const options = { uniqueRecords, timeoutInMs: Number.POSITIVE_INFINITY, maxAttempts: 1_000, maxBatchInBytes: 5, retryDelayInMs: 1 };
       return appendExactly(client, record, options).then(
         ({ offset }) => ({ appender, record, offset }),
         (error: unknown) => {
@@ -96,7 +96,7 @@ describe.each([{ uniqueRecords: false }, { uniqueRecords: true }])("any interlea
           expect(offsets).toEqual([...offsets].sort((a, b) => a - b));
         }
       }),
-      { numRuns: 400 },
+      { numRuns: 150 },
     );
-  });
+  }, 60_000);
 });
