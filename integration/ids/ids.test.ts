@@ -2,8 +2,12 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { dropAnswer, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer, freshTable } from "../support/clients.js";
+import { pause } from "../support/pause.js";
 import { startWorker } from "../support/workers.js";
 import type { TakerConfig } from "./workers/taker.js";
+
+/** Not a multiple of what is reported at a time: whoever is killed has ids left that nobody will get. */
+const blockSize = 370;
 
 const taker = new URL("./workers/taker.ts", import.meta.url);
 
@@ -11,7 +15,7 @@ const taker = new URL("./workers/taker.ts", import.meta.url);
 async function takeWithCrashes(config: TakerConfig, wanted: number): Promise<number[]> {
   const ids: number[] = [];
   for (const until of [wanted / 4, wanted]) {
-    const worker = startWorker(taker, config, { timeoutInMs: 110_000 });
+    const worker = startWorker(taker, config, { timeoutInMs: 230_000 });
     let last = -1;
     const add = (more: readonly number[]): void => {
       // Those of one process increase.
@@ -22,6 +26,8 @@ async function takeWithCrashes(config: TakerConfig, wanted: number): Promise<num
     };
     try {
       while (ids.length < until) add(await worker.receive<number[]>());
+      // At whatever it is doing by then: giving out ids, or reserving more.
+      await pause(Math.random() * 50);
     } finally {
       await worker.stop(); // kill -9
     }
@@ -44,12 +50,13 @@ describe("4 processes that take 10,000 ids each, are killed, and lose a fifth of
     onTestFinished(() => proxy.stop());
     const place = kind === "blob" ? { container: (await freshContainer()).containerName } : { table: (await freshTable()).tableName };
     const through = connectionString({ [kind === "blob" ? "blobUrl" : "tableUrl"]: proxy.url });
-    const config = { connectionString: through, blockSize: 200, ...place };
+    const config = { connectionString: through, blockSize, ...place };
     const ids = (await Promise.all(Array.from({ length: 4 }, () => takeWithCrashes(config, 10_000)))).flat();
     expect(ids.length).toBeGreaterThanOrEqual(40_000);
     expect(new Set(ids).size).toBe(ids.length);
     console.log(`${ids.length} ids from one ${kind}: up to ${Math.max(...ids)}, ${proxy.requests} requests, ${proxy.fired()} answers lost`);
-    // At least a reservation for each block, and not many more.
-    expect(proxy.requests).toBeLessThan((ids.length / 200) * 8);
-  });
+    expect(Math.max(...ids)).toBeGreaterThan(ids.length);
+    // Two requests for a block, and what races and lost answers cost.
+    expect(proxy.requests).toBeLessThan((ids.length / blockSize) * 16);
+  }, 240_000);
 });

@@ -11,7 +11,7 @@ runWorker(async (_config, parent) => {
 
 async function run(job: AppendJob): Promise<Appended[]> {
   const blob = fastContainer(job.connectionString, job.container).getAppendBlobClient(job.blob);
-  const options = { uniqueRecords: job.uniqueRecords, coalesce: job.coalesce, createIfMissing: true, timeoutInMs: 90_000, maxAttempts: 1_000 };
+  const options = { uniqueRecords: job.uniqueRecords, coalesce: job.coalesce, createIfMissing: true, timeoutInMs: 200_000, maxAttempts: 1_000 };
   const append = async (record: string): Promise<number | null> => {
     try {
       return (await appendExactly(blob, record, options)).offset;

@@ -16,9 +16,9 @@ runWorker(async ({ connectionString, container, table, blockSize }: TakerConfig,
       ? tableEntity<IdCounter>(fastTable(connectionString, table ?? ""), "ids", "orders")
       : jsonBlob<IdCounter>(fastContainer(connectionString, container).getBlockBlobClient("ids.json"));
   const allocator = new IdAllocator(target, { blockSize });
-  let stopped = false;
-  void parent.receive().then(() => (stopped = true));
-  while (!stopped) {
+  const stop = new AbortController();
+  void parent.receive().then(() => stop.abort());
+  while (!stop.signal.aborted) {
     const alone = await Promise.all(Array.from({ length: 90 }, () => allocator.next()));
     parent.send([...alone, ...(await allocator.nextMany(10))]);
     await new Promise(setImmediate);
