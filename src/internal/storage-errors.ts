@@ -66,6 +66,13 @@ export function isLeaseConflict(error: unknown): boolean {
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
 }
 
+/** What is wrong with the lease id of a request: none was given, or there is no lease that it could be of, or another's. */
+export function leaseProblemOf(error: unknown): "missing" | "absent" | "mismatch" {
+  const code = codeOf(error) ?? "";
+  if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";
+  return code.startsWith("LeaseIdMismatch") ? "mismatch" : "missing";
+}
+
 const inUseCodes = new Set([
   "SharingViolation",
   "FileLockConflict",
