@@ -1,9 +1,9 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { fileURLToPath } from "node:url";
 
 import type { Row } from "./harness.js";
 import { figuresPicture } from "./picture/figures.js";
+import { withFigures } from "./readme-figures.js";
 
 /** What a run measured, and on what. */
 export interface Results {
@@ -21,8 +21,10 @@ export async function writeResults(file: string | URL, results: Results): Promis
   await writeFile(file, `${JSON.stringify(results, undefined, 2)}\n`);
 }
 
-/** After a full run: the figures beside the benches, and the picture that the README shows. */
+/** After a full run: the figures beside the benches, and the picture and the table of the README. */
 export async function publishResults(results: Results): Promise<void> {
   await writeResults(new URL("results.json", import.meta.url), results);
-  await writeFile(fileURLToPath(new URL("../docs/figures.svg", import.meta.url)), figuresPicture(results.rows));
+  await writeFile(new URL("../docs/figures.svg", import.meta.url), figuresPicture(results.rows));
+  const readme = new URL("../README.md", import.meta.url);
+  await writeFile(readme, withFigures(await readFile(readme, "utf8"), results));
 }

@@ -22,8 +22,8 @@ export function figuresPicture(rows: readonly Row[]): string {
     height,
     "Throughput and requests per operation, this library beside code written by hand",
     legend(),
-    barChart("Operations in a second", throughput, 0, 40, half),
-    barChart("Requests for each operation", requests, half, 40, half),
+    barChart("Operations in a second (log scale)", throughput, 0, 40, half),
+    barChart("Requests for each operation (log scale)", requests, half, 40, half),
     ...growthCharts(rows, 40 + barsHeight),
   );
 }

@@ -30,7 +30,6 @@ text { font: 12px system-ui, sans-serif; fill: #6e7781; }
 .grid { stroke: #6e7781; stroke-opacity: 0.25; }
 .ours { fill: #1a7f6c; stroke: #1a7f6c; }
 .baseline { fill: #b35900; stroke: #b35900; }
-.line { fill: none; stroke-width: 2; }
 .number { font-size: 11px; }
 @media (prefers-color-scheme: dark) {
   text { fill: #adbac7; }
@@ -38,6 +37,7 @@ text { font: 12px system-ui, sans-serif; fill: #6e7781; }
   .baseline { fill: #f0883e; stroke: #f0883e; }
 }
 @media (prefers-color-scheme: light) { text { fill: #24292f; } }
+.line { fill: none; stroke-width: 2; }
 `;
 
 function escape(content: string): string {
