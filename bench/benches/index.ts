@@ -1,4 +1,5 @@
 import type { Bench } from "../harness.js";
+import { growthProcesses, growthWriters } from "./growth.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
@@ -28,4 +29,6 @@ export const benches: readonly Bench[] = [
   queueInbox,
   queueCommit,
   ids,
+  growthWriters,
+  growthProcesses,
 ];
