@@ -5,7 +5,11 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** What can be taken out of the library, to see that a chaos run notices. */
 export const breakable = {
-  journal: [{ file: "update/options.js", find: "journaling: journal !== false", put: "journaling: false" }],
+  // Without it, a loop has to believe the answer to the last try, as loops written by hand do.
+  journal: [
+    { file: "update/options.js", find: "journaling: journal !== false", put: "journaling: false" },
+    { file: "update/commit.js", find: "resend === 0 && counted.sends() === 1 && isDefinitive(error)", put: "isDefinitive(error)" },
+  ],
   fence: [
     { file: "lock/fence.js", find: "if (fencedBy > this.#epoch)", put: "if (fencedBy < 0)" },
     { file: "lock/fence.js", find: `["update", entity, "Merge", { etag: row.etag }]`, put: `["upsert", entity, "Merge"]` },

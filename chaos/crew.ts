@@ -11,6 +11,7 @@ interface Member {
   readonly child: ChildProcess;
   readonly gone: Promise<void>;
   stopped: boolean;
+  killed: boolean;
   stderr: string;
 }
 
@@ -22,8 +23,9 @@ export class Crew {
   readonly #assign: (worker: string) => Assignment;
   /** Processes that ended by themselves before they were told to: each is a failure of the run. */
   readonly deaths: string[] = [];
-  /** Who is in the middle of something that a stop would hurt most. */
-  readonly #holding = new Set<number>();
+  /** How many stopped themselves at a bad moment. */
+  faints = 0;
+  readonly #pauses = new Set<Promise<void>>();
   #incarnations = 0;
   #dismissed = false;
 
@@ -37,29 +39,34 @@ export class Crew {
     return this.#members.length;
   }
 
-  /** A place whose worker is holding the table lock, or else this one. */
-  holderOr(place: number): number {
-    const [holder] = [...this.#holding].filter((held) => this.#members[held]?.stopped === false);
-    return holder ?? place;
-  }
-
   async kill(place: number): Promise<void> {
     const member = this.#member(place);
-    member.stopped = true; // its end is no surprise
+    member.killed = true;
     member.child.kill("SIGKILL");
     await member.gone;
-    this.#holding.delete(place);
     this.#members[place] = this.#start(place);
   }
 
-  async stopFor(place: number, ms: number): Promise<void> {
+  stopFor(place: number, ms: number): void {
     const member = this.#member(place);
     if (member.stopped) return;
     member.stopped = true;
     member.child.kill("SIGSTOP");
-    await new Promise((resolve) => setTimeout(resolve, ms));
-    member.child.kill("SIGCONT");
-    member.stopped = false;
+    this.#wakeAfter(member, ms);
+  }
+
+  /** Until nobody is stopped any more. */
+  async awake(): Promise<void> {
+    while (this.#pauses.size > 0) await Promise.all([...this.#pauses]);
+  }
+
+  #wakeAfter(member: Member, ms: number): void {
+    const pause = Promise.race([new Promise<void>((resolve) => setTimeout(resolve, ms)), member.gone]).then(() => {
+      member.child.kill("SIGCONT");
+      member.stopped = false;
+      this.#pauses.delete(pause);
+    });
+    this.#pauses.add(pause);
   }
 
   isStopped(place: number): boolean {
@@ -114,21 +121,23 @@ export class Crew {
     });
     if (child.pid !== undefined) this.#pids.add(child.pid);
     child.on("message", (report: Report) => {
-      this.#ledger.record(report);
-      if (report.kind === "note" && typeof report.note === "object" && report.note !== null && "holding" in report.note) {
-        if (report.note.holding === true) this.#holding.add(place);
-        else this.#holding.delete(place);
+      if (report.kind !== "faint") {
+        this.#ledger.record(report);
+        return;
       }
+      this.faints++;
+      member.stopped = true;
+      this.#wakeAfter(member, report.forInMs);
     });
     const gone = new Promise<void>((resolve) =>
       child.on("close", (code, signal) => {
-        if (!member.stopped && !(this.#dismissed && code === 0)) {
+        if (!member.killed && !(this.#dismissed && code === 0)) {
           this.deaths.push(`worker ${place} ended with ${signal ?? `code ${code ?? "none"}`}: ${member.stderr.trim().split("\n").slice(-6).join(" | ")}`);
         }
         resolve();
       }),
     );
-    const member: Member = { place, child, gone, stopped: false, stderr: "" };
+    const member: Member = { place, child, gone, stopped: false, killed: false, stderr: "" };
     child.stderr?.setEncoding("utf8").on("data", (text: string) => (member.stderr += text));
     return member;
   }

@@ -5,8 +5,7 @@ import type { Weather } from "./weather.js";
 /** Something that happens to the run, at a time in milliseconds after its beginning. */
 export type Disturbance =
   | { readonly at: number; readonly kind: "kill"; readonly place: number }
-  /** `holder`: rather whoever is in the middle of a critical section. */
-  | { readonly at: number; readonly kind: "stop"; readonly place: number; readonly forInMs: number; readonly holder: boolean }
+  | { readonly at: number; readonly kind: "stop"; readonly place: number; readonly forInMs: number }
   | { readonly at: number; readonly kind: "weather"; readonly service: number; readonly weather: Weather };
 
 /** The whole plan of a run, drawn from its seed before it begins. */
@@ -17,9 +16,8 @@ export function planOf(random: Random, durationInMs: number, crew: number, servi
     const place = violence.between(0, crew - 1);
     const chance = violence.next();
     if (chance < 0.4) plan.push({ at, kind: "kill", place });
-    // Longer than a lease of 15 s, so that others take over while it sleeps; not all at once, or nobody would.
-    else if (chance < 0.6) plan.push({ at, kind: "stop", place, holder: true, forInMs: violence.between(16_000, 20_000) });
-    else plan.push({ at, kind: "stop", place, holder: false, forInMs: violence.between(50, 6_000) });
+    // Some longer than a lease of 15 s, so that others take over while it sleeps.
+    else plan.push({ at, kind: "stop", place, forInMs: chance < 0.5 ? violence.between(16_000, 20_000) : violence.between(50, 6_000) });
   }
   for (let service = 0; service < services; service++) {
     const sky = random.fork(`weather ${service}`);

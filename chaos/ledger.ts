@@ -14,7 +14,7 @@ export class Ledger {
   readonly #lanes = new Map<string, Map<string, LaneRecord>>();
   readonly errors = new Map<string, number>();
 
-  record(report: Report): void {
+  record(report: Exclude<Report, { kind: "faint" }>): void {
     const lane = this.#lane(report.scenario, report.lane);
     switch (report.kind) {
       case "begin":

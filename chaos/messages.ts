@@ -8,6 +8,8 @@ export type Report =
   | { readonly kind: "refused"; readonly scenario: string; readonly lane: string; readonly op: number; readonly error: string }
   /** The library could not say. The lane ends with it. */
   | { readonly kind: "uncertain"; readonly scenario: string; readonly lane: string; readonly op: number; readonly error: string }
+  /** The worker is about to stop itself, at the worst moment that it could find, and wants to be woken up. */
+  | { readonly kind: "faint"; readonly forInMs: number }
   /** Something that the check of a scenario wants to know. */
   | { readonly kind: "note"; readonly scenario: string; readonly lane: string; readonly note: unknown };
 

@@ -34,6 +34,11 @@ export interface Lane {
   operation(run: (op: number) => Promise<unknown>): Promise<boolean>;
   note(note: unknown): void;
   pause(fromMs: number, toMs: number): Promise<void>;
+  /**
+   * Now and then the whole process is stopped right here, for longer than a lease of 15 s lasts. Stops that come from
+   * outside hardly ever hit the few milliseconds between a check and what depends on it.
+   */
+  mayFaint(): Promise<void>;
 }
 
 /** One use of the library, and what must be true of it whatever happens. */

@@ -56,7 +56,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const ledger = new Ledger();
   const assign = (worker: string): Assignment => ({ worker, seed: options.seed, library, storage: names, connectionString: throughFaults });
   const crew = new Crew(options.crew, ledger, assign);
-  const counts = { kills: 0, stops: 0, weathers: 0 };
+  const counts = { kills: 0, stops: 0, faints: 0, weathers: 0 };
   try {
     await disturb(planOf(random, options.durationInMs, options.crew, proxies.length), crew, proxies, counts, ledger, options);
     for (const proxy of proxies) proxy.setRules([]);
@@ -64,6 +64,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     crew.order("finish");
     await drained(storage, 60_000);
     crew.order("stop");
+    counts.faints = crew.faints;
     await crew.ended(45_000);
   } finally {
     crew.killAll();
@@ -97,7 +98,6 @@ async function disturb(
   { durationInMs, progress }: ChaosOptions,
 ): Promise<void> {
   const started = performance.now();
-  const pauses: Promise<void>[] = [];
   const report = setInterval(() => {
     const done = scenarios.map((scenario) => `${scenario.name} ${doneIn(scenario, ledger)}`).join(", ");
     progress(`${Math.round((performance.now() - started) / 1000)} s: ${counts.kills} killed, ${counts.stops} stopped; ${done}`);
@@ -111,10 +111,10 @@ async function disturb(
           counts.kills++;
           break;
         case "stop": {
-          const place = event.holder ? crew.holderOr(event.place) : event.place;
+          const { place } = event;
           // Somebody has to be awake to take over.
           if (crew.isStopped(place) || [...Array(crew.size).keys()].filter((other) => crew.isStopped(other)).length >= crew.size - 1) break;
-          pauses.push(crew.stopFor(place, event.forInMs));
+          crew.stopFor(place, event.forInMs);
           counts.stops++;
           break;
         }
@@ -124,7 +124,7 @@ async function disturb(
       }
     }
     await sleep(Math.max(0, started + durationInMs - performance.now()));
-    await Promise.all(pauses);
+    await crew.awake();
   } finally {
     clearInterval(report);
   }

@@ -1,6 +1,7 @@
 /* One process of a chaos run: works on all scenarios at once until it is told to finish, or killed. */
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { machineTime } from "./claims.js";
 import type { Assignment, Order, Report } from "./messages.js";
 import { randomFrom } from "./random.js";
 import type { Random } from "./random.js";
@@ -33,6 +34,9 @@ function tell(report: Report): Promise<void> {
 /** What the library says about an operation that was not done, and never will be. */
 const certain = new Set(["ConflictError", "DeadlineError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
 
+/** Not at once, and not all workers at the same time. */
+let mayFaintFrom = machineTime() + random.between(1_000, 20_000);
+
 class Uncertain extends Error {}
 
 function laneOf(scenario: Scenario, id: string, laneRandom: Random): Lane {
@@ -64,6 +68,12 @@ function laneOf(scenario: Scenario, id: string, laneRandom: Random): Lane {
     note: (note) => void tell({ kind: "note", scenario: scenario.name, lane: id, note }).catch(() => undefined),
     pause: async (from, to) => {
       await sleep(laneRandom.between(from, to));
+    },
+    mayFaint: async () => {
+      if (finish.signal.aborted || machineTime() < mayFaintFrom || laneRandom.next() > 0.3) return;
+      mayFaintFrom = machineTime() + 30_000;
+      await tell({ kind: "faint", forInMs: laneRandom.between(16_000, 18_000) });
+      process.kill(process.pid, "SIGSTOP");
     },
   };
 }

@@ -11,6 +11,7 @@ async function tryToHold(lane: Lane, resource: string, run: (claim: (epoch: numb
       const end = performance.now() + lane.random.between(5, 250);
       await claimWhileHeld(resource, epoch, assertHeld, (claim) => lane.note(claim), async () => {
         await lane.pause(1, 5);
+        await lane.mayFaint();
         return performance.now() > end;
       });
     }),

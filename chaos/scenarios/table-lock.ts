@@ -22,13 +22,12 @@ export const tableLock: Scenario = {
         try {
           const partition = await held.partition();
           const row = await partition.get<{ n: number; lanes: string }>("r");
-          lane.note({ holding: true });
-          await lane.pause(20, 150);
+          await lane.pause(5, 50);
           const lanes = JSON.parse(row?.lanes ?? "{}") as Record<string, number>;
           lanes[lane.id] = (lanes[lane.id] ?? 0) + 1;
+          await lane.mayFaint();
           await partition.submit([["update", { rowKey: "r", n: (row?.n ?? 0) + 1, lanes: JSON.stringify(lanes) }]]);
         } finally {
-          lane.note({ holding: false });
           await held[Symbol.asyncDispose]();
         }
       });
