@@ -62,6 +62,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     for (const proxy of proxies) proxy.setRules([]);
     options.progress("the storm is over: letting everybody finish");
     crew.order("finish");
+    await crew.awake();
     await drained(storage, 60_000);
     crew.order("stop");
     counts.faints = crew.faints;
@@ -124,7 +125,6 @@ async function disturb(
       }
     }
     await sleep(Math.max(0, started + durationInMs - performance.now()));
-    await crew.awake();
   } finally {
     clearInterval(report);
   }
