@@ -24,7 +24,7 @@ export async function createIfAbsent<T>(
 ): Promise<UpdateResult<T>> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context) => {
+  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, writing) => {
     const draft = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
     // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
@@ -32,7 +32,8 @@ export async function createIfAbsent<T>(
     if (leased) return { ...(await checkedResult(adapter, leased, context.journalName)), outcome: "unchanged", attempts: 0 };
     const started = performance.now();
     for (let attempts = 1; ; attempts++) {
-      const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
+      const plan = { base: undefined, draft, journaling: settings.journaling };
+      const verdict = await writing(() => commit(adapter, plan, context));
       // Refused for a lease: what is leased exists, and can be read.
       if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
       if (verdict.kind === "landed") {
