@@ -1,4 +1,5 @@
 import type { Bench } from "../harness.js";
+import { download } from "./download.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
@@ -20,6 +21,7 @@ export const benches: readonly Bench[] = [
   loneUpdate,
   overhead,
   transfer,
+  download,
   lockLocal,
   lockHandover,
   leaseUncontended,

@@ -89,6 +89,8 @@ export class PinnedRange {
         this.#onBytes(chunk.length);
       });
     } catch (error) {
+      // Cut off after its last byte: all is there.
+      if (this.#filled === into.length && !signal.aborted) return;
       // The SDK resumes a body that ends early by itself, and may find another version.
       throw isGone(error) ? error : new BodyBroken(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
     }
