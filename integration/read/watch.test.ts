@@ -94,11 +94,11 @@ describe.each(kinds)("a watch of a %s", (kind) => {
 function longWaits(): Set<unknown> {
   const waits = new Set<unknown>();
   const { setTimeout: set, clearTimeout: clear } = globalThis;
-  vi.spyOn(globalThis, "setTimeout").mockImplementation(((fn: () => void, ms?: number) => {
+  vi.spyOn(globalThis, "setTimeout").mockImplementation((fn: () => void, ms?: number) => {
     const timer = set(fn, ms);
     if ((ms ?? 0) > 300_000) waits.add(timer);
     return timer;
-  }) as typeof setTimeout);
+  });
   vi.spyOn(globalThis, "clearTimeout").mockImplementation((timer) => {
     waits.delete(timer);
     clear(timer);

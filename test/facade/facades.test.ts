@@ -39,9 +39,10 @@ describe("ConcurrentBlob", () => {
       expect(value).toEqual({ n: 0 });
       break;
     }
-    expect((await doc.downloadConsistent()).content).toEqual(blob.stored?.content);
+    const stored = new Uint8Array(blob.stored!.content);
+    expect((await doc.downloadConsistent()).content).toEqual(stored);
     const { content } = await doc.downloadConsistentStream();
-    expect(new Uint8Array(await new Response(content).arrayBuffer())).toEqual(blob.stored?.content);
+    expect(new Uint8Array(await new Response(content).arrayBuffer())).toEqual(stored);
   });
 
   it("uses the defaults given once, unless a call has its own", async () => {
