@@ -208,7 +208,8 @@ export class SchemaError extends ConcurrencyError {
   override readonly name = "SchemaError";
   /** `"read"`: the stored value is wrong. `"write"`: the new one is. */
   readonly phase: "read" | "write";
-  readonly issues: readonly SchemaIssue[];
+  /** In the words of the schema, which may quote the value: so it is not printed along with the error. */
+  readonly issues!: readonly SchemaIssue[];
   /** Of what is stored and cannot be read, where that is known. */
   readonly etag: string | undefined;
 
@@ -218,7 +219,7 @@ export class SchemaError extends ConcurrencyError {
   ) {
     super("SCHEMA", message, { cause: facts.cause });
     this.phase = facts.phase;
-    this.issues = facts.issues;
+    Object.defineProperty(this, "issues", { value: facts.issues, enumerable: false });
     this.etag = facts.etag;
   }
 }

@@ -43,7 +43,7 @@ export async function downloadConsistentStream(blob: DownloadableLike, options: 
     });
     const blocks = new BlockWindow(source, opened, progressOf(source, opened.version.sizeInBytes, 0), whileStoppable);
     return { ...opened.version, content: streamOf(source, blocks) };
-  });
+  }, { targetKind: "blob", url: blob.url });
 }
 
 function streamOf(source: RangeSource, blocks: BlockWindow): ReadableStream<Uint8Array> {

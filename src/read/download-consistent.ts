@@ -43,7 +43,7 @@ export async function downloadConsistent(blob: DownloadableLike, options: Downlo
         off();
       }
     }
-  });
+  }, { targetKind: "blob", url: blob.url });
 }
 
 async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit<ConsistentDownload, "restarts">> {

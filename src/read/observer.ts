@@ -1,6 +1,7 @@
 import type { CallOptions } from "../clients.js";
 import type { SchemaError } from "../errors.js";
 import { WatchFailedError, isConcurrencyError, isDeadlineError, isSchemaError } from "../errors.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { isPassing } from "../internal/storage-errors.js";
 import { isMisuse } from "../internal/validate.js";
@@ -76,6 +77,7 @@ export class Observer<T> {
       this.#group,
       this.#adapter.url,
       (context) => this.#look(context),
+      { targetKind: this.#adapter.kind },
     );
     if (found === "unchanged") return undefined;
     this.#etag = found?.etag;
@@ -131,7 +133,8 @@ export class Observer<T> {
 
   #tell(error: unknown): void {
     if (this.#settings.onError) this.#settings.onError(error);
-    else logger.warning(`watch: a look at ${this.#adapter.url} failed: ${error instanceof Error ? error.name : "unknown"}`);
+    // Failed looks are logged where they are made; that a version was passed over is known only here.
+    else if (isSchemaError(error)) logger.warning(`watch passed over a version of ${this.#adapter.url}: ${errorLabel(error)}`);
   }
 }
 

@@ -1,6 +1,8 @@
 import { CommitUnknownError, DeadlineError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import type { Attempts } from "../internal/attempts.js";
+import type { CallSpan, SpanFacts } from "../internal/tracing.js";
 import { explain } from "./explain.js";
 import type { GroupSettings } from "./group-commit.js";
 import { checkTimeout } from "./options.js";
@@ -10,16 +12,27 @@ import type { RequestContext } from "./target.js";
 /** Runs what sends a write: if the time is over meanwhile, nobody knows whether it landed. */
 export type Writing = <W>(send: () => Promise<W>) => Promise<W>;
 
-/** Runs a helper that is no loop: a span, a time limit, the caller's signal, and errors that name the target. */
+/** What a helper works with, besides the context of its requests. */
+export interface RequestCall {
+  readonly writing: Writing;
+  readonly attempts: Attempts;
+  readonly span: CallSpan;
+}
+
+/**
+ * Runs a helper that is no loop: a span, a time limit, the caller's signal, and errors that name the target. One that
+ * does try several times ends an attempt and begins the next itself.
+ */
 export function withRequestContext<R>(
   name: string,
   options: RequestOptions,
   settings: GroupSettings,
   url: string,
-  run: (context: RequestContext, writing: Writing) => Promise<R>,
+  run: (context: RequestContext, call: RequestCall) => Promise<R>,
+  facts: SpanFacts = {},
 ): Promise<R> {
   const timeoutInMs = checkTimeout(options.timeoutInMs);
-  return withSpan(name, options, async (tracingOptions) => {
+  return withAttempts(name, options, async (attempts, span) => {
     throwIfAborted(options.abortSignal);
     const controller = new AbortController();
     const started = performance.now();
@@ -48,12 +61,16 @@ export function withRequestContext<R>(
     };
     const context: RequestContext = {
       abortSignal: controller.signal,
-      tracingOptions,
+      get tracingOptions() {
+        return attempts.tracingOptions;
+      },
       leaseId: settings.leaseId,
       journalName: settings.journalName,
+      onRequest: () => attempts.countRequest(),
     };
     try {
-      return await Promise.race([run(context, writing), stopped]);
+      attempts.begin();
+      return await Promise.race([run(context, { writing, attempts, span }), stopped]);
     } catch (error) {
       if (controller.signal.aborted) throw controller.signal.reason;
       throw explain(error, url);
@@ -61,7 +78,7 @@ export function withRequestContext<R>(
       clearTimeout(timer);
       off?.();
     }
-  });
+  }, { url, ...facts });
 }
 
 function tooLate(url: string, timeoutInMs: number, started: number, inFlight: boolean): Error {

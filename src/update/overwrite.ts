@@ -23,9 +23,9 @@ export async function overwrite<T>(
 ): Promise<{ etag: string }> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("overwrite", options, settings, adapter.url, async (context, writing) => {
+  return withRequestContext("overwrite", options, settings, adapter.url, async (context, { writing }) => {
     const raw = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
     return { etag: await writing(() => adapter.overwrite(raw, context)) };
-  });
+  }, { targetKind: adapter.kind });
 }

@@ -50,7 +50,7 @@ export async function readTarget<T = unknown>(
     if (snapshot === "unchanged") return snapshot;
     if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
     return checkedResult(adapter, snapshot, context.journalName);
-  });
+  }, { targetKind: adapter.kind });
 }
 
 /** Whatever is stored would match a `*`, and nothing an empty one. */
