@@ -1,5 +1,6 @@
 /* All samples, one after the other: `npm start`. One of them: `npm start -- hot-counter`. */
 import { parseArgs } from "node:util";
+import { auditLog } from "./audit-log.js";
 import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
 import { customerEmail } from "./customer-email.js";
@@ -7,8 +8,10 @@ import { forceUnlock } from "./force-unlock.js";
 import { gracefulShutdown } from "./graceful-shutdown.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
+import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
 import { orderConsumer } from "./order-consumer.js";
+import { orderNumbers } from "./order-numbers.js";
 import { poisonAndRedrive } from "./poison-and-redrive.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
@@ -25,6 +28,9 @@ const samples: readonly Sample[] = [
   hotCounter,
   lostResponse,
   transfers,
+  auditLog,
+  orderNumbers,
+  liveConfiguration,
   // Pessimistic: take a lease, work, give it back.
   blobPessimistic,
   semaphore,

@@ -64,6 +64,8 @@ export interface BlobAnswerLike {
 
 /** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
 export interface BlobDownloadLike extends BlobAnswerLike {
+  /** Of a range: `bytes 0-4194303/268435456`. */
+  contentRange?: string | undefined;
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
@@ -85,6 +87,12 @@ export interface BlobLike {
   delete(options?: BlobCallOptions): Promise<unknown>;
 }
 
+/** What can be downloaded: any blob client, also one of a snapshot or a version. */
+export interface DownloadableLike {
+  readonly url: string;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+}
+
 /** Options of `upload()`, as the SDK takes them. */
 export interface BlobUploadOptions extends BlobCallOptions {
   blobHTTPHeaders?: BlobHttpHeadersLike;
@@ -94,9 +102,55 @@ export interface BlobUploadOptions extends BlobCallOptions {
 }
 
 /** A `BlockBlobClient`. */
-export interface BlockBlobLike extends BlobLike {
-  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+export interface BlockBlobLike extends BlobLike, DownloadableLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
+}
+
+/** What `getProperties()` says about an append blob. */
+export interface AppendBlobPropertiesLike extends BlobAnswerLike {
+  blobType?: string | undefined;
+  blobCommittedBlockCount?: number | undefined;
+}
+
+/** Options of `appendBlock()`, as the SDK takes them. */
+export interface AppendBlockOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { appendPosition?: number };
+}
+
+/** An `AppendBlobClient`. */
+export interface AppendBlobLike {
+  readonly url: string;
+  getProperties(options?: BlobCallOptions): Promise<AppendBlobPropertiesLike>;
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+  create(
+    options?: BlobCallOptions & { blobHTTPHeaders?: BlobHttpHeadersLike; metadata?: Record<string, string> },
+  ): Promise<{ etag?: string | undefined }>;
+  appendBlock(
+    body: Uint8Array,
+    contentLength: number,
+    options?: AppendBlockOptions,
+  ): Promise<{ etag?: string | undefined; blobCommittedBlockCount?: number | undefined }>;
+}
+
+/** Options of one request that writes pages, as the SDK takes them. */
+export interface PageWriteOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
+}
+
+/** A `PageBlobClient`. */
+export interface PageBlobLike {
+  readonly url: string;
+  getProperties(
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobType?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  updateSequenceNumber(
+    action: "increment" | "max" | "update",
+    sequenceNumber?: number,
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  uploadPages(body: Uint8Array, offset: number, count: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
+  clearPages(offset?: number, count?: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
 }
 
 /** Options of one table request, as the SDK takes them. */

@@ -94,10 +94,13 @@ export class TransactionLimitError extends ConcurrencyError {
   }
 }
 
-/** A holder of a table lock that has a successor tried to write. The service refused it; nothing was written. */
+/**
+ * A holder of a table lock, or a writer of pages, that has a successor tried to write. The service refused it; nothing
+ * was written.
+ */
 export class FencedError extends ConcurrencyError {
   override readonly name = "FencedError";
-  /** The number of the lock that was used. */
+  /** The number of the lock, or the sequence number, that was used. */
   readonly epoch: number;
   /** The number of the one who came after. */
   readonly fencedBy: number;
@@ -106,6 +109,40 @@ export class FencedError extends ConcurrencyError {
     super("FENCED", message, { cause: facts.cause });
     this.epoch = facts.epoch;
     this.fencedBy = facts.fencedBy;
+  }
+}
+
+/** A record does not fit into an append blob. It was not appended. */
+export class AppendLimitError extends ConcurrencyError {
+  override readonly name = "AppendLimitError";
+  readonly url: string;
+  /**
+   * `"record"`: larger than a block can be. `"blocks"`: the blob has 50,000 blocks. `"size"`: the blob would grow beyond
+   * `maxSizeInBytes`. For the last two: go on in another blob.
+   */
+  readonly limit: "record" | "blocks" | "size";
+
+  constructor(message: string, facts: { url: string; limit: "record" | "blocks" | "size"; cause?: unknown }) {
+    super("APPEND_LIMIT", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.limit = facts.limit;
+  }
+}
+
+/** The counter behind an `IdAllocator` cannot give ids that are sure to be new. No id was given out. */
+export class IdCounterError extends ConcurrencyError {
+  override readonly name = "IdCounterError";
+  readonly url: string;
+  /**
+   * `"exhausted"`: the next ids would be beyond `Number.MAX_SAFE_INTEGER`. `"reset"`: the counter is behind ids that were
+   * given out. `"malformed"`: what is stored is no counter.
+   */
+  readonly reason: "exhausted" | "reset" | "malformed";
+
+  constructor(message: string, facts: { url: string; reason: "exhausted" | "reset" | "malformed" }) {
+    super("ID_COUNTER", message);
+    this.url = facts.url;
+    this.reason = facts.reason;
   }
 }
 
@@ -210,11 +247,66 @@ export class SchemaError extends ConcurrencyError {
   readonly phase: "read" | "write";
   /** In the words of the schema, which may quote the value: so it is not printed along with the error. */
   readonly issues!: readonly SchemaIssue[];
+  /** Of what is stored and cannot be read, where that is known. */
+  readonly etag: string | undefined;
 
-  constructor(message: string, facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; cause?: unknown }) {
+  constructor(
+    message: string,
+    facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; etag?: string | undefined; cause?: unknown },
+  ) {
     super("SCHEMA", message, { cause: facts.cause });
     this.phase = facts.phase;
     Object.defineProperty(this, "issues", { value: facts.issues, enumerable: false });
+    this.etag = facts.etag;
+  }
+}
+
+/** A blob was rewritten or deleted while it was downloaded. What had arrived is of no use, and was thrown away. */
+export class ContentChangedError extends ConcurrencyError {
+  override readonly name = "ContentChangedError";
+  readonly url: string;
+  /** The version that the download, or its last start, was reading. */
+  readonly etag: string;
+  /** How often the download had started again. */
+  readonly restarts: number;
+
+  constructor(message: string, facts: { url: string; etag: string; restarts: number; cause?: unknown }) {
+    super("CONTENT_CHANGED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.etag = facts.etag;
+    this.restarts = facts.restarts;
+  }
+}
+
+/** A blob is larger than the caller allowed. Nothing but its first range was asked for. */
+export class ContentTooLargeError extends ConcurrencyError {
+  override readonly name = "ContentTooLargeError";
+  readonly url: string;
+  readonly sizeInBytes: number;
+  readonly maxBytes: number;
+
+  constructor(message: string, facts: { url: string; sizeInBytes: number; maxBytes: number }) {
+    super("CONTENT_TOO_LARGE", message);
+    this.url = facts.url;
+    this.sizeInBytes = facts.sizeInBytes;
+    this.maxBytes = facts.maxBytes;
+  }
+}
+
+/** What is watched could not be read for so long that the watch gave up. `cause` is the last failure. */
+export class WatchFailedError extends ConcurrencyError {
+  override readonly name = "WatchFailedError";
+  readonly url: string;
+  /** How many looks in a row failed. */
+  readonly failures: number;
+  /** Since the first of them. */
+  readonly elapsedInMs: number;
+
+  constructor(message: string, facts: { url: string; failures: number; elapsedInMs: number; cause?: unknown }) {
+    super("WATCH_FAILED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.failures = facts.failures;
+    this.elapsedInMs = facts.elapsedInMs;
   }
 }
 
@@ -258,6 +350,14 @@ export function isAlreadyExistsError(error: unknown): error is AlreadyExistsErro
 export function isTransactionLimitError(error: unknown): error is TransactionLimitError {
   return isNamed(error, "TransactionLimitError");
 }
+/** Whether `error` is an {@link AppendLimitError}. */
+export function isAppendLimitError(error: unknown): error is AppendLimitError {
+  return isNamed(error, "AppendLimitError");
+}
+/** Whether `error` is an {@link IdCounterError}. */
+export function isIdCounterError(error: unknown): error is IdCounterError {
+  return isNamed(error, "IdCounterError");
+}
 /** Whether `error` is a {@link FencedError}. */
 export function isFencedError(error: unknown): error is FencedError {
   return isNamed(error, "FencedError");
@@ -276,6 +376,19 @@ export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
 }
 
+/** Whether `error` is a {@link ContentChangedError}. */
+export function isContentChangedError(error: unknown): error is ContentChangedError {
+  return isNamed(error, "ContentChangedError");
+}
+/** Whether `error` is a {@link ContentTooLargeError}. */
+export function isContentTooLargeError(error: unknown): error is ContentTooLargeError {
+  return isNamed(error, "ContentTooLargeError");
+}
+/** Whether `error` is a {@link WatchFailedError}. */
+export function isWatchFailedError(error: unknown): error is WatchFailedError {
+  return isNamed(error, "WatchFailedError");
+}
+
 const names: ReadonlySet<string> = new Set([
   "ConcurrencyError",
   "ConflictError",
@@ -283,6 +396,8 @@ const names: ReadonlySet<string> = new Set([
   "CommitUnknownError",
   "TargetNotFoundError",
   "AlreadyExistsError",
+  "AppendLimitError",
+  "IdCounterError",
   "FencedError",
   "GranularityMismatchError",
   "TransactionLimitError",
@@ -291,6 +406,9 @@ const names: ReadonlySet<string> = new Set([
   "LeaseLostError",
   "MessageLostError",
   "SchemaError",
+  "ContentChangedError",
+  "ContentTooLargeError",
+  "WatchFailedError",
 ]);
 
 function isNamed(error: unknown, name: string): boolean {

@@ -1,7 +1,10 @@
 import type { Bench } from "../harness.js";
+import { growthProcesses, growthWriters } from "./growth.js";
+import { download } from "./download.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
+import { ids } from "./ids.js";
 import { leaseUncontended } from "./lease-uncontended.js";
 import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
@@ -20,10 +23,14 @@ export const benches: readonly Bench[] = [
   loneUpdate,
   overhead,
   transfer,
+  download,
   lockLocal,
   lockHandover,
   leaseUncontended,
   queuePlain,
   queueInbox,
   queueCommit,
+  ids,
+  growthWriters,
+  growthProcesses,
 ];

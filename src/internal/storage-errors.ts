@@ -28,6 +28,7 @@ const raceCodes = new Set([
   "ConditionNotMet",
   "UpdateConditionNotSatisfied",
   "TargetConditionNotMet",
+  "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
 ]);
@@ -36,6 +37,8 @@ const raceCodes = new Set([
 export function isRace(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
+  // Its code is that of a lost race too, ConditionNotMet.
+  if (status === 304) return false;
   if (code !== undefined && raceCodes.has(code)) return true;
   // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
   return status === 412 && code === undefined;
@@ -59,10 +62,28 @@ export function isNotModified(error: unknown): boolean {
   return statusOf(error) === 304;
 }
 
+/** The range lies behind the end of the content; of empty content each does. */
+export function isBehindEnd(error: unknown): boolean {
+  return statusOf(error) === 416;
+}
+
+/** No answer, or one that another try may well be spared: the service is down, busy or throttles. */
+export function isPassing(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === undefined || status >= 500 || status === 408 || status === 429;
+}
+
 /** A lease stands in the way: none was named, or not the one that is held. */
 export function isLeaseConflict(error: unknown): boolean {
   const status = statusOf(error);
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
+}
+
+/** What is wrong with the lease id of a request: none was given, or there is no lease that it could be of, or another's. */
+export function leaseProblemOf(error: unknown): "missing" | "absent" | "mismatch" {
+  const code = codeOf(error) ?? "";
+  if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";
+  return code.startsWith("LeaseIdMismatch") ? "mismatch" : "missing";
 }
 
 const inUseCodes = new Set([
@@ -117,6 +138,16 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
     default:
       return undefined;
   }
+}
+
+/** The append blob has as many blocks as there can be. */
+export function isOutOfBlocks(error: unknown): boolean {
+  return codeOf(error) === "BlockCountExceedsLimit";
+}
+
+/** The page blob has another sequence number than the one that the write was for. */
+export function isSequenceConflict(error: unknown): boolean {
+  return codeOf(error) === "SequenceNumberConditionNotMet";
 }
 
 /** The blob that was to be created is there. */

@@ -45,6 +45,8 @@ export interface TargetAdapter<T, Raw> {
   readonly key: string;
   /** A well-formed ETag that never matches: belongs to a value that has been overtaken. */
   readonly staleETag: string;
+  /** What to do about a target that is not there, where an initial value is of no use. */
+  readonly whenMissing?: string;
   /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
   readonly journaled: boolean;
 
@@ -57,6 +59,11 @@ export interface TargetAdapter<T, Raw> {
 
   /** `undefined`: not there. */
   read(context: RequestContext): Promise<Snapshot<Raw> | undefined>;
+  /**
+   * As `read`, but the service sends nothing if the ETag is still this one. Left out where the service has no such
+   * read: {@link readIfChanged} then reads all of it and compares.
+   */
+  readIfChanged?(etag: string, context: RequestContext): Promise<Snapshot<Raw> | "unchanged" | undefined>;
   /** Only if the target still has the ETag of `base`. */
   write(base: Snapshot<Raw>, raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
   /** Only if there is none. */
@@ -72,6 +79,17 @@ export interface TargetAdapter<T, Raw> {
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
 }
 
+/** What is stored, unless that is what the caller knows already. */
+export async function readIfChanged<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  etag: string,
+  context: RequestContext,
+): Promise<Snapshot<Raw> | "unchanged" | undefined> {
+  if (adapter.readIfChanged) return adapter.readIfChanged(etag, context);
+  const found = await adapter.read(context);
+  return found?.etag === etag ? "unchanged" : found;
+}
+
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
 
 /** Makes the opaque target that users pass around. */
@@ -85,6 +103,12 @@ export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T
 export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
   return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
+}
+
+/** What has no URL is no client: said at once, and by name. */
+export function requireClient(kind: string, client: unknown, wanted: string): void {
+  const url = (client as { url?: unknown } | null | undefined)?.url;
+  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
 }
 
 /** Every read must say which version it read, or the write that follows would be unconditional. */
