@@ -53,7 +53,7 @@ export async function acquireOnce(
 }
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain: !isDefinitive(error) };
+  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain: !isDefinitive(error) };
 }
 
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */
@@ -61,12 +61,12 @@ export function isPassing(error: unknown): boolean {
   return !isDefinitive(error) || statusOf(error) === 429;
 }
 
-function explain(error: unknown, url: string): unknown {
-  if (isMissingParent(error)) {
+function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
+  if (isMissingParent(error) && (kind === "blob" || kind === "file")) {
     return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
   }
-  if (isMissing(error)) {
-    return new TargetNotFoundError(`${url} does not exist: create it, or pass createIfMissing`, { url, cause: error });
+  if (isMissing(error) || isMissingParent(error)) {
+    return new TargetNotFoundError(`${url} does not exist: create it${create ? ", or pass createIfMissing" : ""}`, { url, cause: error });
   }
   return error;
 }

@@ -3,10 +3,9 @@ import { TargetNotFoundError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
 import { checkNumber } from "../internal/validate.js";
-import { checkLeasable, leaseOptions } from "./lease-adapter.js";
-import type { LeaseRequest } from "./lease-adapter.js";
+import { leaseAdapterOf } from "./lease-adapter-of.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -27,6 +26,7 @@ export interface LeaseInfo {
 export interface BreakLeaseOptions extends CallOptions {
   /**
    * How long the holder may go on: its guard reports `"broken"` at its next renewal, its writes pass until the end.
+   * The lease of a file has no such time.
    * @defaultValue 0: at once
    */
   periodInSeconds?: number | undefined;
@@ -37,7 +37,7 @@ export interface BreakLeaseOptions extends CallOptions {
 /** Who holds the lease, if anybody. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
-    withSignal(options, async (abortSignal) => (await look(target, { abortSignal, tracingOptions })).info),
+    withSignal(options, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
   );
 }
 
@@ -49,29 +49,35 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
   const { periodInSeconds = 0, expectedEpoch } = options;
   return withSpan("breakLease", options, (tracingOptions) =>
     withSignal(options, async (abortSignal) => {
-      checkLeasable(target);
-      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: 60, integer: true });
-      if (expectedEpoch !== undefined) checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+      const adapter = leaseAdapterOf(target);
+      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
+      if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
       const request = { abortSignal, tracingOptions };
-      let conditions: { ifMatch: string } | undefined;
+      let ifMatch: string | undefined;
       if (expectedEpoch !== undefined) {
-        const { info, record, etag } = await look(target, request);
+        const { info, record, etag } = await look(adapter, request);
         if (info.state !== "leased" && info.state !== "breaking") return false;
         // A lock that was handed on within a process has its later numbers reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
-        if (!etag) throw new TypeError(`the answer has no ETag: ${displayUrl(target.url)} cannot be compared with what was expected`);
-        conditions = { ifMatch: etag };
+        if (!etag) throw new TypeError(`the answer has no ETag: ${adapter.url} cannot be compared with what was expected`);
+        ifMatch = etag;
       }
       try {
         // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await target.getBlobLeaseClient().breakLease(periodInSeconds, { ...leaseOptions(request), ...(conditions && { conditions }) });
+        await adapter.breakIt(periodInSeconds, request, ifMatch);
         return true;
       } catch (error) {
-        if (isNotLeased(error) || (conditions && isRace(error))) return false;
-        throw notFound(error, target) ?? error;
+        if (isNotLeased(error) || (ifMatch !== undefined && isRace(error))) return false;
+        throw notFound(error, adapter) ?? error;
       }
     }),
   );
+}
+
+function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
+  checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+  // It takes a condition on the ETag, and a record in the metadata.
+  if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
 }
 
 interface Look {
@@ -80,14 +86,13 @@ interface Look {
   readonly etag: string | undefined;
 }
 
-async function look(target: LeasableLike, request: LeaseRequest): Promise<Look> {
-  checkLeasable(target);
+async function look(adapter: LeaseAdapter, request: LeaseRequest): Promise<Look> {
   try {
-    const properties = await target.getProperties(leaseOptions(request));
+    const properties = await adapter.look(request);
     const record = parseLockRecord(properties.metadata);
     return { info: leaseInfo(properties, record), record, etag: properties.etag };
   } catch (error) {
-    throw notFound(error, target) ?? error;
+    throw notFound(error, adapter) ?? error;
   }
 }
 
@@ -104,9 +109,8 @@ export function leaseInfo(
   };
 }
 
-function notFound(error: unknown, target: LeasableLike): Error | undefined {
+function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
   if (!isMissing(error) && !isMissingParent(error)) return undefined;
-  const url = displayUrl(target.url);
   return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
 }
 

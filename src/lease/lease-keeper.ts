@@ -1,3 +1,4 @@
+import type { LeaseAnswerLike } from "../clients.js";
 import { LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
 import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
@@ -173,13 +174,13 @@ export class LeaseKeeper {
       this.#lastFailure ??= new RequestTimeout("a renewal was not answered in time");
       const since = startStopwatch();
       const { answer } = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.renew(this.#leaseId, { abortSignal }),
+        this.#adapter.renew(this.#leaseId, this.#duration(), { abortSignal }),
       );
       // Too late: the loss has been reported, and nothing is re-established behind anybody's back.
       if (this.check()) return false;
-      // Azurite renews an expired lease for anybody, and tells by the id whose it is.
-      if (!isSameId(answer.leaseId, this.#leaseId)) {
-        this.#lose("stolen", undefined);
+      const loss = lossIn(answer, this.#leaseId);
+      if (loss) {
+        this.#lose(loss, undefined);
         return false;
       }
       this.#since = since;
@@ -206,15 +207,20 @@ export class LeaseKeeper {
       if (isDefinitive(error) && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
       // The answer was lost: the lease may have either id now. Renewing with the new one tells.
       const changed = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.renew(proposedLeaseId, { abortSignal }),
+        this.#adapter.renew(proposedLeaseId, this.#duration(), { abortSignal }),
       ).then(
-        ({ answer }) => isSameId(answer.leaseId, proposedLeaseId),
+        ({ answer }) => lossIn(answer, proposedLeaseId) === undefined,
         () => false,
       );
       if (!changed) throw error;
       this.#since = since;
     }
     this.#leaseId = proposedLeaseId;
+  }
+
+  /** As the service takes it. */
+  #duration(): number {
+    return this.#times.durationInMs === Infinity ? -1 : this.#times.durationInMs / 1_000;
   }
 
   /** Well before the deadline, so that there is time for another try. */
@@ -224,6 +230,8 @@ export class LeaseKeeper {
 
   #lossFrom(error: unknown): LeaseLostError | undefined {
     const reason = leaseLossOf(error);
+    // The service has one code for both; but by this clock it cannot have expired yet, as the service's started later.
+    if (reason === "expired" && !this.check()) return this.#lose("broken", error);
     return reason && this.#lose(reason, error);
   }
 
@@ -238,8 +246,11 @@ export class LeaseKeeper {
   }
 }
 
-function isSameId(answered: string | undefined, leaseId: string): boolean {
-  return !answered || answered.toLowerCase() === leaseId.toLowerCase();
+/** What an answer says that is a success and all the same a loss. */
+function lossIn({ leaseId: answered, leaseState }: LeaseAnswerLike, leaseId: string): LeaseLossReason | undefined {
+  if (leaseState !== undefined && leaseState !== "leased") return leaseState === "expired" ? "expired" : "broken";
+  // Azurite renews an expired lease for anybody, and tells by the id whose it is.
+  return answered && answered.toLowerCase() !== leaseId.toLowerCase() ? "stolen" : undefined;
 }
 
 const explanations: Record<LeaseLossReason, string> = {

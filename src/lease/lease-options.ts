@@ -1,13 +1,15 @@
 import type { CallOptions } from "../clients.js";
 import { checkNumber } from "../internal/validate.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
 import type { LeaseTimes } from "./lease-keeper.js";
 
 /** Options of a single try to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {
   /**
    * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. Longer means fewer renewals, and a longer
-   * wait for everybody else after a crash. An infinite one is never given up by the service.
-   * @defaultValue 30
+   * wait for everybody else after a crash. An infinite one is never given up by the service. That of a file is always
+   * infinite.
+   * @defaultValue 30; Infinity for a file
    */
   durationInSeconds?: number | undefined;
   /**
@@ -18,7 +20,8 @@ export interface TryAcquireLeaseOptions extends CallOptions {
   autoRenew?: boolean | undefined;
   /**
    * @defaultValue a third of the duration: two renewals may fail before it is in danger; 30 s for an infinite one,
-   * which needs none, but would not notice otherwise that it was broken
+   * which needs none, but would not notice otherwise that it was broken (the lease of a file cannot be renewed at all:
+   * a read asks whether it is still there)
    */
   renewEveryInMs?: number | undefined;
   /**
@@ -44,7 +47,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
    * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
    * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
-   * @defaultValue Infinity
+   * @defaultValue Infinity; 60_000 for a file, whose lease a dead holder keeps for ever
    */
   waitInMs?: number | undefined;
 }
@@ -55,10 +58,14 @@ export interface LeaseSettings extends LeaseTimes {
   readonly leaseId: string | undefined;
 }
 
-const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity });
+const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity, fileWaitInMs: 60_000 });
 
-export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSettings {
-  const { durationInSeconds = defaults.durationInSeconds, autoRenew = true, createIfMissing = false, leaseId } = options;
+export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
+  const usual = kind === "file" ? Infinity : defaults.durationInSeconds;
+  const { durationInSeconds = usual, autoRenew = true, createIfMissing = false, leaseId } = options;
+  if (kind === "file" && durationInSeconds !== Infinity) {
+    throw new RangeError(`the lease of a file never expires: durationInSeconds must be Infinity; got ${durationInSeconds}`);
+  }
   if (durationInSeconds !== Infinity) {
     checkNumber("durationInSeconds (15 to 60, or Infinity)", durationInSeconds, { min: 15, max: 60, integer: true });
   }
@@ -80,8 +87,8 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSetting
   };
 }
 
-export function checkWait(waitInMs: number | undefined): number {
-  return checkNumber("waitInMs", waitInMs ?? defaults.waitInMs, { min: 0 });
+export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind"] = "blob"): number {
+  return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
 const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -8,7 +8,7 @@ import { withSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
-import { leaseAdapterOf } from "../lease/lease-adapter.js";
+import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { leaseQueueFor } from "../lease/lease-queue.js";

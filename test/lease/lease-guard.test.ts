@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { startStopwatch } from "../../src/internal/stopwatch.js";
-import { leaseAdapterOf } from "../../src/lease/lease-adapter.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapter-of.js";
 import { LeaseGuard } from "../../src/lease/lease-guard.js";
 import { LeaseKeeper } from "../../src/lease/lease-keeper.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";

@@ -1,8 +1,8 @@
 import type {
   BlobCallOptions,
+  BlobLeasableLike,
   BlobUploadOptions,
   BlockBlobLike,
-  LeasableLike,
   LeaseAnswerLike,
   LeaseCallOptions,
   LockContainerLike,
@@ -11,7 +11,7 @@ import { after, give, ok, restError, status } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
 
-export type BlobClient = LeasableLike & BlockBlobLike;
+export type BlobClient = BlobLeasableLike & BlockBlobLike;
 type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "list";
 
 interface Blob {
