@@ -1,6 +1,5 @@
 import { TargetNotFoundError } from "../errors.js";
 import { bounded } from "../internal/bounded.js";
-import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
   isAlreadyThere,
@@ -69,13 +68,4 @@ function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
     return new TargetNotFoundError(`${url} does not exist: create it${create ? ", or pass createIfMissing" : ""}`, { url, cause: error });
   }
   return error;
-}
-
-/** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
-export async function releaseUncertain(adapter: LeaseAdapter, leaseId: string): Promise<void> {
-  try {
-    await bounded(5_000, undefined, (abortSignal) => adapter.release(leaseId, { abortSignal }));
-  } catch (error) {
-    logger.verbose(`a lease on ${adapter.url} that may have been acquired was not released: ${String(error)}`);
-  }
 }

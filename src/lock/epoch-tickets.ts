@@ -2,7 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
 import type { LeaseKeeper } from "../lease/lease-keeper.js";
-import type { LeaseTicketing } from "../lease/lease-queue.js";
+import type { LeaseTicket, LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
 
 /** More are never handed out in a row: the lease is released before. */
@@ -16,34 +16,40 @@ const limitInMs = 5_000;
  * lock on needs none.
  */
 export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
-  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number }>();
+  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number; previousEpoch: number }>();
   return {
     key: holder,
     async take(keeper, waiting, tracingOptions) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= numbers.end) {
         const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.reserved ?? 0)));
-        const epoch = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, tracingOptions });
-        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved }));
+        const { epoch, previousEpoch } = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, tracingOptions });
+        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved, previousEpoch }));
       }
-      return numbers.next++;
+      const { previousEpoch } = numbers;
+      const epoch = numbers.next++;
+      numbers.previousEpoch = epoch;
+      return { epoch, previousEpoch };
     },
   };
 }
 
 /** A lost answer does no harm: the re-send writes the same, and nobody else can write. */
-async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Reservation): Promise<number> {
+async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Reservation): Promise<LeaseTicket> {
   const { reserved, holder, tracingOptions } = wanted;
   const options = { conditions: { leaseId: keeper.leaseId }, ...(tracingOptions && { tracingOptions }) };
   const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
   let epoch = wanted.known;
+  let previousEpoch = (epoch ?? 1) - 1;
   if (epoch === undefined) {
     const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, abortSignal }));
-    epoch = nextEpoch(parseLockRecord(answer.metadata));
+    const record = parseLockRecord(answer.metadata);
+    epoch = nextEpoch(record);
+    previousEpoch = record.epoch;
   }
   const metadata = formatLockRecord({ epoch, reserved, holder, since: new Date() });
   await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, abortSignal }));
-  return epoch;
+  return { epoch, previousEpoch };
 }
 
 interface Reservation {
