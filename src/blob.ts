@@ -4,6 +4,7 @@ export {
   ConcurrencyError,
   ConflictError,
   DeadlineError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
@@ -12,6 +13,7 @@ export {
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
@@ -20,6 +22,7 @@ export {
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";

@@ -2,11 +2,13 @@
 export {
   ConcurrencyError,
   FileInUseError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   TargetNotFoundError,
   isConcurrencyError,
   isFileInUseError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isTargetNotFoundError,
@@ -14,6 +16,7 @@ export {
 export { retryWhileInUse } from "./file/retry-while-in-use.js";
 export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";

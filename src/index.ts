@@ -7,6 +7,7 @@ export {
   FileInUseError,
   FencedError,
   GranularityMismatchError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   MessageLostError,
@@ -21,6 +22,7 @@ export {
   isFileInUseError,
   isFencedError,
   isGranularityMismatchError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isMessageLostError,
@@ -76,6 +78,7 @@ export { ConcurrentQueue } from "./facade/concurrent-queue.js";
 export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { logger } from "./internal/log.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";

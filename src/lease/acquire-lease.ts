@@ -1,5 +1,7 @@
 import type { LeasableLike } from "../clients.js";
 import { withSpan } from "../internal/tracing.js";
+import { acquireGuarded } from "./acquire-guarded.js";
+import { checkCrashGuard } from "./crash-guard.js";
 import { leaseAdapterOf } from "./lease-adapter-of.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 import { LeaseGuard } from "./lease-guard.js";
@@ -10,18 +12,22 @@ import { LeaseWaiter } from "./lease-waiter.js";
 
 /**
  * Acquires a lease, waiting for it if somebody else has it: in the order of calls within this process, with one
- * request for all of them every now and then. Costs 1 request if it is free.
+ * request for all of them every now and then. Costs 1 request if it is free; with a `crashGuard` 4, and 2 to release it.
  */
 export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions = {}): Promise<LeaseGuard> {
   return withSpan("acquireLease", options, async (tracingOptions) => {
     const adapter = leaseAdapterOf(target);
     const settings = checkLeaseOptions(options, adapter.kind);
-    const waitInMs = checkWait(options.waitInMs, adapter.kind);
+    const { crashGuard, abortSignal } = options;
+    const waitInMs = checkWait(options.waitInMs, crashGuard ? undefined : adapter.kind);
     checkCreate(adapter, settings);
-    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs, abortSignal: options.abortSignal, tracingOptions });
+    if (crashGuard) {
+      checkCrashGuard(crashGuard, settings);
+      return granted(await acquireGuarded(adapter, crashGuard, settings, waitInMs, { abortSignal, tracingOptions }));
+    }
+    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs, abortSignal, tracingOptions });
     leaseQueueFor(adapter, settings, undefined).enter(waiter);
-    const grant = await waiter.promise;
-    if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+    const grant = granted(await waiter.promise);
     return new LeaseGuard(grant.keeper, grant.giveBack);
   });
 }
@@ -31,8 +37,13 @@ export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOp
   return withSpan("tryAcquireLease", options, async (tracingOptions) => {
     const adapter = leaseAdapterOf(target);
     const settings = checkLeaseOptions(options, adapter.kind);
+    const { crashGuard, abortSignal } = options;
     checkCreate(adapter, settings);
-    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs: "one look", abortSignal: options.abortSignal, tracingOptions });
+    if (crashGuard) {
+      checkCrashGuard(crashGuard, settings);
+      return (await acquireGuarded(adapter, crashGuard, settings, "one look", { abortSignal, tracingOptions })) ?? null;
+    }
+    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs: "one look", abortSignal, tracingOptions });
     leaseQueueFor(adapter, settings, undefined).tryOnce(waiter);
     const grant = await waiter.promise;
     return grant ? new LeaseGuard(grant.keeper, grant.giveBack) : null;
@@ -46,6 +57,11 @@ const fileAdvice =
 
 function wishFor(adapter: LeaseAdapter): { what: string; url: string; advice: string | undefined } {
   return { what: `the lease on ${adapter.url}`, url: adapter.url, advice: adapter.kind === "file" ? fileAdvice : undefined };
+}
+
+function granted<G>(grant: G | undefined): G {
+  if (grant === undefined) throw new TypeError("a waiter gave up that was not asked to");
+  return grant;
 }
 
 function checkCreate(adapter: LeaseAdapter, settings: LeaseSettings): void {

@@ -1,5 +1,6 @@
 import type { CallOptions } from "../clients.js";
 import { checkNumber } from "../internal/validate.js";
+import type { CrashGuard } from "./crash-guard.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 import type { LeaseTimes } from "./lease-keeper.js";
 
@@ -40,6 +41,13 @@ export interface TryAcquireLeaseOptions extends CallOptions {
    * @defaultValue a new one for each acquisition
    */
   leaseId?: string | undefined;
+  /**
+   * For leases that never expire, those of files above all: a `BlobLocks`, of which a lock is taken first. It does
+   * expire, so the next one can take over the lease of a holder that died. All users of the file must pass the same,
+   * and reach the file by the same URL.
+   * @defaultValue none: a dead holder blocks the file until somebody calls `breakLease`
+   */
+  crashGuard?: CrashGuard | undefined;
 }
 
 /** Options of {@link acquireLease} and {@link withLease}. */
@@ -47,7 +55,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
    * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
    * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
-   * @defaultValue Infinity; 60_000 for a file, whose lease a dead holder keeps for ever
+   * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease for ever
    */
   waitInMs?: number | undefined;
 }

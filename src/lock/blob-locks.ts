@@ -40,9 +40,9 @@ export interface BlobLocksOptions {
 }
 
 /** Options of a single try to acquire a lock. */
-export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "leaseId">;
+export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
 /** Options of acquiring a lock. */
-export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId">;
+export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
 
 /** A lock, held or not. */
 export interface LockInfo extends LeaseInfo {
