@@ -1,4 +1,4 @@
-import { TargetNotFoundError } from "../errors.js";
+import { isConcurrencyError, TargetNotFoundError } from "../errors.js";
 import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
@@ -58,6 +58,11 @@ function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */
 export function isPassing(error: unknown): boolean {
   return !isDefinitive(error) || statusOf(error) === 429;
+}
+
+/** As {@link isPassing}, of what a caller would get: one of this library's own errors is its last word. */
+export function mayPass(error: unknown): boolean {
+  return !isConcurrencyError(error) && isPassing(error);
 }
 
 function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {

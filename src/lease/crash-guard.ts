@@ -39,7 +39,7 @@ export async function crashGuardName({ kind, url }: LeaseAdapter): Promise<strin
   const name = `${kind}:${kind === "file" || kind === "share" ? place.toLowerCase() : place}`;
   if (encodeURIComponent(name).length <= maxNameLength) return name;
   // Too long for the name of a blob: its beginning is for people, the hash tells it from others.
-  return `${[...name].slice(0, 50).join("")}...#${await sha256(name)}`;
+  return `${Array.from(name).slice(0, 50).join("")}...#${await sha256(name)}`;
 }
 
 /** The same file may be written `a%20b` or `a b`, as the SDK was given it. */

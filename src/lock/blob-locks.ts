@@ -1,9 +1,9 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
-import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError } from "../errors.js";
+import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { abortReason, onAbort } from "../internal/abort.js";
 import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
-import { isMissing } from "../internal/storage-errors.js";
+import { isMissing, isMissingParent } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
@@ -79,17 +79,12 @@ export class BlobLocks {
 
   /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
   acquire(name: string, options?: LockOptions): Promise<LockGuard> {
-    return this.#traced("acquire", options, async (merged) => {
-      const waitInMs = checkWait(merged.waitInMs);
-      const queue = this.#queue(name, merged);
-      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs });
-      queue.enter(waiter);
-      const grant = await waiter.promise.catch(async (error: unknown) => {
-        throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, merged) : error;
-      });
-      if (!grant) throw new TypeError("a waiter gave up that was not asked to");
-      return new LockGuard(name, grant);
-    });
+    return this.#traced("acquire", options, (merged) => this.#acquire(name, merged));
+  }
+
+  /** @internal As `acquire`, but others see each holder, also those to whom it is handed on within the process. */
+  acquireVisibly(name: string, options?: LockOptions): Promise<LockGuard> {
+    return this.#traced("acquire", options, (merged) => this.#acquire(name, merged, true));
   }
 
   /** The lock if it is free right now, else `null`. */
@@ -123,12 +118,22 @@ export class BlobLocks {
     }
   }
 
-  /** All locks that were ever used, held or not. Costs 1 request for every 5,000. */
+  /**
+   * All locks that were ever used, held or not. Costs 1 request for every 5,000. A `TargetNotFoundError` if there is no
+   * such container.
+   */
   async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockInfo> {
     const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
-    for await (const blob of blobs) {
-      const name = lockNameOf(this.#prefix, blob.name);
-      if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+    try {
+      for await (const blob of blobs) {
+        const name = lockNameOf(this.#prefix, blob.name);
+        if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+      }
+    } catch (error) {
+      if (!isMissingParent(error)) throw error;
+      // No list, rather than an empty one: a container that was never made is most likely a mistake in its name.
+      const url = displayUrl(this.#container.url);
+      throw new TargetNotFoundError(`${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
 
@@ -141,6 +146,18 @@ export class BlobLocks {
       if (isUnused(error)) return false;
       throw error;
     });
+  }
+
+  async #acquire(name: string, options: LockOptions, visibly = false): Promise<LockGuard> {
+    const waitInMs = checkWait(options.waitInMs);
+    const queue = this.#queue(name, options, visibly);
+    const waiter = new LeaseWaiter({ ...this.#wish(name, options), waitInMs });
+    queue.enter(waiter);
+    const grant = await waiter.promise.catch(async (error: unknown) => {
+      throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, options) : error;
+    });
+    if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+    return new LockGuard(name, grant);
   }
 
   async #acquireAll(names: readonly string[], options: LockOptions): Promise<LockSet> {
@@ -180,10 +197,10 @@ export class BlobLocks {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }
 
-  #queue(name: string, options: TryLockOptions): LeaseQueue {
+  #queue(name: string, options: TryLockOptions, visibly = false): LeaseQueue {
     const blob = this.#blob(name);
     const settings = { ...checkLeaseOptions(options), createIfMissing: true };
-    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder));
+    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder, visibly));
   }
 
   #wish(name: string, { abortSignal, tracingOptions }: CallOptions): Omit<LeaseWish, "waitInMs"> {

@@ -6,19 +6,20 @@ import type { LeaseTicket, LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
 
 /** More are never handed out in a row: the lease is released before. */
-const maxReserved = 1_000;
+const mostReserved = 1_000;
 const limitInMs = 5_000;
 
 /**
  * Gives each holder of a lock its epoch: a number larger than that of every holder before it, for ever. It is kept in
  * the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
  * write an old one. For those who wait in this process numbers are reserved in the same request, so that handing the
- * lock on needs none.
+ * lock on needs none; unless each one is to be seen from outside (`visibly`), which costs a request for each.
  */
-export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
+export function epochTickets(blob: BlobLike, holder: string, visibly = false): LeaseTicketing {
+  const maxReserved = visibly ? 1 : mostReserved;
   const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number; previousEpoch: number }>();
   return {
-    key: holder,
+    key: JSON.stringify([holder, visibly]),
     async take(keeper, waiting, tracingOptions) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= numbers.end) {

@@ -180,4 +180,20 @@ describe("epochs", () => {
     await pass(1_000);
     expect(server.isLeased("locks/a")).toBe(false);
   });
+
+  it("are taken under the new id when the lock is handed on while its id is changed", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const first = await run(locks.acquire("a"));
+    const second = outcomeOf(locks.acquire("a"));
+    server.disturb = (operation) => (operation === "change" ? { ...ok, afterInMs: 500 } : undefined);
+    const change = outcomeOf(first.change());
+    const release = outcomeOf(first.release());
+    await pass(600);
+    expect([change.error, release.error, second.error]).toEqual([undefined, undefined, undefined]);
+    expect(second.value!.epoch).toBe(2);
+    expect(second.at).toBeLessThan(530);
+    expect(server.count("acquire")).toBe(2); // the first found no blob
+    await run(second.value!.release());
+  });
 });
