@@ -32,7 +32,7 @@ export async function acquireGuarded(
   if (!lock) return undefined;
   try {
     const left = waitInMs === "one look" ? waitInMs : Math.max(0, waitInMs - waited.elapsedInMs());
-    const grant = await acquireUnder(lock, name, adapter, settings, left, options);
+    const grant = await acquireUnder(lock, adapter, settings, left, options);
     if (!grant) {
       await letGo(lock, name);
       return undefined;
@@ -47,7 +47,6 @@ export async function acquireGuarded(
 
 async function acquireUnder(
   lock: CrashGuardLock,
-  name: string,
   adapter: LeaseAdapter,
   settings: LeaseSettings,
   waitInMs: number | "one look",
@@ -59,11 +58,11 @@ async function acquireUnder(
     onAbort(lock.signal, () => stop.abort(lock.signal.reason)),
   ];
   try {
-    const leaseId = await guardedLeaseId(name, lock.epoch);
+    const leaseId = guardedLeaseId(lock, lock.epoch);
     const wish = { what: `the lease on ${adapter.url}`, url: adapter.url, advice: strangerAdvice };
     const waiter = new LeaseWaiter({ ...wish, waitInMs, abortSignal: stop.signal, tracingOptions });
     // The id is this holder's alone, and so is the queue.
-    leaseQueueFor(takingOver(adapter, name, lock), { ...settings, leaseId }, undefined).enter(waiter);
+    leaseQueueFor(takingOver(adapter, lock), { ...settings, leaseId }, undefined).enter(waiter);
     return await waiter.promise;
   } finally {
     for (const off of offs) off();

@@ -1,4 +1,5 @@
 import type { CallOptions } from "../clients.js";
+import { bounded } from "../internal/bounded.js";
 import { sha256 } from "../internal/sha256.js";
 import { isLeaseTaken, isNotLeased, isOtherLease } from "../internal/storage-errors.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
@@ -7,6 +8,7 @@ import type { LeaseSettings } from "./lease-options.js";
 
 /** A lock that is held, as far as a crash guard needs it: a `LockGuard`. */
 export interface CrashGuardLock extends LeaseBacking {
+  readonly url: string;
   readonly epoch: number;
   readonly previousEpoch: number;
   release(): Promise<void>;
@@ -52,12 +54,20 @@ function decodeUrl(text: string): string {
 }
 
 /**
- * The id of the lease that the holder of a lock with this epoch takes: nobody can ask the service whose a lease is, but
- * its successor can name it.
+ * The id of the lease that the holder of this lock with this epoch takes: nobody can ask the service whose a lease is,
+ * but its successor can name it. The lock is part of it, so that two who use different guards by mistake get different
+ * ids, and thus in each other's way, instead of both believing to hold it.
  */
-export async function guardedLeaseId(name: string, epoch: number): Promise<string> {
-  const hash = await sha256(`${name}\n${epoch}`);
-  return [hash.slice(0, 8), hash.slice(8, 12), hash.slice(12, 16), hash.slice(16, 20), hash.slice(20, 32)].join("-");
+export function guardedLeaseId({ url }: CrashGuardLock, epoch: number): string {
+  const [a, b] = [fnv1a(url, 0x811c9dc5), fnv1a(`${url}#`, 0x2f0b4a27)];
+  return `${a}-${b.slice(0, 4)}-4${b.slice(4, 7)}-8${b.slice(5)}-${epoch.toString(16).padStart(12, "0").slice(-12)}`;
+}
+
+/** 32 bits that differ where the text does, most likely; nothing depends on its being hard to forge. */
+function fnv1a(text: string, seed: number): string {
+  let hash = seed;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
 /**
@@ -65,6 +75,7 @@ export async function guardedLeaseId(name: string, epoch: number): Promise<strin
  * that of the one before them.
  */
 const furtherBack = 16;
+const changeLimitInMs = 5_000;
 
 /**
  * Acquires as the adapter does, and takes over what a dead holder left: by a change from its id to the new one, which
@@ -72,7 +83,7 @@ const furtherBack = 16;
  * uses the file without the guard. All others with the guard are dead, or have lost it, as this one has the lock; and
  * if one of them still writes, the service refuses it.
  */
-export function takingOver(adapter: LeaseAdapter, name: string, lock: CrashGuardLock): LeaseAdapter {
+export function takingOver(adapter: LeaseAdapter, lock: CrashGuardLock): LeaseAdapter {
   let searched = false;
   return {
     ...adapter,
@@ -82,8 +93,10 @@ export function takingOver(adapter: LeaseAdapter, name: string, lock: CrashGuard
       } catch (error) {
         if (searched || !isLeaseTaken(error)) throw error;
         for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - furtherBack); epoch--) {
-          const left = await guardedLeaseId(name, epoch);
-          const outcome = await adapter.change(left, leaseId, request).then(
+          const left = guardedLeaseId(lock, epoch);
+          const outcome = await bounded(changeLimitInMs, request.abortSignal, (abortSignal) =>
+            adapter.change(left, leaseId, { ...request, abortSignal }),
+          ).then(
             () => "taken over" as const,
             (refusal: unknown) => refusal,
           );
