@@ -30,10 +30,10 @@ function lockName(): string {
   return `file:${file.url.replace("http://", "")}`;
 }
 
-/** As another process has it. */
+/** As another process has it, under the same URLs. */
 function another(): { file: ShareFileClient; crashGuard: BlobLocks } {
   const share = serviceOf(server).getShareClient(file.shareName);
-  return { file: share.rootDirectoryClient.getFileClient("f.json"), crashGuard: new BlobLocks(containerClient(container.containerName)) };
+  return { file: share.rootDirectoryClient.getFileClient("f.json"), crashGuard: new BlobLocks(containerClient(container.containerName, { through: proxy })) };
 }
 
 describe("crashGuard", () => {

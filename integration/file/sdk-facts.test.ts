@@ -39,7 +39,7 @@ it("renewLease of a file throws a TypeError and sends nothing", async () => {
 it("breakLease of a share takes a period that its types do not know", async () => {
   const other = await freshShare(server);
   await new ShareLeaseClient(other).acquireLease(60);
-  const options = { breakPeriod: 7 };
+  const options: object = { breakPeriod: 7 };
   expect((await new ShareLeaseClient(other).breakLease(options)).leaseTimeInSeconds).toBe(7);
 });
 

@@ -3,7 +3,7 @@ import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-f
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { acquireLease, breakLease, inspectLease, type LeasableLike, type LeaseGuard, tryAcquireLease, withLease } from "../../src/index.js";
-import { type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { dropAnswer, type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshName } from "../support/clients.js";
 
 let files: FileShareServer;
@@ -139,7 +139,7 @@ describe.each<Kind>([
       () => lease.release(),
     ];
     for (const step of steps) {
-      proxy().rules = [{ fault: { kind: "drop-response" }, times: 1 }];
+      proxy().rules = [dropAnswer({ times: 1 })];
       await step();
       if (step !== steps.at(-1)) lease.assertHeld();
     }

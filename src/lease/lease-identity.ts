@@ -33,9 +33,15 @@ export class LeaseIdentity {
       return await run(this.#current);
     } catch (error) {
       if (this.#other === undefined || !isOtherLease(error)) throw error;
-      const result = await run(this.#other);
-      this.becomes(this.#other);
-      return result;
+      const other = this.#other;
+      const outcome = await run(other).then(
+        (result) => ({ result }),
+        () => undefined,
+      );
+      // Neither: then what was said of the id that it should have counts.
+      if (!outcome) throw error;
+      this.becomes(other);
+      return outcome.result;
     }
   }
 }

@@ -44,7 +44,7 @@ export interface TryAcquireLeaseOptions extends CallOptions {
   /**
    * For leases that never expire, those of files above all: a `BlobLocks`, of which a lock is taken first. It does
    * expire, so the next one can take over the lease of a holder that died. All users of the file must pass the same,
-   * and reach the file by the same URL.
+   * and reach both the file and the locks under the same host names.
    * @defaultValue none: a dead holder blocks the file until somebody calls `breakLease`
    */
   crashGuard?: CrashGuard | undefined;
