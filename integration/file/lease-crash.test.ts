@@ -3,11 +3,12 @@ import type { ContainerClient } from "@azure/storage-blob";
 import type { ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
 
-import { acquireLease, BlobLocks, breakLease, inspectLease, withLease } from "../../src/index.js";
+import { acquireLease, BlobLocks, breakLease, inspectLease, tryAcquireLease, withLease } from "../../src/index.js";
 import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
 import { connectionString, freshContainer } from "../support/clients.js";
+import { pause } from "../support/pause.js";
 import { startWorker, type Worker } from "../support/workers.js";
-import { freshShare } from "./support.js";
+import { freshShare, serviceOf } from "./support.js";
 import type { FileHolderConfig, FileHolderReport } from "./workers/file-holder.js";
 
 const lockInMs = 15_000;
@@ -85,4 +86,13 @@ describe.concurrent("the holder of a file", () => {
     holder.signal("SIGCONT");
     expect(await holder.result).toMatchObject({ write: "LeaseLostWithFileOperation" });
   });
+});
+
+it.concurrent("the lease of a share renews itself beyond its duration", async () => {
+  const share = await freshShare(server);
+  await using lease = await acquireLease(share, { durationInSeconds: 15 });
+  await pause(17_000);
+  lease.assertHeld();
+  expect(await inspectLease(share)).toMatchObject({ state: "leased", duration: "fixed" });
+  expect(await tryAcquireLease(serviceOf(server).getShareClient(share.name))).toBeNull();
 });

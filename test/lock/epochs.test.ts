@@ -188,6 +188,7 @@ describe("epochs", () => {
     const second = outcomeOf(locks.acquire("a"));
     server.disturb = (operation) => (operation === "change" ? { ...ok, afterInMs: 500 } : undefined);
     const change = outcomeOf(first.change());
+    await pass(5); // The service has changed it, and has not answered yet.
     const release = outcomeOf(first.release());
     await pass(600);
     expect([change.error, release.error, second.error]).toEqual([undefined, undefined, undefined]);
