@@ -9,6 +9,7 @@ export {
   DeadlineError,
   FencedError,
   IdCounterError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
@@ -23,6 +24,7 @@ export {
   isDeadlineError,
   isFencedError,
   isIdCounterError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
@@ -41,6 +43,7 @@ export { PageWriter } from "./page/page-writer.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";

@@ -228,6 +228,8 @@ export interface LeaseCallOptions {
 export interface LeaseAnswerLike {
   leaseId?: string | undefined;
   leaseTime?: number | undefined;
+  /** Where a lease is confirmed by a read: what the read says of it. */
+  leaseState?: string | undefined;
 }
 
 /** A `BlobLeaseClient`. */
@@ -248,17 +250,46 @@ export interface LeasePropertiesLike {
   metadata?: Record<string, string> | undefined;
 }
 
-/** What can be leased: any blob client, or a `ContainerClient`. */
-export interface LeasableLike {
+/** Any blob client, or a `ContainerClient`. */
+export interface BlobLeasableLike {
   readonly url: string;
   getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
   getProperties(options?: { abortSignal?: AbortSignal; tracingOptions?: OperationTracingOptions }): Promise<LeasePropertiesLike>;
 }
 
+/** Options of one lease request of Azure Files, as the SDK takes them. */
+export interface ShareLeaseCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+}
+
+/** A `ShareLeaseClient`. Its `renewLease` is left out: it throws without sending anything. */
+export interface ShareLeaseClientLike {
+  acquireLease(duration?: number, options?: ShareLeaseCallOptions): Promise<{ leaseId?: string | undefined }>;
+  changeLease(proposedLeaseId: string, options?: ShareLeaseCallOptions): Promise<{ leaseId?: string | undefined }>;
+  releaseLease(options?: ShareLeaseCallOptions): Promise<object>;
+  breakLease(options?: ShareLeaseCallOptions): Promise<object>;
+}
+
+/** A `ShareFileClient`, as far as leases need it. */
+export interface FileLeasableLike {
+  readonly url: string;
+  getShareLeaseClient(proposeLeaseId?: string): ShareLeaseClientLike;
+  getProperties(options?: ShareLeaseCallOptions & { leaseAccessConditions?: { leaseId?: string } }): Promise<LeasePropertiesLike>;
+}
+
+/** A `ShareClient`, as far as leases need it. */
+export interface ShareLeasableLike extends FileLeasableLike {
+  getDirectoryClient(directoryName: string): object;
+}
+
+/** What can be leased: any blob client, a `ContainerClient`, a `ShareClient` or a `ShareFileClient`. */
+export type LeasableLike = BlobLeasableLike | ShareLeasableLike | FileLeasableLike;
+
 /** A `ContainerClient`, as far as named locks need it. */
 export interface LockContainerLike {
   readonly url: string;
-  getBlockBlobClient(name: string): LeasableLike & BlockBlobLike;
+  getBlockBlobClient(name: string): BlobLeasableLike & BlockBlobLike;
   listBlobsFlat(options?: {
     prefix?: string;
     includeMetadata?: boolean;

@@ -11,6 +11,7 @@ export {
   FencedError,
   GranularityMismatchError,
   IdCounterError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   MessageLostError,
@@ -30,6 +31,7 @@ export {
   isFencedError,
   isGranularityMismatchError,
   isIdCounterError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isMessageLostError,
@@ -49,17 +51,22 @@ export type {
   BlobConditions,
   BlobDownloadLike,
   BlobHttpHeadersLike,
+  BlobLeasableLike,
   BlobLike,
   BlobPropertiesLike,
   BlobUploadOptions,
   BlockBlobLike,
   CallOptions,
   DownloadableLike,
+  FileLeasableLike,
   LeasableLike,
   LeaseAnswerLike,
   LeaseCallOptions,
   LeaseClientLike,
   LeasePropertiesLike,
+  ShareLeasableLike,
+  ShareLeaseCallOptions,
+  ShareLeaseClientLike,
   LockContainerLike,
   InboxTableAction,
   InboxTableLike,
@@ -96,6 +103,7 @@ export { ConcurrentQueue } from "./facade/concurrent-queue.js";
 export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { logger } from "./internal/log.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";

@@ -166,6 +166,12 @@ export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
 }
 
+/** An operation that names a lease: there is one, but not that one. */
+export function isOtherLease(error: unknown): boolean {
+  const code = codeOf(error);
+  return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
+}
+
 const lostMessageCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);
 
 /**
