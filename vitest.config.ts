@@ -19,6 +19,17 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      {
+        test: {
+          name: "package",
+          include: ["packaging/**/*.test.ts"],
+          globalSetup: ["integration/support/azurite.setup.ts", "packaging/support/pack.setup.ts"],
+          sequence: { groupOrder: 1 }, // after the others: compilers and installations take all the processors there are
+          maxConcurrency: 3,
+          testTimeout: 600_000,
+          hookTimeout: 60_000,
+        },
+      },
     ],
   },
 });

@@ -58,7 +58,7 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
   firstRead?: ReadResult<T> | undefined;
 }
 
-export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
+const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   maxAttempts: 50,
   timeoutInMs: 30_000,
   retryDelayInMs: 10,

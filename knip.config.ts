@@ -1,0 +1,19 @@
+import type { KnipConfig } from "knip";
+
+export default {
+  entry: [
+    "src/{index,blob,table,queue,file,testing}.ts",
+    "samples/**/*.ts",
+    "bench/{run,benches/*}.ts",
+    // Started as processes of their own.
+    "integration/**/workers/*.ts",
+    "integration/browser/page.ts",
+    "packaging/apps/*.{ts,js,cjs}",
+  ],
+  project: ["{src,test,integration,samples,bench,packaging}/**/*.{ts,js,cjs}"],
+  ignoreDependencies: [
+    // Started as programs.
+    "@arethetypeswrong/cli",
+    "azurite",
+  ],
+} satisfies KnipConfig;
