@@ -208,12 +208,13 @@ export class SchemaError extends ConcurrencyError {
   override readonly name = "SchemaError";
   /** `"read"`: the stored value is wrong. `"write"`: the new one is. */
   readonly phase: "read" | "write";
-  readonly issues: readonly SchemaIssue[];
+  /** In the words of the schema, which may quote the value: so it is not printed along with the error. */
+  readonly issues!: readonly SchemaIssue[];
 
   constructor(message: string, facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; cause?: unknown }) {
     super("SCHEMA", message, { cause: facts.cause });
     this.phase = facts.phase;
-    this.issues = facts.issues;
+    Object.defineProperty(this, "issues", { value: facts.issues, enumerable: false });
   }
 }
 

@@ -1,6 +1,6 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
+import type { LeaseRequest } from "../lease/lease-adapter.js";
 import type { LeaseKeeper } from "../lease/lease-keeper.js";
 import type { LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
@@ -19,11 +19,11 @@ export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
   const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number }>();
   return {
     key: holder,
-    async take(keeper, waiting, tracingOptions) {
+    async take(keeper, waiting, request) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= numbers.end) {
         const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.reserved ?? 0)));
-        const epoch = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, tracingOptions });
+        const epoch = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, request });
         reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved }));
       }
       return numbers.next++;
@@ -33,15 +33,18 @@ export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
 
 /** A lost answer does no harm: the re-send writes the same, and nobody else can write. */
 async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Reservation): Promise<number> {
-  const { reserved, holder, tracingOptions } = wanted;
+  const { reserved, holder, request } = wanted;
+  const { tracingOptions, onRequest } = request;
   const options = { conditions: { leaseId: keeper.leaseId }, ...(tracingOptions && { tracingOptions }) };
   const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
   let epoch = wanted.known;
   if (epoch === undefined) {
+    onRequest?.();
     const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, abortSignal }));
     epoch = nextEpoch(parseLockRecord(answer.metadata));
   }
   const metadata = formatLockRecord({ epoch, reserved, holder, since: new Date() });
+  onRequest?.();
   await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, abortSignal }));
   return epoch;
 }
@@ -51,5 +54,5 @@ interface Reservation {
   readonly holder: string;
   /** The number to begin with, if it is known from the reservation before. */
   readonly known: number | undefined;
-  readonly tracingOptions: OperationTracingOptions | undefined;
+  readonly request: Omit<LeaseRequest, "abortSignal">;
 }

@@ -1,3 +1,4 @@
+import { beginTogether, endUnsettled } from "../internal/attempts.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { isDenied, isLeaseConflict, isMissingParent } from "../internal/storage-errors.js";
@@ -88,6 +89,7 @@ class Group<T, Raw> {
     while (this.#hasWork()) {
       this.#io = new AbortController();
       this.#underWay = true;
+      beginTogether(this.#queue.slice(0, 1));
       try {
         base ??= this.#givenRead() ?? (await this.#read());
         if (!base.checked) base = await this.#check(base);
@@ -99,6 +101,7 @@ class Group<T, Raw> {
       }
       const calls = this.#take();
       this.#inFlight = calls;
+      beginTogether(calls);
       const round = new Round(this.#adapter, calls);
       await round.apply(base, () => this.#queue.some((call) => !call.settled));
       this.#letRunAside(round);
@@ -107,12 +110,14 @@ class Group<T, Raw> {
         // Those that came after the state was read must not be answered from it: others may have written since.
         this.#underWay = false;
         const late = round.settleUpTo(base);
+        endUnsettled(late, "outdated");
         this.#queue.unshift(...late);
         if (late.length > 0) base = undefined;
         continue;
       }
       // One of them has gone since its mutator ran: its change must not be written, so the others run without it.
       if (round.changers().some((call) => call.settled)) {
+        endUnsettled(calls, "interrupted");
         this.#queue.unshift(...round.unsettled());
         continue;
       }
@@ -120,6 +125,7 @@ class Group<T, Raw> {
       const verdict = await this.#commit(round, base);
       this.#underWay = false;
       base = this.#settle(round, verdict, base, asOf);
+      endUnsettled(calls, verdict.kind);
       if (verdict.kind !== "race") losses = 0;
       else if (!base) await this.#backOff(losses++);
     }
@@ -238,7 +244,10 @@ class Group<T, Raw> {
   #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
     return {
       abortSignal: this.#io.signal,
-      tracingOptions: calls.find((call) => !call.settled)?.settings.options.tracingOptions,
+      tracingOptions: calls.find((call) => !call.settled)?.trace.tracingOptions,
+      onRequest: () => {
+        for (const call of calls) call.trace.countRequest();
+      },
       leaseId: this.#settings.leaseId,
       journalName: this.#settings.journalName,
     };

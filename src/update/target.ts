@@ -27,6 +27,8 @@ export interface RequestContext {
   readonly leaseId: string | undefined;
   /** Where the journal is kept: hidden from values, and preserved, even if this writer does not journal. */
   readonly journalName: string;
+  /** Called for each request that is made. */
+  readonly onRequest?: (() => void) | undefined;
 }
 
 /**

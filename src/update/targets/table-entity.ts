@@ -39,7 +39,9 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   /** The ETag of what a transaction left in the place of an entity that it deleted: to be replaced, as long as it is there. */
   let tombstone: string | undefined;
 
+  /** The options of one request, which is counted here. */
   function request(context: RequestContext): TableCallOptions {
+    context.onRequest?.();
     return {
       abortSignal: context.abortSignal,
       ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
