@@ -60,7 +60,7 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
   firstRead?: ReadResult<T> | undefined;
 }
 
-const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
+export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   maxAttempts: 50,
   timeoutInMs: 30_000,
   retryDelayInMs: 10,
