@@ -1,5 +1,5 @@
 import { fullJitter, delay } from "../internal/delay.js";
-import { countSends } from "../internal/sends.js";
+import { countSends, mayBeForACopy } from "../internal/sends.js";
 import { isSchemaError } from "../errors.js";
 import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
@@ -51,7 +51,8 @@ export async function commit<T, Raw>(
       // Sent once and answered: the answer speaks of this write. Otherwise an earlier try may have landed, and the
       // SDK's re-send is what was refused.
       if (resend === 0 && counted.sends() === 1 && isDefinitive(error)) {
-        return isRace(error) || isMissing(error) ? { kind: "race", error } : { kind: "refused", error };
+        if (!isRace(error) && !isMissing(error)) return { kind: "refused", error };
+        return mayBeForACopy() ? await lookForOwn(adapter, plan, journal, error, context) : { kind: "race", error };
       }
       if (counted.sends() === 0 && isMisuse(error)) return { kind: "refused", error };
       lost = error;
@@ -86,6 +87,21 @@ function send<T, Raw>(
     return adapter.remove(base.etag, context).then(() => null);
   }
   return base ? adapter.write(base, draft, journal, context) : adapter.create(draft, journal, context);
+}
+
+/**
+ * A race is lost, unless what is stored says that it was won. If it says nothing, because there is no journal, another
+ * program has dropped it or all is deleted, the race counts as lost: races are common, and copies are rare.
+ */
+async function lookForOwn<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  plan: Plan<Raw>,
+  journal: Journal | undefined,
+  error: unknown,
+  context: RequestContext,
+): Promise<Verdict<Raw>> {
+  const verdict = journal && plan.draft !== undefined ? await readBack(adapter, plan, journal, error, context) : "unmoved";
+  return verdict !== "unmoved" && verdict.kind === "landed" ? verdict : { kind: "race", error };
 }
 
 /**
