@@ -4,7 +4,7 @@ import { checkGroupSettings } from "./options.js";
 import type { TargetConditions } from "./options.js";
 import type { CallOptions } from "../clients.js";
 import { resolveTarget } from "./resolve-target.js";
-import type { UpdateTarget } from "./target.js";
+import type { GuardedTarget, UpdateTarget } from "./target.js";
 
 /** Options of {@link overwrite}. */
 export interface OverwriteOptions extends CallOptions {
@@ -18,7 +18,7 @@ export interface OverwriteOptions extends CallOptions {
  * is under way elsewhere notices it and starts again from this value.
  */
 export async function overwrite<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   value: T,
   options: OverwriteOptions = {},
 ): Promise<{ etag: string }> {

@@ -4,7 +4,7 @@ import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { resolveTarget } from "./resolve-target.js";
-import type { Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import type { GuardedTarget, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** A value and the ETag that it was read with. */
 export interface ReadResult<T> {
@@ -17,7 +17,7 @@ const snapshots = new WeakMap<object, { owner: object; key: string; journalName:
 
 /** Reads a target once. Costs 1 request. A missing one is a `TargetNotFoundError`. */
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   options: TargetOptions = {},
 ): Promise<ReadResult<T>> {
   const settings = checkGroupSettings(options);
