@@ -8,6 +8,7 @@ import { leaderElection } from "./leader-election.js";
 import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
+import { sharedSettingsFile } from "./shared-settings-file.js";
 import { say } from "./support/narrator.js";
 import { orderConsumer } from "./order-consumer.js";
 import { poisonAndRedrive } from "./poison-and-redrive.js";
@@ -28,6 +29,7 @@ try {
     blobPessimistic,
     semaphore,
     forceUnlock,
+    sharedSettingsFile,
     recalculation,
     orderConsumer,
     gracefulShutdown,

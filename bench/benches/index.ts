@@ -2,6 +2,7 @@ import type { Bench } from "../harness.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
+import { leasedUpdates } from "./leased-update.js";
 import { leaseUncontended } from "./lease-uncontended.js";
 import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
@@ -23,6 +24,7 @@ export const benches: readonly Bench[] = [
   lockLocal,
   lockHandover,
   leaseUncontended,
+  leasedUpdates,
   queuePlain,
   queueInbox,
   queueCommit,
