@@ -31,6 +31,7 @@ const raceCodes = new Set([
   "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
+  "ResourceAlreadyExists",
 ]);
 
 /** Somebody else wrote, created or deleted in between: read again. */
@@ -100,6 +101,11 @@ const inUseCodes = new Set([
 export function isInUse(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && inUseCodes.has(code);
+}
+
+/** A file was asked for, and a directory has that name; or the other way round. */
+export function isOtherKind(error: unknown): boolean {
+  return codeOf(error) === "ResourceTypeMismatch";
 }
 
 /** The credentials do not allow it; the same request will be refused again whoever asks. */

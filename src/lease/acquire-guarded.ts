@@ -43,13 +43,17 @@ export async function acquireGuarded(
   if (!lock) return undefined;
   try {
     const left = waitInMs === "one look" ? waitInMs : Math.max(0, waitInMs - waited.elapsedInMs());
-    const grant = await acquireUnder(lock, adapter, settings, left, options);
+    let tookOver = false;
+    const taking = takingOver(adapter, lock, () => (tookOver = true));
+    const grant = await acquireUnder(lock, taking, settings, left, options);
     if (!grant) {
       await letGo(lock, name);
       return undefined;
     }
     grant.keeper.backBy(lock);
-    return new LeaseGuard(grant.keeper, () => giveBack(grant, adapter, lock));
+    const lease = new LeaseGuard(grant.keeper, () => giveBack(grant, adapter, lock));
+    lease.tookOver = tookOver;
+    return lease;
   } catch (error) {
     await letGo(lock, name);
     throw error;
@@ -73,7 +77,7 @@ async function acquireUnder(
     const wish = { what: `the lease on ${adapter.url}`, url: adapter.url, advice: strangerAdvice };
     const waiter = new LeaseWaiter({ ...wish, waitInMs, abortSignal: stop.signal, trace, holderTracing });
     // The id is this holder's alone, and so is the queue.
-    leaseQueueFor(takingOver(adapter, lock), { ...settings, leaseId }, undefined).enter(waiter);
+    leaseQueueFor(adapter, { ...settings, leaseId }, undefined).enter(waiter);
     return await waiter.promise;
   } finally {
     for (const off of offs) off();

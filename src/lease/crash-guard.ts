@@ -83,7 +83,7 @@ const changeLimitInMs = 5_000;
  * uses the file without the guard. All others with the guard are dead, or have lost it, as this one has the lock; and
  * if one of them still writes, the service refuses it.
  */
-export function takingOver(adapter: LeaseAdapter, lock: CrashGuardLock): LeaseAdapter {
+export function takingOver(adapter: LeaseAdapter, lock: CrashGuardLock, onLeft: () => void): LeaseAdapter {
   let searched = false;
   return {
     ...adapter,
@@ -92,6 +92,8 @@ export function takingOver(adapter: LeaseAdapter, lock: CrashGuardLock): LeaseAd
         return await adapter.acquire(leaseId, duration, request);
       } catch (error) {
         if (searched || !isLeaseTaken(error)) throw error;
+        // Before it is known whether the change succeeds: its answer may be lost.
+        onLeft();
         for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - furtherBack); epoch--) {
           const left = guardedLeaseId(lock, epoch);
           const outcome = await bounded(changeLimitInMs, request.abortSignal, (abortSignal) =>

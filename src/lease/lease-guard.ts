@@ -16,6 +16,8 @@ export class LeaseGuard implements AsyncDisposable {
   #releasing: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
+  /** @internal Whether it was taken over from a holder that died. */
+  tookOver = false;
 
   /** @internal */
   constructor(keeper: LeaseKeeper, giveBack: () => Promise<void>) {

@@ -4,6 +4,7 @@ import { isSchemaError } from "../errors.js";
 import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
 import { isMisuse } from "../internal/validate.js";
+import { NotSentError } from "./not-sent.js";
 import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
 import type { Journal } from "./journal.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
@@ -45,7 +46,7 @@ export async function commit<T, Raw>(
     let lost: unknown;
     let answered: boolean;
     try {
-      const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal });
+      const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal, preparing: context.abortSignal });
       return { kind: "landed", found, overtaken: false };
     } catch (error) {
       // Sent once and answered: the answer speaks of this write. Otherwise an earlier try may have landed, and the
@@ -55,6 +56,7 @@ export async function commit<T, Raw>(
         return mayBeForACopy() ? await lookForOwn(adapter, plan, journal, error, context) : { kind: "race", error };
       }
       if (counted.sends() === 0 && isMisuse(error)) return { kind: "refused", error };
+      if (resend === 0 && error instanceof NotSentError) return { kind: error.race ? "race" : "refused", error: error.cause };
       lost = error;
       answered = counted.sends() === 1 && (isRace(error) || isMissing(error));
     } finally {
@@ -116,6 +118,15 @@ async function readBack<T, Raw>(
   context: RequestContext,
 ): Promise<Verdict<Raw> | "unmoved"> {
   if (context.abortSignal.aborted) return { kind: "unknown", error };
+  // With what was to be deleted its lease is gone, too, and there is no id left that could be changed.
+  if (plan.draft === undefined && context.fence && (await isGone(adapter, context))) return { kind: "landed", found: null, overtaken: false };
+  try {
+    // Without a condition on the content, a first try that is still on its way could land at any time: not under a lease
+    // whose id has changed. What is read after that stays.
+    await context.fence?.();
+  } catch (fenceError) {
+    return { kind: "unknown", error: new AggregateError([error, fenceError], "the write got no answer, and the lease could not be changed") };
+  }
   let found: Snapshot<Raw> | null | undefined;
   for (let tries = 1; found === undefined; tries++) {
     try {
@@ -134,6 +145,13 @@ async function readBack<T, Raw>(
     case "unknown":
       return { kind: "unknown", error, found };
   }
+}
+
+function isGone<T, Raw>(adapter: TargetAdapter<T, Raw>, context: RequestContext): Promise<boolean> {
+  return adapter.read(context).then(
+    (found) => !found,
+    () => false,
+  );
 }
 
 /** A broken network on the way back says nothing yet: for a client that does not retry by itself, one more look does. */
