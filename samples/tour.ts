@@ -15,6 +15,7 @@ import { orderNumbers } from "./order-numbers.js";
 import { poisonAndRedrive } from "./poison-and-redrive.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
+import { sharedSettingsFile } from "./shared-settings-file.js";
 import { runSamples } from "./support/run-samples.js";
 import type { Sample } from "./support/sample.js";
 import { print } from "./support/screen.js";
@@ -36,6 +37,7 @@ const samples: readonly Sample[] = [
   semaphore,
   forceUnlock,
   recalculation,
+  sharedSettingsFile,
   leaderElection,
   // Queues: delivered at least once, with an effect exactly once.
   orderConsumer,

@@ -20,7 +20,7 @@ export interface SampleStorage {
   table(existing?: string): Promise<TableClient>;
   queue(): Promise<QueueClient>;
   /** Azurite has no files: without a real account, it is on the file-share server of this library. */
-  share(): Promise<ShareClient>;
+  share(existing?: string): Promise<ShareClient>;
   /** Always an emulator, for what nobody wants to do to a real account. */
   emulator(): Promise<Azurite>;
   close(): Promise<void>;
@@ -56,10 +56,11 @@ export async function openStorage(): Promise<SampleStorage> {
       cleanups.push(() => queue.delete());
       return queue;
     },
-    async share() {
+    async share(existing) {
       if (given === undefined) fileServer ??= startFileShareServer();
       const service = ShareServiceClient.fromConnectionString((await fileServer)?.connectionString ?? connectionString);
-      const share = service.getShareClient(`sample-${randomUUID()}`);
+      const share = service.getShareClient(existing ?? `sample-${randomUUID()}`);
+      if (existing !== undefined) return share;
       await share.create();
       cleanups.push(() => share.delete());
       return share;
