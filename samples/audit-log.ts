@@ -60,7 +60,7 @@ export const auditLog: Sample = {
     const lines = await linesOf("ours.log");
     check(linesByHand > records, "lost answers make a plain loop append twice");
     check(lines === records, "each line is appended exactly once");
-    return `with appendExactly it has ${lines}, each login once`;
+    return `with appendExactly, ${records} logins are ${lines} lines`;
   },
 };
 

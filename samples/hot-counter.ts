@@ -19,7 +19,7 @@ export const hotCounter: Sample = {
   helper: "optimisticUpdate",
   section: "Optimistic updates",
   plan: "1,000 callers add one to the same JSON document, all at the same time.",
-  lesson: "With a loop for each caller, all but one would lose each round, and the storage would see hundreds of thousands of requests. Callers of one process that wait for the same record are written together.",
+  lesson: "With a loop for each caller, all but one would lose each round, and nearly all requests would be in vain. Callers of one process that wait for the same record are written together.",
   async run(storage) {
     const azurite = await storage.emulator();
     // No faults here: what it counts is wanted.

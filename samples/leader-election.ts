@@ -31,7 +31,9 @@ export const leaderElection: Sample = {
     let onElected: (() => void) | undefined;
 
     for (const name of names) {
-      const child = fork(worker, [storage.connectionString, container.containerName, name], { execArgv: ["--import", "tsx"] });
+      // The connection string has a key in it: in the arguments of a process everybody on the machine could read it.
+      const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: storage.connectionString };
+      const child = fork(worker, [container.containerName, name], { env, execArgv: ["--import", "tsx"] });
       schedulers.set(name, child);
       child.on("message", (report: Report) => {
         if ("ran" in report) {

@@ -65,7 +65,7 @@ export const lostResponse: Sample = {
     const ours = await countOf("ours");
     check(byHand > increments, "lost answers make a plain loop count twice");
     check(ours === increments, "an update is applied exactly once");
-    return `${proxy.fired() - lostByHand} more were lost, and optimisticUpdate counted to ${ours}`;
+    return `optimisticUpdate counted to ${ours}, with ${proxy.fired() - lostByHand} answers lost`;
   },
 };
 

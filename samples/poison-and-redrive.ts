@@ -40,7 +40,7 @@ export const poisonAndRedrive: Sample = {
     await consumer.stop();
     check(attempt === 2 && moved === 1, "it is put aside after the attempts that it has");
     check(printed.join() === "report", "it is handled once");
-    return `"${printed.join()}" is printed, as if nothing had been`;
+    return `"${printed.join()}" is printed in the end`;
   },
 };
 

@@ -64,7 +64,7 @@ export const recalculation: Sample = {
     const { discount } = await table.getEntity<Customer>("eu", "customer-0");
     check(discount === 50, "what its successor wrote is still there");
     say.trouble("the one that was paused goes on writing as if nothing had happened");
-    return `refused by the storage: number ${refusal.epoch} was followed by ${refusal.fencedBy}`;
+    return `refused by the storage: holder number ${refusal.epoch} was followed by ${refusal.fencedBy}`;
   },
 };
 

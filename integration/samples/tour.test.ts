@@ -48,8 +48,7 @@ describe.concurrent("the tour", () => {
     expect(holdersAtOnce(leaders)).toBe(1);
     expect(leaders.filter((row) => /#x~+$/.test(row)).length).toBe(1);
     const terms = rowsOf(lines, ["jobs"])[0]!.replaceAll(" ", "");
-    expect([...terms].sort().join("")).toBe(terms);
-    expect(new Set(terms).size).toBeGreaterThanOrEqual(3);
+    expect(terms).toMatch(/^1+2+3/);
   });
 
   it("has every sample, by the name of its file", { timeout }, async () => {

@@ -33,7 +33,7 @@ function show(what: string, done: number, total: number): void {
     print(`      ... ${done} of ${total} ${what}`);
     return;
   }
-  const columns = 40;
+  const columns = 30;
   const filled = Math.round((done / total) * columns);
   pin([`      ${paint("cyan", "█".repeat(filled))}${paint("dim", "░".repeat(columns - filled))} ${done} of ${total} ${what}`]);
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { say } from "./narrator.js";
 import type { Sample } from "./sample.js";
-import { pin, print } from "./screen.js";
+import { isTerminal, pin, print, printLast } from "./screen.js";
 import { openStorage } from "./storage.js";
 import type { SampleStorage } from "./storage.js";
 
@@ -11,6 +11,8 @@ export interface Seen {
   readonly outcome: string;
   readonly elapsedInMs: number;
 }
+
+const breathInMs = 700;
 
 /** What hangs is a failure too. Many times what the longest one takes. */
 const limitInMs = 120_000;
@@ -34,8 +36,10 @@ export async function runSamples(samples: readonly Sample[]): Promise<Seen[]> {
       say.result(outcome);
       say.text(sample.lesson);
       seen.push({ sample, outcome, elapsedInMs: performance.now() - started });
+      // Somebody is reading along: most scenes are over faster than that.
+      if (isTerminal && sample !== samples.at(-1)) await pause(breathInMs);
     } catch (error) {
-      // An interrupted sample loses its storage in the middle; what it says of that is no news.
+      // An interrupted sample loses its storage in the middle; that is no failure.
       if (interrupted()) return await never();
       pin([]);
       print();
@@ -56,8 +60,7 @@ function closeOnInterrupt(storage: SampleStorage): () => boolean {
   for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
     process.once(signal, () => {
       interrupted = true;
-      pin([]);
-      print("\nInterrupted.");
+      printLast("\nInterrupted.");
       // A real account may take its time to delete things, or be out of reach.
       void Promise.race([storage.close(), pause(10_000)]).finally(() => process.exit(exitCode));
     });

@@ -4,12 +4,14 @@
 export const isTerminal: boolean = process.stdout.isTTY && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb";
 
 /** Narrow enough to be read with ease, also in a log, which has no width of its own. */
-export const width: number = Math.max(60, Math.min(process.stdout.isTTY ? process.stdout.columns - 1 : 90, 90));
+export const width: number = Math.max(50, Math.min(process.stdout.isTTY ? process.stdout.columns - 1 : 90, 90));
 
 let pinned: readonly string[] = [];
+let closed = false;
 
 /** Prints a line that stays. */
 export function print(line = ""): void {
+  if (closed) return;
   const below = pinned;
   pin([]);
   process.stdout.write(`${line}\n`);
@@ -18,11 +20,19 @@ export function print(line = ""): void {
 
 /** Replaces the lines at the bottom; none takes them away. Without a terminal there are none. */
 export function pin(lines: readonly string[]): void {
-  if (!isTerminal || (pinned.length === 0 && lines.length === 0)) return;
+  if (closed || !isTerminal || (pinned.length === 0 && lines.length === 0)) return;
   // One write: a terminal that shows every one of them would flicker.
   const back = pinned.length === 0 ? "" : `\u001b[${pinned.length}A\u001b[J`;
-  process.stdout.write(back + lines.map((line) => `${line}\n`).join(""));
+  // Too long a line is cut by the terminal: if it went on in the next one, the way back would be longer.
+  process.stdout.write(`${back}\u001b[?7l${lines.map((line) => `${line}\n`).join("")}\u001b[?7h`);
   pinned = lines;
+}
+
+/** Prints a last line below all others. Whatever still runs is not heard any more. */
+export function printLast(line: string): void {
+  pinned = [];
+  print(line);
+  closed = true;
 }
 
 export type Colour = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";

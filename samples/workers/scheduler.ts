@@ -11,8 +11,8 @@ export interface Schedule {
 /** What a scheduler tells whoever started it. */
 export type Report = { elected: number } | { ran: number };
 
-const [connectionString = "", containerName = "", name = ""] = process.argv.slice(2);
-const container = new ContainerClient(connectionString, containerName);
+const [containerName = "", name = ""] = process.argv.slice(2);
+const container = new ContainerClient(process.env["AZURE_STORAGE_CONNECTION_STRING"] ?? "", containerName);
 const tell = (report: Report): void => void process.send?.(report);
 
 const election = new LeaderElection(new BlobLocks(container, { holder: name }), "scheduler", {
