@@ -1,0 +1,114 @@
+import { seededRandom } from "./seeded-random.js";
+import type { Random } from "./seeded-random.js";
+import { TimerHeap, VirtualTimer } from "./timer-heap.js";
+
+/** A time of day like any other. */
+const dayOne = Date.UTC(2030, 0, 1);
+
+/** How many events are run in one turn of the real event loop. */
+const eventsPerTurn = 64;
+
+const immediately = setImmediate;
+
+/**
+ * A clock that jumps from one timer to the next. While `run` runs, the globals that tell the time, set timers or throw
+ * dice are its own, so that what happens depends on the seed alone. Between two timers everything that follows from the
+ * first has happened: Node runs all microtasks between two immediates.
+ */
+export class VirtualTime {
+  readonly random: Random;
+  readonly #timers = new TimerHeap();
+  #now = 0;
+  #order = 0;
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed);
+  }
+
+  /** Milliseconds since the beginning. */
+  get now(): number {
+    return this.#now;
+  }
+
+  get date(): Date {
+    return new Date(dayOne + this.#now);
+  }
+
+  after(ms: number, callback: () => void): VirtualTimer {
+    const timer = new VirtualTimer(this.#now + (ms > 0 ? ms : 0), this.#order++, callback);
+    this.#timers.push(timer);
+    return timer;
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.after(ms, resolve));
+  }
+
+  /** Runs `main` on this clock, until it has ended. What is left then never happens. */
+  async run<R>(main: () => Promise<R>): Promise<R> {
+    const restore = this.#takeOverGlobals();
+    try {
+      return await this.#drive(main());
+    } finally {
+      restore();
+    }
+  }
+
+  #drive<R>(running: Promise<R>): Promise<R> {
+    return new Promise((resolve, reject) => {
+      let ended = false;
+      const end = (settle: () => void): void => {
+        ended = true;
+        settle();
+      };
+      running.then((result) => end(() => resolve(result)), (error: unknown) => end(() => reject(error as Error)));
+      const step = (): void => {
+        if (ended) return;
+        const timer = this.#timers.pop();
+        if (!timer) return end(() => reject(new Error("nothing will ever happen again, but the run has not ended")));
+        const { callback } = timer;
+        this.#now = timer.at;
+        timer.callback = undefined;
+        try {
+          callback?.();
+        } catch (error) {
+          end(() => reject(error as Error));
+        }
+      };
+      const turn = (): void => {
+        if (ended) return;
+        for (let i = 0; i < eventsPerTurn; i++) immediately(step);
+        immediately(turn);
+      };
+      // First everything that needs no time.
+      immediately(turn);
+    });
+  }
+
+  #takeOverGlobals(): () => void {
+    const real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
+    const { now } = performance;
+    const dateNow = Date.now;
+    const { random } = Math;
+    const RealDate = Date;
+    globalThis.setTimeout = ((callback: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
+      this.after(ms, args.length > 0 ? () => callback(...args) : callback)) as unknown as typeof setTimeout;
+    globalThis.clearTimeout = ((timer: unknown) => {
+      if (timer instanceof VirtualTimer) timer.callback = undefined;
+      else real.clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
+    }) as typeof clearTimeout;
+    performance.now = () => this.#now;
+    Date.now = () => dayOne + this.#now;
+    globalThis.Date = new Proxy(RealDate, {
+      construct: (target, args: [], newTarget) => Reflect.construct(target, args.length > 0 ? args : [dayOne + this.#now], newTarget) as Date,
+    });
+    Math.random = this.random;
+    return () => {
+      Object.assign(globalThis, real);
+      performance.now = now;
+      globalThis.Date = RealDate;
+      Date.now = dateNow;
+      Math.random = random;
+    };
+  }
+}
