@@ -66,7 +66,10 @@ export class Link extends FakeService {
       if (call.kind === "write") this.faultyWrites++;
     }
     return new Promise<R>((resolve, reject) => {
-      if (signal?.aborted) return reject(abortError());
+      if (signal?.aborted) {
+        reject(abortError());
+        return;
+      }
       // Whoever aborts takes nothing back: what is on its way arrives, unless it has not left yet.
       const leaves = time.random() < 0.5;
       let over = false;
@@ -86,7 +89,7 @@ export class Link extends FakeService {
         if (fate !== "ok" && fate !== "busy") return;
         time.after(way(), () => {
           if (this.#cut) return;
-          end(() => ("error" in answer ? reject(answer.error as Error) : resolve(answer.value)));
+          end(() => ("error" in answer ? reject(answer.error) : resolve(answer.value)));
         });
       };
       if (fate === "straggler") time.after(time.random() * maxStragglingInMs, () => this.#arrive(call, error, serve, false));
@@ -99,18 +102,21 @@ export class Link extends FakeService {
     });
   }
 
-  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): { value: R } | { error: unknown } {
+  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): { value: R } | { error: Error } {
     if (busy || this.backend.refuses(call.resource)) return { error: error(503, "ServerBusy") };
     try {
       return { value: serve() };
     } catch (refusal) {
-      return { error: refusal };
+      return { error: refusal as Error };
     }
   }
 
   #wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(abortError());
+      if (signal?.aborted) {
+        reject(abortError());
+        return;
+      }
       let timer: VirtualTimer | undefined = undefined;
       const aborted = (): void => {
         if (timer) timer.callback = undefined;

@@ -61,18 +61,22 @@ export class VirtualTime {
         ended = true;
         settle();
       };
-      running.then((result) => end(() => resolve(result)), (error: unknown) => end(() => reject(error as Error)));
+      running.then((result) => end(() => resolve(result)), (error: Error) => end(() => reject(error)));
       const step = (): void => {
         if (ended) return;
         const timer = this.#timers.pop();
-        if (!timer) return end(() => reject(new Error("nothing will ever happen again, but the run has not ended")));
+        if (!timer) {
+          end(() => reject(new Error("nothing will ever happen again, but the run has not ended")));
+          return;
+        }
         const { callback } = timer;
         this.#now = timer.at;
         timer.callback = undefined;
         try {
           callback?.();
         } catch (error) {
-          end(() => reject(error as Error));
+          const thrown = error as Error;
+          end(() => reject(thrown));
         }
       };
       const turn = (): void => {
@@ -87,27 +91,26 @@ export class VirtualTime {
 
   #takeOverGlobals(): () => void {
     const real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
-    const { now } = performance;
-    const dateNow = Date.now;
+    const clock = { now: performance.now.bind(performance) };
     const { random } = Math;
     const RealDate = Date;
+    const dates = { now: Date.now };
     globalThis.setTimeout = ((callback: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
       this.after(ms, args.length > 0 ? () => callback(...args) : callback)) as unknown as typeof setTimeout;
     globalThis.clearTimeout = ((timer: unknown) => {
       if (timer instanceof VirtualTimer) timer.callback = undefined;
-      else real.clearTimeout(timer as Parameters<typeof clearTimeout>[0]);
-    }) as typeof clearTimeout;
+      else real.clearTimeout(timer as undefined);
+    });
     performance.now = () => this.#now;
     Date.now = () => dayOne + this.#now;
     globalThis.Date = new Proxy(RealDate, {
-      construct: (target, args: [], newTarget) => Reflect.construct(target, args.length > 0 ? args : [dayOne + this.#now], newTarget) as Date,
+      construct: (target, args: unknown[], newTarget) => Reflect.construct(target, args.length > 0 ? args : [dayOne + this.#now], newTarget) as Date,
     });
     Math.random = this.random;
     return () => {
       Object.assign(globalThis, real);
-      performance.now = now;
-      globalThis.Date = RealDate;
-      Date.now = dateNow;
+      Object.assign(performance, clock);
+      globalThis.Date = Object.assign(RealDate, dates);
       Math.random = random;
     };
   }

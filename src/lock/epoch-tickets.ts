@@ -1,13 +1,27 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
+import { isRace } from "../internal/storage-errors.js";
+import { displayUrl } from "../internal/url.js";
 import type { LeaseKeeper } from "../lease/lease-keeper.js";
 import type { LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
+import type { LockRecord } from "../lease/lock-record.js";
+import { requireETag } from "../update/target.js";
 
 /** More are never handed out in a row: the lease is released before. */
 const maxReserved = 1_000;
 const limitInMs = 5_000;
+
+/** How often a reservation is written, if the answers are lost each time. */
+const maxAttempts = 5;
+
+/** Numbers that are taken, and the ETag of the record that says so. */
+interface Reservation {
+  readonly epoch: number;
+  readonly reserved: number;
+  readonly etag: string;
+}
 
 /**
  * Gives each holder of a lock its epoch: a number larger than that of every holder before it, for ever. It is kept in
@@ -16,40 +30,68 @@ const limitInMs = 5_000;
  * lock on needs none.
  */
 export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
-  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number }>();
+  const reservations = new WeakMap<LeaseKeeper, { next: number; readonly last: Reservation }>();
   return {
     key: holder,
     async take(keeper, waiting, tracingOptions) {
       let numbers = reservations.get(keeper);
-      if (!numbers || numbers.next >= numbers.end) {
-        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.reserved ?? 0)));
-        const epoch = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, tracingOptions });
-        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved }));
+      if (!numbers || numbers.next >= endOf(numbers.last)) {
+        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
+        const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, tracingOptions });
+        reservations.set(keeper, (numbers = { next: last.epoch, last }));
       }
       return numbers.next++;
     },
   };
 }
 
-/** A lost answer does no harm: the re-send writes the same, and nobody else can write. */
-async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Reservation): Promise<number> {
+/**
+ * Nobody else can write under the lease, but an earlier request of our own may, if it was taken for lost and arrives
+ * after all: on top of a later reservation it would give numbers out again. So each is conditional on the record before.
+ */
+async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Promise<Reservation> {
   const { reserved, holder, tracingOptions } = wanted;
-  const options = { conditions: { leaseId: keeper.leaseId }, ...(tracingOptions && { tracingOptions }) };
+  const options = { ...(tracingOptions && { tracingOptions }) };
   const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
-  let epoch = wanted.known;
-  if (epoch === undefined) {
-    const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, abortSignal }));
-    epoch = nextEpoch(parseLockRecord(answer.metadata));
+  const url = displayUrl(blob.url);
+  const since = new Date();
+  let base = wanted.before && { next: endOf(wanted.before), etag: wanted.before.etag };
+  for (let attempt = 1; ; attempt++) {
+    if (!base) {
+      const conditions = { leaseId: keeper.leaseId };
+      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, conditions, abortSignal }));
+      const record = parseLockRecord(answer.metadata);
+      const etag = requireETag(answer.etag, url);
+      if (attempt > 1 && isOurs(record, wanted, since)) return { epoch: record.epoch, reserved, etag };
+      base = { next: nextEpoch(record), etag };
+    }
+    const epoch = base.next;
+    const conditions = { leaseId: keeper.leaseId, ifMatch: base.etag };
+    const metadata = formatLockRecord({ epoch, reserved, holder, since });
+    try {
+      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, conditions, abortSignal }));
+      return { epoch, reserved, etag: requireETag(answer.etag, url) };
+    } catch (error) {
+      // Moved: by our own first send, whose answer was lost, or by an earlier reservation that was under way. Look.
+      if (!isRace(error) || attempt === maxAttempts) throw error;
+      base = undefined;
+    }
   }
-  const metadata = formatLockRecord({ epoch, reserved, holder, since: new Date() });
-  await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, abortSignal }));
-  return epoch;
 }
 
-interface Reservation {
+/** Whether it was written by an earlier attempt at the same reservation. */
+function isOurs(record: LockRecord, { holder, reserved }: Wanted, since: Date): boolean {
+  return record.holder === holder && record.reserved === reserved && record.since?.getTime() === since.getTime();
+}
+
+function endOf({ epoch, reserved }: Reservation): number {
+  return epoch + reserved;
+}
+
+interface Wanted {
   readonly reserved: number;
   readonly holder: string;
-  /** The number to begin with, if it is known from the reservation before. */
-  readonly known: number | undefined;
+  /** The reservation before this one, under the same lease. */
+  readonly before: Reservation | undefined;
   readonly tracingOptions: OperationTracingOptions | undefined;
 }

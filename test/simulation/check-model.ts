@@ -13,7 +13,7 @@ export interface Scenario {
 }
 
 /** One thing that somebody does, and how long it takes until the next. */
-export abstract class Step<S extends Scenario> implements fc.AsyncCommand<object, S, false> {
+export abstract class Step<S extends Scenario> implements fc.AsyncCommand<object, S> {
   abstract readonly pauseInMs: number;
 
   check(): boolean {
@@ -57,15 +57,18 @@ const roughness = fc.constantFrom(0, 0.1, 0.3, 0.6);
 
 /**
  * Runs drawn commands on a simulated storage account, many times. What fails is told with its seed and the fewest
- * commands that fail still; `MODEL_SEED` repeats it, `MODEL_RUNS` is a factor on the number of runs.
+ * commands that fail still. `MODEL_SEED` repeats it from the first run on; with `MODEL_PATH` and `MODEL_REPLAY` besides
+ * (the `path` and the `replayPath` that are told), it goes straight to the end. `MODEL_RUNS` is a factor on the number
+ * of runs.
  */
 export async function checkModel<S extends Scenario>(
   runs: number,
   commands: fc.Arbitrary<Step<S>>[],
   begin: (world: World, seed: number) => S,
 ): Promise<void> {
-  const { MODEL_SEED, MODEL_PATH, MODEL_RUNS } = process.env;
-  const drawn = fc.commands<object, S, false>(commands, { maxCommands, size: "max" });
+  const { MODEL_SEED, MODEL_PATH, MODEL_REPLAY, MODEL_RUNS } = process.env;
+  const replay = MODEL_REPLAY === undefined ? {} : { replayPath: MODEL_REPLAY };
+  const drawn = fc.commands<object, S, false>(commands, { maxCommands, size: "max", ...replay });
   const property = fc.asyncProperty(fc.noShrink(fc.nat()), roughness, drawn, async (seed, rough, steps) => {
     const world = new World(seed);
     await world.time.run(async () => {

@@ -97,15 +97,17 @@ class Updates implements Scenario {
     return parse(value.ids);
   }
 
-  #mutate({ id, behaviour }: Call, add: (id: number) => void): undefined | Promise<undefined> {
-    const act = (): undefined => {
+  #mutate({ id, behaviour }: Call, add: (id: number) => void): undefined | Promise<void> {
+    const act = (): void => {
       if (behaviour.startsWith("throw")) {
         add(-1); // has to be rolled back
         throw new Refusal();
       }
       if (behaviour.startsWith("add")) add(id);
     };
-    return behaviour.endsWith("slowly") ? this.world.time.sleep(80).then(act) : act();
+    if (behaviour.endsWith("slowly")) return this.world.time.sleep(80).then(act);
+    act();
+    return undefined;
   }
 
   #judge(error: unknown, signal: AbortSignal, call: Call): NonNullable<Call["outcome"]> {
