@@ -13,7 +13,7 @@ export interface Measurement {
   /** Milliseconds from the wish to its fulfilment; undefined: nothing was fulfilled. */
   readonly medianInMs: number | undefined;
   readonly p99InMs: number | undefined;
-  /** Processes that got something at all. */
+  /** Processes that got something in that time. */
   readonly servedShare: number;
   /** Calls that ended with an error: gave up, or lost what they had. */
   readonly failuresPerSecond: number;
@@ -21,9 +21,15 @@ export interface Measurement {
 
 /** Counts while a scenario runs. */
 export class Tally {
-  readonly #waits: number[] = [];
-  readonly #served = new Set<number>();
+  #waits: number[] = [];
+  #served = new Set<number>();
   failures = 0;
+
+  reset(): void {
+    this.#waits = [];
+    this.#served = new Set();
+    this.failures = 0;
+  }
 
   done(process: number, waitedInMs: number): void {
     this.#waits.push(waitedInMs);

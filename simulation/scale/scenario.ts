@@ -21,7 +21,7 @@ export interface Scenario {
   readonly variant: string;
   /** Whose limit counts. */
   readonly service: (world: World) => Backend;
-  /** Before anybody comes; requests that are made here are not counted. */
+  /** Before anybody comes. */
   readonly prepare?: (world: World, tally: Tally) => Promise<void> | void;
   /** Never ends. */
   readonly contend: (contender: Contender) => Promise<unknown>;
@@ -30,18 +30,26 @@ export interface Scenario {
 /** Processes do not all start in the same instant. */
 const startWithinInMs = 5_000;
 
-export async function measure(scenario: Scenario, processes: number, seconds: number, seed = 1): Promise<Measurement> {
+/** Runs until what happens at the start is over, and measures from then on. */
+export async function measure(
+  scenario: Scenario,
+  processes: number,
+  { warmUpInSeconds, seconds }: { warmUpInSeconds: number; seconds: number },
+  seed = 1,
+): Promise<Measurement> {
   const world = new World(seed, published);
   return world.time.run(async () => {
     const tally = new Tally();
     await scenario.prepare?.(world, tally);
-    const { counts } = scenario.service(world);
-    Object.assign(counts, { requests: 0, throttled: 0 });
     for (let number = 0; number < processes; number++) {
       const contender: Contender = { world, process: world.newProcess(), number, tally };
       const start = (): void => void scenario.contend(contender);
       world.time.after(world.time.random() * startWithinInMs, start);
     }
+    await world.time.sleep(warmUpInSeconds * 1_000);
+    tally.reset();
+    const { counts } = scenario.service(world);
+    Object.assign(counts, { requests: 0, throttled: 0 });
     await world.time.sleep(seconds * 1_000);
     return { scenario: scenario.name, variant: scenario.variant, ...tally.result(processes, seconds, counts) };
   });

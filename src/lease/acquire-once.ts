@@ -1,5 +1,5 @@
 import { TargetNotFoundError } from "../errors.js";
-import { bounded } from "../internal/bounded.js";
+import { bounded, wasSentOnce } from "../internal/bounded.js";
 import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
@@ -13,12 +13,13 @@ import {
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
+import type { Look } from "./look-pace.js";
 
 export type AcquireOutcome =
   | { readonly kind: "acquired"; readonly keeper: LeaseKeeper }
-  | { readonly kind: "taken" }
+  | { readonly kind: "taken"; readonly look: Look }
   /** `passing`: trying again may help. `uncertain`: the lease may be ours all the same. */
-  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean };
+  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean; readonly look: Look };
 
 /** One request for the lease (two more if what is to be leased has to be made first). */
 export async function acquireOnce(
@@ -37,7 +38,7 @@ export async function acquireOnce(
       await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { abortSignal: signal, tracingOptions }));
       return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
     } catch (error) {
-      if (isLeaseTaken(error)) return { kind: "taken" };
+      if (isLeaseTaken(error)) return { kind: "taken", look: wasSentOnce(error) ? "easy" : "strained" };
       if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
         const { create } = adapter;
         const failure = await bounded(limitInMs, abortSignal, (signal) => create({ abortSignal: signal, tracingOptions })).then(
@@ -53,7 +54,8 @@ export async function acquireOnce(
 }
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain: !isDefinitive(error) };
+  const uncertain = !isDefinitive(error);
+  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain, look: "silent" };
 }
 
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */

@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { logger } from "../internal/log.js";
-import { delay, maxWaitBeforeLookInMs, waitBeforeLook } from "../internal/delay.js";
+import { delay, maxWaitBeforeLookInMs } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
 import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
@@ -8,6 +8,7 @@ import type { LeaseAdapter } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
+import { LookPace } from "./look-pace.js";
 
 /** What a named lock does with a fresh lease before anybody gets it, and at each hand-over: it takes its number. */
 export interface LeaseTicketing {
@@ -96,7 +97,7 @@ export class LeaseQueue {
   /** Looks until the lease is ours or nobody wants it any more. Never rejects. */
   async #poll(): Promise<void> {
     this.#busy = true;
-    const waited = startStopwatch();
+    const pace = new LookPace();
     // One id for all tries of one acquisition: if an answer is lost, the next try finds the lease to be ours.
     const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
     let uncertain = false;
@@ -114,6 +115,7 @@ export class LeaseQueue {
         await this.#grant(keeper);
         return;
       }
+      pace.looked(outcome.look);
       if (outcome.kind === "taken") {
         uncertain = false;
         this.#turns = 0;
@@ -124,7 +126,7 @@ export class LeaseQueue {
         // Cut off because nobody waited any more: no news for those who came since.
         if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
       }
-      if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
+      if (this.#first()) await delay(pace.nextLookInMs(), this.#io.signal).catch(() => undefined);
     }
     if (uncertain) await releaseUncertain(this.#adapter, leaseId);
     this.#rest();

@@ -49,9 +49,11 @@ async function contendByHand({ world, process, number, tally }: Contender): Prom
   }
 }
 
-/** One holder keeps the lock for as long as it can, and all others wait: does it survive them? */
+const held = "one lock that is held";
+
+/** One holder keeps the lock for as long as it can, and all others wait: does it survive them? A failure is a loss. */
 export const longHold: Scenario = {
-  name: "one lock that is held",
+  name: held,
   variant: "BlobLocks",
   service,
   prepare: async (world, tally) => {
@@ -61,4 +63,20 @@ export const longHold: Scenario = {
     guard.signal.addEventListener("abort", () => tally.failures++);
   },
   contend,
+};
+
+/** The same by hand: the lease is renewed every 10 s, with the SDK's own retries. */
+export const longHoldByHand: Scenario = {
+  name: held,
+  variant: "by hand",
+  service,
+  prepare: async (world, tally) => {
+    const blob = world.newProcess().blob("locks/l");
+    blob.put("");
+    const lease = blob.getBlobLeaseClient(crypto.randomUUID());
+    await lease.acquireLease(30);
+    const renew = (): void => void lease.renewLease().then(() => world.time.after(10_000, renew), () => tally.failures++);
+    world.time.after(10_000, renew);
+  },
+  contend: contendByHand,
 };
