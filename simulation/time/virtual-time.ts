@@ -61,7 +61,11 @@ export class VirtualTime {
         ended = true;
         settle();
       };
-      running.then((result) => end(() => resolve(result)), (error: Error) => end(() => reject(error)));
+      const fail = (error: unknown): void => {
+        const thrown = error as Error;
+        end(() => reject(thrown));
+      };
+      running.then((result) => end(() => resolve(result)), (error: unknown) => fail(error));
       const step = (): void => {
         if (ended) return;
         const timer = this.#timers.pop();
@@ -75,8 +79,7 @@ export class VirtualTime {
         try {
           callback?.();
         } catch (error) {
-          const thrown = error as Error;
-          end(() => reject(thrown));
+          fail(error);
         }
       };
       const turn = (): void => {

@@ -13,7 +13,10 @@ async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: st
     setTimeout(() => counted.abort(), 60_000);
     const error = await table.upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", { abortSignal: counted.signal }).then(
       () => undefined,
-      (thrown: { statusCode?: number; code?: string; name: string }) => String(thrown.statusCode ?? (thrown.name === "AbortError" ? thrown.name : thrown.code)),
+      (error: unknown) => {
+        const { statusCode, code, name } = error as { statusCode?: number; code?: string; name: string };
+        return String(statusCode ?? (name === "AbortError" ? name : code));
+      },
     );
     const tookInMs = world.time.now;
     await world.time.sleep(60_000);
