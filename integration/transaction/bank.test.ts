@@ -23,7 +23,7 @@ test("1,000 transfers of 4 processes over 16 accounts, with every fifth answer t
       total: accounts.length * opening,
     }),
   );
-  const workers = startWorkers<TellerReport>(new URL("./workers/teller.ts", import.meta.url), jobs);
+  const workers = startWorkers<TellerReport>(new URL("./workers/teller.ts", import.meta.url), jobs, { timeoutInMs: 110_000 });
   onTestFinished(async () => {
     await Promise.all(workers.map((worker) => worker.stop()));
   });

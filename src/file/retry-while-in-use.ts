@@ -3,10 +3,12 @@ import type { CallOptions } from "../clients.js";
 import { FileInUseError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
+import { checkRetryLimits } from "../internal/retry-options.js";
+import type { RetryLimits } from "../internal/retry-options.js";
 import { logger } from "../internal/log.js";
+import type { Attempts } from "../internal/attempts.js";
 import { codeOf, isInUse } from "../internal/storage-errors.js";
-import { withSpan } from "../internal/tracing.js";
-import { checkNumber } from "../internal/validate.js";
+import { withAttempts } from "../internal/attempts.js";
 
 /** Options of {@link retryWhileInUse}. */
 export interface RetryWhileInUseOptions extends CallOptions {
@@ -38,14 +40,7 @@ export interface InUseAttempt {
   tracingOptions?: OperationTracingOptions;
 }
 
-interface Settings {
-  readonly maxAttempts: number;
-  readonly timeoutInMs: number;
-  readonly retryDelayInMs: number;
-  readonly maxRetryDelayInMs: number;
-}
-
-const defaults: Settings = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
+const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
 
 /**
  * Calls `fn` again while SMB clients that have the share mounted keep the file in use: open in a way that lets nobody
@@ -57,19 +52,21 @@ const defaults: Settings = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000
  * @throws `FileInUseError` when the attempts or the time ran out, with the number of attempts.
  */
 export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
-  return withSpan("retryWhileInUse", options, async (tracingOptions, span) => {
+  return withAttempts("retryWhileInUse", options, async (trace) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
-    const settings = checkOptions(options);
+    const settings = checkRetryLimits(options, defaults, { timeoutInMs: 0 });
     const caller = options.abortSignal;
     throwIfAborted(caller);
     const controller = new AbortController();
     const off = onAbort(caller, () => controller.abort(caller && abortReason(caller)));
     try {
       return await attempts(settings, (attempt) => {
-        span.setAttribute("attempts", attempt);
+        trace.begin();
+        trace.countRequest();
         const { signal: abortSignal } = controller;
+        const { tracingOptions } = trace;
         return fn(tracingOptions ? { attempt, abortSignal, tracingOptions } : { attempt, abortSignal });
-      }, controller.signal);
+      }, trace, controller.signal);
     } catch (error) {
       // The SDK raises an AbortError of its own; the caller gets the reason that was given.
       throwIfAborted(caller);
@@ -77,10 +74,10 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
     } finally {
       off();
     }
-  });
+  }, { targetKind: "file" });
 }
 
-async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<R>, signal: AbortSignal): Promise<R> {
+async function attempts<R>(settings: RetryLimits, fn: (attempt: number) => Promise<R>, trace: Attempts, signal: AbortSignal): Promise<R> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt++) {
     try {
@@ -91,6 +88,7 @@ async function attempts<R>(settings: Settings, fn: (attempt: number) => Promise<
       const elapsedInMs = performance.now() - startedAt;
       const left = settings.timeoutInMs - elapsedInMs;
       if (attempt >= settings.maxAttempts || left <= 0) throw gaveUp({ attempts: attempt, elapsedInMs, reason, cause: error });
+      trace.end("in use");
       logger.verbose(`a file is in use by an SMB client (${reason}), attempt ${attempt}`);
       // The last wait is cut, so that there is one more attempt at the very end of the time.
       await delay(Math.min(left, fullJitter(attempt - 1, settings.retryDelayInMs, settings.maxRetryDelayInMs)), signal);
@@ -102,15 +100,4 @@ function gaveUp(facts: { attempts: number; elapsedInMs: number; reason: string; 
   const { attempts: count, elapsedInMs, reason } = facts;
   const message = `an SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
   return new FileInUseError(`${message}: have it closed, or raise timeoutInMs`, facts);
-}
-
-function checkOptions(options: RetryWhileInUseOptions): Settings {
-  const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? defaults.retryDelayInMs, { min: 0 });
-  const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(defaults.maxRetryDelayInMs, retryDelayInMs);
-  return {
-    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
-    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 0 }),
-    retryDelayInMs,
-    maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
-  };
 }

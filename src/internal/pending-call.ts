@@ -1,6 +1,7 @@
 import type { CallOptions } from "../clients.js";
 import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
 import { abortReason, onAbort } from "./abort.js";
+import { Attempts } from "./attempts.js";
 
 /** What a call that is carried out together with others needs to know of its caller. */
 export interface PendingCallSettings {
@@ -10,6 +11,8 @@ export interface PendingCallSettings {
   readonly maxRetryDelayInMs: number;
   readonly onUnknown: "throw" | "retry";
   readonly options: CallOptions;
+  /** What is told of its attempts. */
+  readonly trace?: Attempts | undefined;
   /** What messages call the target. */
   readonly label: string;
 }
@@ -18,6 +21,7 @@ export interface PendingCallSettings {
 export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings> {
   readonly promise: Promise<R>;
   readonly settings: S;
+  readonly trace: Attempts;
   /** When it joined, on the clock that counts joins and requests (see group commit). */
   arrived = 0;
   attempts = 0;
@@ -43,6 +47,7 @@ export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings>
 
   constructor(settings: S) {
     this.settings = settings;
+    this.trace = settings.trace ?? new Attempts("", settings.options.tracingOptions, undefined);
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -55,18 +60,22 @@ export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings>
   }
 
   resolve(result: R): void {
-    if (this.#settle()) this.#resolve(result);
+    if (!this.#settle()) return;
+    this.trace.end((result as { outcome?: string }).outcome ?? "done");
+    this.#resolve(result);
   }
 
   reject(error: unknown): void {
-    if (this.#settle()) this.#reject(error);
+    if (!this.#settle()) return;
+    this.trace.end("failed", error);
+    this.#reject(error);
   }
 
   /** The write that carried its change may or may not have landed. */
   rejectUnknown(cause: unknown): void {
     this.reject(
       new CommitUnknownError(
-        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if the mutator may be applied twice`,
+        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if doing it twice does no harm`,
         { attempts: this.attempts, cause },
       ),
     );

@@ -1,6 +1,6 @@
 /** Time since it was started. */
 export interface Stopwatch {
-  elapsedInMs(): number;
+  readonly elapsedInMs: () => number;
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { LeasableLike } from "../clients.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import { describeSpan } from "../internal/tracing.js";
+import type { CallSpan } from "../internal/tracing.js";
 import { leaseAdapterOf } from "./lease-adapter.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 import { LeaseGuard } from "./lease-guard.js";
@@ -13,33 +15,36 @@ import { LeaseWaiter } from "./lease-waiter.js";
  * request for all of them every now and then. Costs 1 request if it is free.
  */
 export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions = {}): Promise<LeaseGuard> {
-  return withSpan("acquireLease", options, async (tracingOptions) => {
+  return withAttempts("acquireLease", options, async (trace, span) => {
     const settings = checkLeaseOptions(options);
     const waitInMs = checkWait(options.waitInMs);
     const adapter = leaseAdapterOf(target);
     checkCreate(adapter, settings);
-    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs, abortSignal: options.abortSignal, tracingOptions });
+    const waiter = new LeaseWaiter({ ...wishFor(adapter, span), waitInMs, trace, abortSignal: options.abortSignal, holderTracing: options.tracingOptions });
     leaseQueueFor(adapter, settings, undefined).enter(waiter);
     const grant = await waiter.promise;
     if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+    describeSpan(span, { outcome: "acquired" });
     return new LeaseGuard(grant.keeper, grant.giveBack);
   });
 }
 
 /** Acquires a lease if it is free right now; `null` if it is not. Costs 1 request, none if this process holds it. */
 export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOptions = {}): Promise<LeaseGuard | null> {
-  return withSpan("tryAcquireLease", options, async (tracingOptions) => {
+  return withAttempts("tryAcquireLease", options, async (trace, span) => {
     const settings = checkLeaseOptions(options);
     const adapter = leaseAdapterOf(target);
     checkCreate(adapter, settings);
-    const waiter = new LeaseWaiter({ ...wishFor(adapter), waitInMs: "one look", abortSignal: options.abortSignal, tracingOptions });
+    const waiter = new LeaseWaiter({ ...wishFor(adapter, span), waitInMs: "one look", trace, abortSignal: options.abortSignal, holderTracing: options.tracingOptions });
     leaseQueueFor(adapter, settings, undefined).tryOnce(waiter);
     const grant = await waiter.promise;
+    describeSpan(span, { outcome: grant ? "acquired" : "taken" });
     return grant ? new LeaseGuard(grant.keeper, grant.giveBack) : null;
   });
 }
 
-function wishFor(adapter: LeaseAdapter): { what: string; url: string } {
+function wishFor(adapter: LeaseAdapter, span: CallSpan): { what: string; url: string } {
+  describeSpan(span, { targetKind: "lease", url: adapter.url });
   return { what: `the lease on ${adapter.url}`, url: adapter.url };
 }
 

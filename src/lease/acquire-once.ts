@@ -1,5 +1,6 @@
 import { TargetNotFoundError } from "../errors.js";
 import { bounded, wasSentOnce } from "../internal/bounded.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
@@ -28,20 +29,20 @@ export async function acquireOnce(
   settings: LeaseSettings,
   request: LeaseRequest,
 ): Promise<AcquireOutcome> {
-  const { abortSignal, tracingOptions } = request;
+  const { abortSignal } = request;
   // A third of the lease may pass before the answer: later than that there is hardly any of it left.
   const limitInMs = Math.min(settings.durationInMs, 60_000) / 3;
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
   for (let created = false; ; created = true) {
     const since = startStopwatch();
     try {
-      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { abortSignal: signal, tracingOptions }));
+      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { ...request, abortSignal: signal }));
       return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
     } catch (error) {
       if (isLeaseTaken(error)) return { kind: "taken", look: wasSentOnce(error) ? "easy" : "strained" };
       if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
         const { create } = adapter;
-        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ abortSignal: signal, tracingOptions })).then(
+        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ ...request, abortSignal: signal })).then(
           () => undefined,
           (createError: unknown) => createError,
         );
@@ -78,6 +79,6 @@ export async function releaseUncertain(adapter: LeaseAdapter, leaseId: string): 
   try {
     await bounded(5_000, undefined, (abortSignal) => adapter.release(leaseId, { abortSignal }));
   } catch (error) {
-    logger.verbose(`a lease on ${adapter.url} that may have been acquired was not released: ${String(error)}`);
+    logger.verbose(`a lease on ${adapter.url} that may have been acquired was not released: ${errorLabel(error)}`);
   }
 }

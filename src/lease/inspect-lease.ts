@@ -3,6 +3,7 @@ import { TargetNotFoundError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
+import type { SpanFacts } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { checkNumber } from "../internal/validate.js";
 import { checkLeasable, leaseOptions } from "./lease-adapter.js";
@@ -38,6 +39,7 @@ export interface BreakLeaseOptions extends CallOptions {
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
     withSignal(options, async (abortSignal) => (await look(target, { abortSignal, tracingOptions })).info),
+    leaseOf(target),
   );
 }
 
@@ -71,7 +73,13 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
         throw notFound(error, target) ?? error;
       }
     }),
+    leaseOf(target),
   );
+}
+
+/** Of what may not even be a client. */
+function leaseOf(target: LeasableLike): SpanFacts {
+  return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
 }
 
 interface Look {

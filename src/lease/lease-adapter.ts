@@ -7,6 +7,8 @@ import { displayUrl } from "../internal/url.js";
 export interface LeaseRequest {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions?: OperationTracingOptions | undefined;
+  /** Called for each request that is made. */
+  readonly onRequest?: (() => void) | undefined;
 }
 
 /** All that leases know of a service: the five operations. */
@@ -47,7 +49,9 @@ export function checkLeasable(target: LeasableLike): void {
   }
 }
 
+/** The options of one request, which is counted here. */
 export function leaseOptions(request: LeaseRequest): LeaseCallOptions {
+  request.onRequest?.();
   return {
     abortSignal: request.abortSignal,
     ...(request.tracingOptions && { tracingOptions: request.tracingOptions }),

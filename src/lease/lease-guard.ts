@@ -1,4 +1,6 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { checkLeaseId } from "./lease-options.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
@@ -24,6 +26,11 @@ export class LeaseGuard implements AsyncDisposable {
     // It may have been lost on the way here, when nobody listened yet.
     const lost = keeper.check();
     if (lost) this.#controller.abort(lost);
+  }
+
+  /** @internal Whose renewals and release these are, for the traces: not those of the call that acquired it. */
+  tracedBy(tracingOptions: OperationTracingOptions | undefined): void {
+    this.#keeper.tracingOptions = tracingOptions;
   }
 
   get leaseId(): string {
@@ -84,7 +91,7 @@ export class LeaseGuard implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch((error: unknown) => {
-      logger.warning(`the lease on ${this.url} could not be released: ${String(error)}`);
+      logger.warning(`the lease on ${this.url} could not be released: ${errorLabel(error)}`);
     });
   }
 

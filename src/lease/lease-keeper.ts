@@ -1,3 +1,4 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import { LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
 import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
@@ -5,7 +6,8 @@ import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import type { Stopwatch } from "../internal/stopwatch.js";
 import { isDefinitive, leaseLossOf, statusOf } from "../internal/storage-errors.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import { inSpan } from "../internal/tracing.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 
 /** The times of a lease, after defaults and checks. */
 export interface LeaseTimes {
@@ -32,6 +34,8 @@ const releaseLimitInMs = 5_000;
  */
 export class LeaseKeeper {
   readonly url: string;
+  /** Parent of the spans of what is requested from now on: that of the present holder. */
+  tracingOptions: OperationTracingOptions | undefined;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
   #leaseId: string;
@@ -113,7 +117,7 @@ export class LeaseKeeper {
     await this.#line;
     this.#throwIfLost();
     try {
-      await bounded(releaseLimitInMs, undefined, (abortSignal) => this.#adapter.release(this.#leaseId, { abortSignal }));
+      await this.#request("release", releaseLimitInMs, (request) => this.#adapter.release(this.#leaseId, request));
     } catch (error) {
       if (statusOf(error) === 404) return; // deleted, by its holder most likely: nothing is left to be released
       const reason = leaseLossOf(error);
@@ -172,9 +176,7 @@ export class LeaseKeeper {
       // Until there is an answer, that there is none is what keeps the lease from being renewed.
       this.#lastFailure ??= new RequestTimeout("a renewal was not answered in time");
       const since = startStopwatch();
-      const { answer } = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.renew(this.#leaseId, { abortSignal }),
-      );
+      const answer = await this.#request("renew", this.#requestLimit(), (request) => this.#adapter.renew(this.#leaseId, request));
       // Too late: the loss has been reported, and nothing is re-established behind anybody's back.
       if (this.check()) return false;
       // Azurite renews an expired lease for anybody, and tells by the id whose it is.
@@ -199,22 +201,28 @@ export class LeaseKeeper {
     this.#throwIfLost();
     const since = startStopwatch();
     try {
-      await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.change(this.#leaseId, proposedLeaseId, { abortSignal }),
-      );
+      await this.#request("change", this.#requestLimit(), (request) => this.#adapter.change(this.#leaseId, proposedLeaseId, request));
     } catch (error) {
       if (isDefinitive(error) && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
       // The answer was lost: the lease may have either id now. Renewing with the new one tells.
-      const changed = await bounded(this.#requestLimit(), undefined, (abortSignal) =>
-        this.#adapter.renew(proposedLeaseId, { abortSignal }),
-      ).then(
-        ({ answer }) => isSameId(answer.leaseId, proposedLeaseId),
+      const changed = await this.#request("renew", this.#requestLimit(), (request) => this.#adapter.renew(proposedLeaseId, request)).then(
+        (answer) => isSameId(answer.leaseId, proposedLeaseId),
         () => false,
       );
       if (!changed) throw error;
       this.#since = since;
     }
     this.#leaseId = proposedLeaseId;
+  }
+
+  /** One request, in a span of its own: it belongs to none of the holder's calls, but to the time of holding. */
+  #request<R>(name: "renew" | "change" | "release", limitInMs: number, call: (request: LeaseRequest) => Promise<R>): Promise<R> {
+    return inSpan(
+      `LeaseGuard.${name}`,
+      { tracingOptions: this.tracingOptions },
+      async (tracingOptions) => (await bounded(limitInMs, undefined, (abortSignal) => call({ abortSignal, tracingOptions }))).answer,
+      { targetKind: "lease", url: this.url, requests: 1 },
+    );
   }
 
   /** Well before the deadline, so that there is time for another try. */

@@ -1,10 +1,10 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { delay, maxWaitBeforeLookInMs } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
 import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
@@ -15,7 +15,7 @@ export interface LeaseTicketing {
   /** Those who take numbers in the same way can hand the lease on to each other. */
   readonly key: string;
   /** `waiting`: how many wait for it in this process. Rejects if the lease cannot be used. */
-  take(keeper: LeaseKeeper, waiting: number, tracingOptions: OperationTracingOptions | undefined): Promise<number>;
+  take(keeper: LeaseKeeper, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<number>;
 }
 
 /** A lease that somebody has been given: what keeps it, its number, and what gives it back. */
@@ -103,7 +103,8 @@ export class LeaseQueue {
     let uncertain = false;
     for (let first = this.#first(); first; first = this.#first()) {
       this.#io = new AbortController();
-      const request = { abortSignal: this.#io.signal, tracingOptions: first.tracingOptions };
+      first.trace.begin();
+      const request = { abortSignal: this.#io.signal, ...requestFor(first) };
       const outcome = await acquireOnce(this.#adapter, leaseId, this.#settings, request);
       if (outcome.kind === "acquired") {
         const { keeper } = outcome;
@@ -117,12 +118,15 @@ export class LeaseQueue {
       }
       pace.looked(outcome.look);
       if (outcome.kind === "taken") {
+        first.trace.end("taken");
+        logger.verbose(`${this.#adapter.url} is leased by somebody else`);
         uncertain = false;
         this.#turns = 0;
         this.#failures = 0;
         for (const waiter of this.#waiters) waiter.looked();
       } else {
         uncertain ||= outcome.uncertain;
+        first.trace.end("failed", outcome.error);
         // Cut off because nobody waited any more: no news for those who came since.
         if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
       }
@@ -137,7 +141,7 @@ export class LeaseQueue {
     let ticket = 0;
     try {
       const first = this.#first();
-      if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, first.tracingOptions);
+      if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, requestFor(first));
     } catch (error) {
       // If the lease was lost before it could be numbered, whoever waits has lost nothing, and goes on waiting.
       if (!keeper.check() && !isLeaseConflict(error)) this.#lookFailed(error, isPassing(error));
@@ -146,11 +150,12 @@ export class LeaseQueue {
     }
     const waiter = this.#first();
     if (!waiter || keeper.check()) {
-      await this.#letGo(keeper).catch((error: unknown) => logger.warning(`a lease on ${keeper.url} that nobody wanted any more could not be released: ${String(error)}`));
+      await this.#letGo(keeper).catch((error: unknown) => logger.warning(`a lease on ${keeper.url} that nobody wanted any more could not be released: ${errorLabel(error)}`));
       return;
     }
     this.#turns++;
     this.#failures = 0;
+    keeper.tracingOptions = waiter.holderTracing;
     waiter.resolve({ keeper, ticket, giveBack: () => this.#giveBack(keeper) });
   }
 
@@ -226,4 +231,8 @@ export class LeaseQueue {
     // While it is held nothing is under way that could be ended, and an abort is not for free.
     if (this.#waiters.size === 0 && !this.#keeper) this.#io.abort();
   }
+}
+
+function requestFor({ trace }: LeaseWaiter): Omit<LeaseRequest, "abortSignal"> {
+  return { tracingOptions: trace.tracingOptions, onRequest: () => trace.countRequest() };
 }

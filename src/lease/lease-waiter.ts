@@ -1,6 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients.js";
 import { LeaseUnavailableError } from "../errors.js";
+import { Attempts } from "../internal/attempts.js";
 import { abortReason, onAbort } from "../internal/abort.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import type { LeaseGrant } from "./lease-queue.js";
@@ -11,12 +12,17 @@ export interface LeaseWish extends CallOptions {
   readonly what: string;
   readonly url: string;
   readonly waitInMs: number | "one look";
+  /** What is told of the looks that are made for it. */
+  readonly trace?: Attempts | undefined;
+  /** Parent of what is done with the lease later: to renew it, and to release it. */
+  readonly holderTracing?: OperationTracingOptions | undefined;
 }
 
 /** One who wants a lease: settles once, with the lease, without it (undefined), or with an error. */
 export class LeaseWaiter {
   readonly promise: Promise<LeaseGrant | undefined>;
-  readonly tracingOptions: OperationTracingOptions | undefined;
+  readonly trace: Attempts;
+  readonly holderTracing: OperationTracingOptions | undefined;
   settled = false;
   onSettled: (() => void) | undefined;
   readonly #wish: LeaseWish;
@@ -31,7 +37,8 @@ export class LeaseWaiter {
 
   constructor(wish: LeaseWish) {
     this.#wish = wish;
-    this.tracingOptions = wish.tracingOptions;
+    this.trace = wish.trace ?? new Attempts("", wish.tracingOptions, undefined);
+    this.holderTracing = wish.holderTracing ?? wish.tracingOptions;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -42,11 +49,15 @@ export class LeaseWaiter {
   }
 
   resolve(grant: LeaseGrant): void {
-    if (this.#settle()) this.#resolve(grant);
+    if (!this.#settle()) return;
+    this.trace.end("acquired");
+    this.#resolve(grant);
   }
 
   reject(error: unknown): void {
-    if (this.#settle()) this.#reject(error);
+    if (!this.#settle()) return;
+    this.trace.end("failed", error);
+    this.#reject(error);
   }
 
   /** Somebody looked, and did not get the lease: it is taken, or the request failed. */

@@ -1,7 +1,8 @@
 import type { LeasableLike } from "../clients.js";
 import { isLeaseLostError } from "../errors.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
-import { withSpan } from "../internal/tracing.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
 import { acquireLease } from "./acquire-lease.js";
 import type { LeaseGuard } from "./lease-guard.js";
 import type { AcquireLeaseOptions } from "./lease-options.js";
@@ -16,9 +17,11 @@ export function withLease<R>(
   fn: (lease: LeaseGuard) => Promise<R> | R,
   options: AcquireLeaseOptions = {},
 ): Promise<R> {
-  return withSpan("withLease", options, async (tracingOptions) => {
+  return withSpan("withLease", options, async (tracingOptions, span) => {
     checkFunction(fn);
-    return useLease(await acquireLease(target, { ...options, tracingOptions }), fn);
+    const lease = await acquireLease(target, { ...options, tracingOptions });
+    describeSpan(span, { targetKind: "lease", url: lease.url });
+    return useLease(lease, fn);
   });
 }
 
@@ -54,7 +57,7 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
   const lost = lossOf(held);
   await held.release().catch((error: unknown) => {
     if (isLeaseLostError(error)) throw error;
-    logger.warning(`a lease could not be released and will have to run out: ${String(error)}`);
+    logger.warning(`a lease could not be released and will have to run out: ${errorLabel(error)}`);
   });
   if (lost) throw lost;
   return result;
@@ -76,5 +79,5 @@ function attachSuppressed(error: unknown, suppressed: unknown): void {
   if (typeof error === "object" && error !== null && Object.isExtensible(error) && !("suppressed" in error)) {
     Object.defineProperty(error, "suppressed", { value: suppressed, configurable: true });
   }
-  logger.warning(`an error under a lease hides another: ${String(suppressed)}`);
+  logger.warning(`an error under a lease hides another: ${errorLabel(suppressed)}`);
 }

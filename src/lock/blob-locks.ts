@@ -4,7 +4,10 @@ import { abortReason, onAbort } from "../internal/abort.js";
 import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isMissing } from "../internal/storage-errors.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import type { Attempts } from "../internal/attempts.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
+import type { CallSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
@@ -71,33 +74,37 @@ export class BlobLocks {
 
   /** Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests. */
   withLock<R>(name: string, fn: (lock: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
-    return this.#traced("withLock", options, async (merged) => {
+    return this.#spanned("withLock", options, async (merged, span) => {
       checkFunction(fn);
-      return useLease(await this.acquire(name, merged), fn);
+      const lock = await this.acquire(name, merged);
+      describeSpan(span, { url: lock.url, epoch: lock.epoch });
+      return useLease(lock, fn);
     });
   }
 
   /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
   acquire(name: string, options?: LockOptions): Promise<LockGuard> {
-    return this.#traced("acquire", options, async (merged) => {
+    return this.#looking("acquire", options, async (merged, trace, span) => {
       const waitInMs = checkWait(merged.waitInMs);
       const queue = this.#queue(name, merged);
-      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs });
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged, trace, span), waitInMs });
       queue.enter(waiter);
       const grant = await waiter.promise.catch(async (error: unknown) => {
         throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, merged) : error;
       });
       if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+      describeSpan(span, { outcome: "acquired", epoch: grant.ticket });
       return new LockGuard(name, grant);
     });
   }
 
   /** The lock if it is free right now, else `null`. */
   tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
-    return this.#traced("tryAcquire", options, async (merged) => {
-      const waiter = new LeaseWaiter({ ...this.#wish(name, merged), waitInMs: "one look" });
+    return this.#looking("tryAcquire", options, async (merged, trace, span) => {
+      const waiter = new LeaseWaiter({ ...this.#wish(name, merged, trace, span), waitInMs: "one look" });
       this.#queue(name, merged).tryOnce(waiter);
       const grant = await waiter.promise;
+      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.ticket });
       return grant ? new LockGuard(name, grant) : null;
     });
   }
@@ -107,7 +114,7 @@ export class BlobLocks {
    * so that two that want the same ones never wait for each other.
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: LockOptions): Promise<R> {
-    return this.#traced("withLocks", options, async (merged) => {
+    return this.#spanned("withLocks", options, async (merged) => {
       checkFunction(fn);
       return useLease(await this.#acquireAll(names, merged), fn);
     });
@@ -186,8 +193,10 @@ export class BlobLocks {
     return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder));
   }
 
-  #wish(name: string, { abortSignal, tracingOptions }: CallOptions): Omit<LeaseWish, "waitInMs"> {
-    return { what: `the lock ${JSON.stringify(name)}`, url: displayUrl(this.#blob(name).url), abortSignal, tracingOptions };
+  #wish(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<LeaseWish, "waitInMs"> {
+    const url = displayUrl(this.#blob(name).url);
+    describeSpan(span, { url });
+    return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
   }
 
   /** A courtesy: whoever has waited long enough must not wait much longer for it. */
@@ -212,9 +221,21 @@ export class BlobLocks {
     return { ...this.#defaults, ...Object.fromEntries(given) } as O;
   }
 
-  #traced<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O) => Promise<R>): Promise<R> {
+  /** A call that is made of others. */
+  #spanned<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O, span: CallSpan) => Promise<R>): Promise<R> {
     const merged = this.withDefaults(options);
-    return withSpan(`BlobLocks.${method}`, merged, (tracingOptions) => run({ ...merged, tracingOptions }));
+    const name = `BlobLocks.${method}`;
+    return withSpan(name, merged, (tracingOptions, span) => run({ ...merged, tracingOptions }, span), { targetKind: "lock" });
+  }
+
+  /** A call that looks whether the lock is free, once or again and again. */
+  #looking<O extends LockOptions, R>(
+    method: string,
+    options: O | undefined,
+    run: (merged: O, trace: Attempts, span: CallSpan) => Promise<R>,
+  ): Promise<R> {
+    const merged = this.withDefaults(options);
+    return withAttempts(`BlobLocks.${method}`, merged, (trace, span) => run(merged, trace, span), { targetKind: "lock" });
   }
 }
 

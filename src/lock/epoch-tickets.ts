@@ -1,8 +1,8 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
 import { isRace } from "../internal/storage-errors.js";
 import { displayUrl } from "../internal/url.js";
+import type { LeaseRequest } from "../lease/lease-adapter.js";
 import type { LeaseKeeper } from "../lease/lease-keeper.js";
 import type { LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
@@ -33,11 +33,11 @@ export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
   const reservations = new WeakMap<LeaseKeeper, { next: number; readonly last: Reservation }>();
   return {
     key: holder,
-    async take(keeper, waiting, tracingOptions) {
+    async take(keeper, waiting, request) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= endOf(numbers.last)) {
         const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
-        const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, tracingOptions });
+        const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, request });
         reservations.set(keeper, (numbers = { next: last.epoch, last }));
       }
       return numbers.next++;
@@ -50,7 +50,8 @@ export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
  * after all: on top of a later reservation it would give numbers out again. So each is conditional on the record before.
  */
 async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Promise<Reservation> {
-  const { reserved, holder, tracingOptions } = wanted;
+  const { reserved, holder } = wanted;
+  const { tracingOptions, onRequest } = wanted.request;
   const options = { ...(tracingOptions && { tracingOptions }) };
   const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
   const url = displayUrl(blob.url);
@@ -59,6 +60,7 @@ async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Pro
   for (let attempt = 1; ; attempt++) {
     if (!base) {
       const conditions = { leaseId: keeper.leaseId };
+      onRequest?.();
       const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, conditions, abortSignal }));
       const record = parseLockRecord(answer.metadata);
       const etag = requireETag(answer.etag, url);
@@ -68,6 +70,7 @@ async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Pro
     const epoch = base.next;
     const conditions = { leaseId: keeper.leaseId, ifMatch: base.etag };
     const metadata = formatLockRecord({ epoch, reserved, holder, since });
+    onRequest?.();
     try {
       const { answer } = await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, conditions, abortSignal }));
       return { epoch, reserved, etag: requireETag(answer.etag, url) };
@@ -93,5 +96,5 @@ interface Wanted {
   readonly holder: string;
   /** The reservation before this one, under the same lease. */
   readonly before: Reservation | undefined;
-  readonly tracingOptions: OperationTracingOptions | undefined;
+  readonly request: Omit<LeaseRequest, "abortSignal">;
 }

@@ -1,5 +1,6 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
 import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
+import { logger } from "../internal/log.js";
 import { partitionUrl } from "../table/table-url.js";
 import { commitGroup } from "../transaction/group-transaction.js";
 import type { GroupVerdict } from "../transaction/group-transaction.js";
@@ -81,6 +82,7 @@ export class Fence {
             cause: verdict.error,
           });
         case "race": {
+          logger.verbose(`lost a race for ${partitionUrl(this.#table, this.#partitionKey)}`);
           const now = await this.#look(options);
           this.#row = now;
           // The fence is where it was: it is one of the caller's own conditions that did not hold.

@@ -4,7 +4,7 @@ import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { withSpan } from "../internal/tracing.js";
 import { entityDiff, entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
-import { entityUrl } from "../table/table-url.js";
+import { entityUrl, partitionUrl } from "../table/table-url.js";
 import { keptBy, limitOf } from "../transaction/operations.js";
 import type { EntityInput } from "../transaction/transaction.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
@@ -137,7 +137,10 @@ export class FencedPartition {
   }
 
   #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
-    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) => withSignal({ ...options, tracingOptions }, run));
+    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) => withSignal({ ...options, tracingOptions }, run), {
+      targetKind: "tablePartition",
+      url: partitionUrl(this.#table, this.partitionKey),
+    });
   }
 }
 

@@ -1,7 +1,12 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike } from "../clients.js";
+import { isLeaseLostError } from "../errors.js";
 import { onAbort } from "../internal/abort.js";
 import { delay } from "../internal/delay.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
+import { describeSpan, failSpan, inSpan } from "../internal/tracing.js";
+import type { CallSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
@@ -14,6 +19,8 @@ export interface Term {
   readonly epoch: number;
   /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for nobody but the lease. */
   readonly signal: AbortSignal;
+  /** Parent for the spans of what the leader does: the span of the term. */
+  readonly tracingOptions: OperationTracingOptions | undefined;
   /** Throws if this is not the leader at this moment. Asks the clock, not the network. */
   assertLeader(): void;
 }
@@ -132,15 +139,30 @@ export class LeaderElection {
     }
   }
 
-  /** One term, until its work has ended and the lease is released. Never rejects. */
-  async #lead(lock: LockGuard, stopped: AbortSignal): Promise<"stay away" | "go on"> {
+  /** One term in a span of its own, which says by its outcome how the term ended. Never rejects. */
+  #lead(lock: LockGuard, stopped: AbortSignal): Promise<"stay away" | "go on"> {
+    const { tracingOptions } = this.#options;
+    const facts = { targetKind: "election", url: lock.url, epoch: lock.epoch };
+    return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), facts);
+  }
+
+  /** Until its work has ended and the lease is released. */
+  async #term(
+    lock: LockGuard,
+    stopped: AbortSignal,
+    tracingOptions: OperationTracingOptions | undefined,
+    span: CallSpan,
+  ): Promise<"stay away" | "go on"> {
+    lock.tracedBy(tracingOptions);
     let ended!: () => void;
     const over = new AbortController();
     const present: PresentTerm = { lock, over, next: "go on", ended: new Promise((resolve) => (ended = resolve)) };
     const offLost = onAbort(lock.signal, () => over.abort(lock.signal.reason));
     const offStopped = onAbort(stopped, () => over.abort(stopped.reason));
     this.#present = present;
-    if (!over.signal.aborted) await this.#work(present);
+    const failure = over.signal.aborted ? undefined : await this.#work(present, tracingOptions);
+    if (failure) failSpan(span, failure.error);
+    describeSpan(span, { outcome: failure ? "failed" : isLeaseLostError(over.signal.reason) ? "lost" : "resigned" });
     offLost();
     offStopped();
     await lock[Symbol.asyncDispose]();
@@ -149,7 +171,8 @@ export class LeaderElection {
     return present.next;
   }
 
-  async #work(present: PresentTerm): Promise<void> {
+  /** Until the term is over. Returns what the work threw, if that is what ended it. */
+  async #work(present: PresentTerm, tracingOptions: OperationTracingOptions | undefined): Promise<{ error: unknown } | undefined> {
     const { lock, over } = present;
     const { signal } = over;
     const assertLeader = (): void => {
@@ -157,14 +180,16 @@ export class LeaderElection {
       lock.assertHeld();
     };
     try {
-      await this.#options.onElected({ epoch: lock.epoch, signal, assertLeader });
+      await this.#options.onElected({ epoch: lock.epoch, signal, tracingOptions, assertLeader });
       await new Promise<void>((resolve) => onAbort(signal, resolve));
+      return undefined;
     } catch (error) {
       // What the work throws because its term was over is no news.
-      if (signal.aborted) return;
+      if (signal.aborted) return undefined;
       present.next = "stay away";
       over.abort(error);
       this.#report(error);
+      return { error };
     }
   }
 
@@ -176,10 +201,10 @@ export class LeaderElection {
   #report(error: unknown): void {
     try {
       if (this.#options.onError) this.#options.onError(error);
-      else logger.warning(`election ${JSON.stringify(this.name)}: ${String(error)}`);
+      else logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
     } catch (onErrorFailed) {
       // Nobody is left to be told; the election has to go on.
-      logger.warning(`election ${JSON.stringify(this.name)}: onError threw ${String(onErrorFailed)}`);
+      logger.warning(`election ${JSON.stringify(this.name)}: onError threw ${errorLabel(onErrorFailed)}`);
     }
   }
 }

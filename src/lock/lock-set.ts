@@ -1,5 +1,6 @@
 import { isLeaseLostError } from "../errors.js";
 import { onAbort } from "../internal/abort.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import type { LockGuard } from "./lock-guard.js";
 
@@ -43,7 +44,7 @@ export class LockSet implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch((error: unknown) => logger.warning(`some locks could not be released: ${String(error)}`));
+    await this.release().catch((error: unknown) => logger.warning(`some locks could not be released: ${errorLabel(error)}`));
   }
 
   async #releaseAll(): Promise<void> {

@@ -1,7 +1,11 @@
 import { LeaseUnavailableError } from "../errors.js";
 import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { withAttempts } from "../internal/attempts.js";
+import type { Attempts } from "../internal/attempts.js";
 import { delay, waitBeforeLook } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
+import type { CallSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
 import { checkWait } from "../lease/lease-options.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
@@ -32,14 +36,22 @@ export class Semaphore {
   }
 
   /** Runs `fn` while holding a slot. */
-  async withSlot<R>(fn: (slot: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
-    checkFunction(fn);
-    return useLease(await this.acquire(options), fn);
+  withSlot<R>(fn: (slot: LockGuard) => Promise<R> | R, options: LockOptions = {}): Promise<R> {
+    return withSpan("Semaphore.withSlot", options, async (tracingOptions, span) => {
+      checkFunction(fn);
+      const slot = await this.acquire({ ...options, tracingOptions });
+      describeSpan(span, { url: slot.url, epoch: slot.epoch });
+      return useLease(slot, fn);
+    }, semaphore);
   }
 
   /** Waits for a slot. A look costs a request for each slot that is not held by this very process. */
-  async acquire(options?: LockOptions): Promise<LockGuard> {
+  acquire(options?: LockOptions): Promise<LockGuard> {
     const merged = this.#locks.withDefaults(options);
+    return withAttempts("Semaphore.acquire", merged, (trace, span) => this.#acquire(merged, trace, span), semaphore);
+  }
+
+  async #acquire(merged: LockOptions, trace: Attempts, span: CallSpan): Promise<LockGuard> {
     const { abortSignal } = merged;
     const waitInMs = checkWait(merged.waitInMs);
     const patience = new AbortController();
@@ -47,11 +59,11 @@ export class Semaphore {
     const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
     const before = this.#line;
     const turn = Promise.race([before, aborted(patience.signal)]).then(
-      () => this.#look(merged, patience.signal),
+      () => this.#look(merged, patience.signal, trace),
       async (reason: unknown) => {
         // Its time was over before its turn came: nobody has looked for it yet.
         throwIfAborted(abortSignal);
-        const slot = await this.tryAcquire(merged);
+        const slot = await this.#lookOnce(merged, trace);
         if (slot) return slot;
         throw reason;
       },
@@ -59,7 +71,9 @@ export class Semaphore {
     // Whoever comes next must not overtake those before: they may still be in line when this one has left it.
     this.#line = Promise.allSettled([before, turn]).then(() => undefined);
     try {
-      return await turn;
+      const slot = await turn;
+      describeSpan(span, { outcome: "acquired", url: slot.url, epoch: slot.epoch });
+      return slot;
     } finally {
       clearTimeout(tooLate);
       offCaller();
@@ -67,7 +81,24 @@ export class Semaphore {
   }
 
   /** A slot if one is free right now, else `null`. */
-  async tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
+  tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
+    return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
+      const slot = await this.#lookOnce(options, trace);
+      describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
+      return slot;
+    }, semaphore);
+  }
+
+  /** One attempt: a try for each slot. */
+  async #lookOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
+    trace.begin();
+    const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
+    slot?.tracedBy(options.tracingOptions);
+    trace.end(slot ? "acquired" : "taken");
+    return slot;
+  }
+
+  async #trySlots(options: TryLockOptions): Promise<LockGuard | null> {
     // Each starts somewhere else, so that they do not all meet at the first slot.
     const start = Math.floor(Math.random() * this.slots);
     for (let i = 0; i < this.slots; i++) {
@@ -85,11 +116,11 @@ export class Semaphore {
   }
 
   /** Looks until there is a free slot. A look that is under way when the time is over may still find one. */
-  async #look(options: LockOptions, patience: AbortSignal): Promise<LockGuard> {
+  async #look(options: LockOptions, patience: AbortSignal, trace: Attempts): Promise<LockGuard> {
     const waited = startStopwatch();
     for (;;) {
       const freed = this.#freed;
-      const slot = await this.tryAcquire(options);
+      const slot = await this.#lookOnce(options, trace);
       if (slot) return slot;
       throwIfAborted(patience);
       // A slot that was given back during the look may have been passed by.
@@ -112,6 +143,8 @@ export class Semaphore {
     return new LeaseUnavailableError(message, { url: this.name, waitedInMs });
   }
 }
+
+const semaphore = { targetKind: "semaphore" };
 
 function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {

@@ -1,8 +1,11 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { GranularityMismatchError } from "../errors.js";
 import { sha256 } from "../internal/sha256.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
+import type { SpanFacts } from "../internal/tracing.js";
 import { checkOneOf } from "../internal/validate.js";
 import { useLease } from "../lease/with-lease.js";
+import { tableUrl } from "../table/table-url.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
 import { jsonBlob } from "../update/targets/blob-content.js";
 import { checkKey } from "../update/targets/table-entity.js";
@@ -49,32 +52,49 @@ export class TableLock {
       LockOptions | undefined,
     ];
     if (typeof fn !== "function") throw new TypeError("withLock needs a function");
-    return useLease(await this.acquire(key, options), fn);
+    return withSpan("TableLock.withLock", options ?? {}, async (tracingOptions, span) => {
+      const held = await this.acquire(key, { ...options, tracingOptions });
+      describeSpan(span, { epoch: held.epoch });
+      return useLease(held, fn);
+    }, this.#facts());
   }
 
   /** Waits for the lock. */
-  async acquire(key?: TableLockKey, options?: LockOptions): Promise<HeldTable> {
-    const name = await this.#prepare(key);
-    return this.#held(key, await this.#locks.acquire(name, options));
+  acquire(key?: TableLockKey, options: LockOptions = {}): Promise<HeldTable> {
+    return withSpan("TableLock.acquire", options, async (tracingOptions, span) => {
+      const name = await this.#prepare(key, { ...options, tracingOptions });
+      const lock = await this.#locks.acquire(name, { ...options, tracingOptions });
+      lock.tracedBy(options.tracingOptions);
+      describeSpan(span, { outcome: "acquired", epoch: lock.epoch });
+      return this.#held(key, lock);
+    }, this.#facts());
   }
 
   /** The lock if it is free right now, else `null`. */
-  async tryAcquire(key?: TableLockKey, options?: TryLockOptions): Promise<HeldTable | null> {
-    const name = await this.#prepare(key);
-    const lock = await this.#locks.tryAcquire(name, options);
-    return lock && this.#held(key, lock);
+  tryAcquire(key?: TableLockKey, options: TryLockOptions = {}): Promise<HeldTable | null> {
+    return withSpan("TableLock.tryAcquire", options, async (tracingOptions, span) => {
+      const name = await this.#prepare(key, { ...options, tracingOptions });
+      const lock = await this.#locks.tryAcquire(name, { ...options, tracingOptions });
+      lock?.tracedBy(options.tracingOptions);
+      describeSpan(span, { outcome: lock ? "acquired" : "taken", epoch: lock?.epoch });
+      return lock && this.#held(key, lock);
+    }, this.#facts());
+  }
+
+  #facts(): SpanFacts {
+    return { targetKind: "tableLock", url: tableUrl(this.#table) };
   }
 
   #held(key: TableLockKey, lock: LockGuard): HeldTable {
     return new HeldTable(this.#table, lock, typeof key === "string" ? { partitionKey: key, rowKey: undefined } : key);
   }
 
-  async #prepare(key: TableLockKey): Promise<string> {
+  async #prepare(key: TableLockKey, { tracingOptions }: CallOptions): Promise<string> {
     const kind = key === undefined ? "table" : typeof key === "string" ? "partition" : "entity";
     if (kind !== this.granularity) throw new TypeError(`this lock is by ${this.granularity}: ${usage[this.granularity]}`);
     const keys = key === undefined ? [] : typeof key === "string" ? [key] : [key.partitionKey, key.rowKey];
     for (const part of keys) checkKey("key", part);
-    this.#recorded ??= this.#record().catch((error: unknown) => {
+    this.#recorded ??= this.#record(tracingOptions).catch((error: unknown) => {
       this.#recorded = undefined;
       throw error;
     });
@@ -83,10 +103,10 @@ export class TableLock {
   }
 
   /** The first to lock the table writes its granularity into the designated blob; everybody else compares. */
-  async #record(): Promise<void> {
+  async #record(tracingOptions: CallOptions["tracingOptions"]): Promise<void> {
     const blob = this.#locks.blobOf(await lockName([this.#table.tableName]));
     const wanted = { granularity: this.granularity };
-    const { value } = await createIfAbsent(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false });
+    const { value } = await createIfAbsent(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false, tracingOptions });
     if (value.granularity === this.granularity) return;
     throw new GranularityMismatchError(
       `the table ${this.#table.tableName} is locked by ${value.granularity}, not by ${this.granularity}: all who lock it must agree`,

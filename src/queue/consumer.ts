@@ -2,6 +2,7 @@ import { EventEmitter } from "eventemitter3";
 import type { AbortSignalLike, CallOptions, QueueLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
 import { onAbort } from "../internal/abort.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { isMissingParent } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
@@ -100,9 +101,9 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
     return this.stop();
   }
 
-  #start(options: CallOptions): Promise<void> {
+  async #start(options: CallOptions): Promise<void> {
     const { poisonQueue, inbox } = this.#settings;
-    return withSpan("QueueConsumer.start", options, async (tracingOptions) => {
+    await withSpan("QueueConsumer.start", options, async (tracingOptions) => {
       const call = {
         ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
         ...(tracingOptions && { tracingOptions }),
@@ -116,8 +117,9 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
       }
       await poisonQueue?.createIfNotExists(call);
       await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });
-      this.#run = new Run(this.#queue, this.#handler, this.#settings, this.#tell);
-    });
+    }, { targetKind: "queue", url: this.#queue.url });
+    // Outside of the span: the messages that will be handled are no part of the start.
+    this.#run = new Run(this.#queue, this.#handler, this.#settings, this.#tell);
   }
 
   async #stop(): Promise<void> {
@@ -128,17 +130,21 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
 
   /** A listener that throws must not bring down the loop. */
   readonly #tell: Emit = (event, ...args) => {
-    if (event === "error") logger.warning(`queue ${this.#queue.name}: ${nameOf(args[0])}`);
+    logEvent(this.#queue.name, event, args[0]);
     try {
       (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
     } catch (error) {
-      logger.warning(`a listener of "${event}" threw: ${nameOf(error)}`);
+      logger.warning(`a listener of "${event}" threw: ${errorLabel(error)}`);
     }
   };
 }
 
-/** Not the message: it may speak of payloads and URLs. */
-function nameOf(error: unknown): string {
-  const { name, code } = error as { name?: unknown; code?: unknown };
-  return [name, code].filter((part) => typeof part === "string").join(" ") || typeof error;
+/** What has gone wrong for good is a warning; what is tried again is not. Of a message only its id is told. */
+function logEvent(queue: string, event: keyof QueueConsumerEvents, news: unknown): void {
+  if (event === "error") logger.warning(`queue ${queue}: ${errorLabel(news)}`);
+  if (event !== "lost" && event !== "poisoned" && event !== "retry") return;
+  const { messageId, error } = news as { messageId: string; error?: unknown };
+  const message = `message ${messageId} of queue ${queue}: ${event}${error === undefined ? "" : ` after ${errorLabel(error)}`}`;
+  if (event === "retry") logger.verbose(message);
+  else logger.warning(message);
 }

@@ -1,6 +1,6 @@
 import type { CallOptions, QueueLike } from "../clients.js";
 import { throwIfAborted } from "../internal/abort.js";
-import { withSpan } from "../internal/tracing.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
 import { byteLength, checkEncoding, maxMessageBytes } from "./encoding.js";
 import type { QueueEncoding } from "./encoding.js";
@@ -50,13 +50,14 @@ export async function enqueue(queue: QueueLike, payload: unknown, options: Enque
       visibilityTimeout: checkNumber("delayInSeconds", options.delayInSeconds, { min: 0, max: 7 * 86_400, integer: true }),
     }),
   };
-  return withSpan("enqueue", options, async (tracingOptions) => {
+  return withSpan("enqueue", options, async (tracingOptions, span) => {
     throwIfAborted(options.abortSignal);
     const { messageId } = await queue.sendMessage(text, {
       ...timing,
       ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
       ...(tracingOptions && { tracingOptions }),
     });
+    describeSpan(span, { messageId, outcome: "sent" });
     return { messageId, key };
-  });
+  }, { targetKind: "queue", url: queue.url, requests: 1 });
 }

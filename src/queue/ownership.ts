@@ -1,3 +1,4 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { QueueLike } from "../clients.js";
 import { MessageLostError } from "../errors.js";
 import { delay } from "../internal/delay.js";
@@ -59,6 +60,10 @@ export interface OwnershipFacts {
  * and the inbox is what recognises it then.
  */
 export class MessageOwnership {
+  /** Parent of the spans of its requests, once a handler works on it. */
+  tracingOptions: OperationTracingOptions | undefined;
+  /** How many were made. */
+  requests = 0;
   readonly #queue: QueueLike;
   readonly #facts: OwnershipFacts;
   readonly #keepAlive: KeepAlive;
@@ -144,10 +149,11 @@ export class MessageOwnership {
     const clock = startClock();
     const holdInMs = seconds * 1_000;
     const text = this.#text;
+    this.requests++;
     const outcome = await boundedCall(
       boundInMs,
       (options) => this.#queue.updateMessage(this.#facts.messageId, receipt, text, seconds, options),
-      { abortSignal: this.#abandoned.signal },
+      { abortSignal: this.#abandoned.signal, tracingOptions: this.tracingOptions },
     );
     if (outcome.kind === "ok") {
       this.#receipt = outcome.value.popReceipt;
@@ -177,10 +183,11 @@ export class MessageOwnership {
       if (this.#gone) return "unsettled";
       if (remainingInMs <= 0) return "lost";
       if (receipt === undefined) return this.#leave("unsettled");
+      this.requests++;
       const outcome = await boundedCall(
         Math.min(farewellBoundInMs, remainingInMs / 3),
         (options) => this.#queue.deleteMessage(this.#facts.messageId, receipt, options),
-        { abortSignal: this.#abandoned.signal },
+        { abortSignal: this.#abandoned.signal, tracingOptions: this.tracingOptions },
       );
       if (outcome.kind === "ok") return this.#leave("done");
       sentBefore ||= outcome.kind === "unknown";

@@ -7,7 +7,7 @@ import { sealEnvelope } from "./envelope.js";
 /**
  * The text for the poison queue: the content with its key and the facts, always as plain JSON for whoever looks into
  * it. Long reasons and errors are cut. If there is no room even so, it is the message exactly as it was: never lost is
- * worth more than explained, and what is left out stands in the log and in the event.
+ * worth more than explained, and what is left out stands in the event.
  */
 export function poisonText(key: string, content: Envelope, facts: PoisonFacts, original: string): string {
   const { body, text } = content;
@@ -17,7 +17,7 @@ export function poisonText(key: string, content: Envelope, facts: PoisonFacts, o
     const sealed = sealEnvelope({ ...carried, poison }, "text");
     if (byteLength(sealed) <= maxMessageBytes) return sealed;
   }
-  logger.warning(`message ${facts.messageId} goes to the poison queue as it is, without room for the reason: ${facts.reason}`);
+  logger.warning(`message ${facts.messageId} goes to the poison queue as it is, without room for the reason`);
   return original;
 }
 

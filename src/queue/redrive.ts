@@ -1,7 +1,7 @@
 import type { CallOptions, QueueCallOptions, QueueLike, QueueMessageLike } from "../clients.js";
 import { throwIfAborted } from "../internal/abort.js";
 import { isLostMessage } from "../internal/storage-errors.js";
-import { withSpan } from "../internal/tracing.js";
+import { describeSpan, withSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
 import { byteLength, encodeText, maxMessageBytes } from "./encoding.js";
 import { openEnvelope, sealEnvelope } from "./envelope.js";
@@ -30,15 +30,17 @@ const visibilityTimeout = 120;
  */
 export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: RedriveOptions = {}): Promise<RedriveResult> {
   const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1 });
-  return withSpan("redrive", options, async (tracingOptions) => {
+  return withSpan("redrive", options, async (tracingOptions, span) => {
     const call = { ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }), ...(tracingOptions && { tracingOptions }) };
     const skipped: QueueMessageLike[] = [];
     let moved = 0;
+    let requests = 0;
     let startedOn: Date | undefined;
     let newer = false;
     try {
       while (moved < max && !newer) {
         throwIfAborted(options.abortSignal);
+        requests++;
         const answer = await poisonQueue.receiveMessages({ ...call, numberOfMessages: Math.min(32, max - moved), visibilityTimeout });
         startedOn ??= answer.date ?? new Date();
         if (answer.receivedMessageItems.length === 0) break;
@@ -49,6 +51,7 @@ export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: Redri
           newer ||= since;
           if (since || options.filter?.(facts) === false) skipped.push(message);
           else {
+            requests += 2;
             await queue.sendMessage(again, call);
             await deleteMoved(poisonQueue, message, call);
             moved++;
@@ -58,9 +61,11 @@ export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: Redri
     } finally {
       // They were hidden only to look at them. If this fails they come back in two minutes.
       await Promise.allSettled(skipped.map((m) => poisonQueue.updateMessage(m.messageId, m.popReceipt, undefined, 0)));
+      requests += skipped.length;
     }
+    describeSpan(span, { outcome: `moved ${moved}, skipped ${skipped.length}`, requests });
     return { moved, skipped: skipped.length };
-  });
+  }, { targetKind: "queue", url: queue.url });
 }
 
 async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, call: QueueCallOptions): Promise<void> {

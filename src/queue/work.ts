@@ -2,7 +2,8 @@ import type { AbortSignalLike, QueueLike } from "../clients.js";
 import { DeadlineError, MessageLostError } from "../errors.js";
 import { onAbort } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
-import { withSpan } from "../internal/tracing.js";
+import { describeSpan, failSpan, inSpan } from "../internal/tracing.js";
+import type { CallSpan } from "../internal/tracing.js";
 import { startClock } from "./clock.js";
 import type { MessageContext, MessageHandler } from "./context.js";
 import type { Emit } from "./events.js";
@@ -59,9 +60,11 @@ class Attempt<T> {
   #wish: Wish | undefined;
   #committed: "committed" | "duplicate" | undefined;
   #commits = 0;
+  /** The last event of it that is no error: how it ended. */
+  #outcome: string | undefined;
 
   constructor(place: Workplace<T>, incoming: Incoming<T>, claim: InboxClaim | undefined) {
-    this.#place = place;
+    this.#place = { ...place, emit: this.#listenTo(place.emit) };
     this.#incoming = incoming;
     this.#claim = claim;
     const { ownership } = incoming;
@@ -77,16 +80,29 @@ class Attempt<T> {
     );
   }
 
-  async run(): Promise<void> {
+  run(): Promise<void> {
+    const { info, ownership, delivery } = this.#incoming;
+    const { messageId, attempt, insertedOn } = info;
+    const waitInMs = Math.max(0, Math.round(delivery.serviceTime() - insertedOn.getTime()));
+    const facts = { targetKind: "queue", url: this.#place.queue.url, messageId, attempt, waitInMs };
+    return inSpan("QueueConsumer.handle", {}, async (tracingOptions, span) => {
+      ownership.tracingOptions = tracingOptions;
+      await this.#run(tracingOptions, span);
+      describeSpan(span, { outcome: this.#outcome, requests: ownership.requests });
+    }, facts, "consumer");
+  }
+
+  async #run(tracingOptions: MessageContext["tracingOptions"], span: CallSpan): Promise<void> {
     const { emit, settings, stopHandlers } = this.#place;
     const { info } = this.#incoming;
     if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
     const clock = startClock();
     let error: unknown;
     try {
-      await this.#handle();
+      await this.#handle(tracingOptions);
     } catch (thrown) {
       error = thrown ?? new Error("the handler rejected without a reason");
+      failSpan(span, error);
     }
     if (this.#committed) return this.#finish(clock());
     const { signal } = this.#controller;
@@ -113,15 +129,13 @@ class Attempt<T> {
     this.#incoming.ownership.abandon();
   }
 
-  async #handle(): Promise<void> {
+  async #handle(tracingOptions: MessageContext["tracingOptions"]): Promise<void> {
     const { handler, settings, dropAll } = this.#place;
     const { payload } = this.#incoming;
     const timer = this.#startTimer(settings.maxProcessingTimeInMs);
     let off: (() => void) | undefined;
     try {
-      const handling = withSpan("QueueConsumer.handle", {}, async (tracingOptions) => {
-        await handler(payload, this.#context(tracingOptions));
-      });
+      const handling = Promise.resolve(handler(payload, this.#context(tracingOptions)));
       // A handler that does not stop when told to is left alone; what it still returns concerns nobody.
       const dropped = new Promise<void>((resolve) => (off = onAbort(dropAll, resolve)));
       await Promise.race([handling, dropped]);
@@ -129,6 +143,13 @@ class Attempt<T> {
       clearTimeout(timer);
       off?.();
     }
+  }
+
+  #listenTo(emit: Emit): Emit {
+    return (event, ...args) => {
+      if (event !== "error") this.#outcome = event;
+      emit(event, ...args);
+    };
   }
 
   #startTimer(afterInMs: number): ReturnType<typeof setTimeout> | undefined {

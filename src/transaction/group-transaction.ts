@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { TableCallOptions, TransactionTableLike } from "../clients.js";
 import { isEntityThere } from "../internal/storage-errors.js";
 import { sameStored } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
@@ -38,10 +38,11 @@ export async function commitGroup(
   let etags: readonly (string | undefined)[] | undefined;
   let journals: ReadonlyMap<Operation, Journal> = new Map();
 
-  async function submit(journal: Journal | undefined, { abortSignal, tracingOptions }: RequestContext): Promise<Snapshot<StoredEntity | undefined>> {
+  async function submit(journal: Journal | undefined, context: RequestContext): Promise<Snapshot<StoredEntity | undefined>> {
     const carried = journalsOf(operations, decisive as Operation, journal);
     const actions = operations.map((operation) => withJournal(operation, carried.get(operation)));
-    const answer = await table.submitTransaction(actions as never[], { abortSignal, ...(tracingOptions && { tracingOptions }) });
+    context.onRequest?.();
+    const answer = await table.submitTransaction(actions as never[], tableOptions(context));
     etags = answer.subResponses.map(({ etag }) => etag);
     journals = carried;
     const etag = requireETag(etags[operations.indexOf(decisive as Operation)], tableUrl(table));
@@ -52,15 +53,16 @@ export async function commitGroup(
   const adapter: Pick<TargetAdapter<unknown, StoredEntity | undefined>, "journaled" | "callOff" | "read" | "write" | "create" | "same"> = {
     journaled: true,
     same: (a, b) => (a && b ? sameStored(a, b) : a === b),
-    async read({ abortSignal }) {
-      const row = await readRow(table, partitionKey, rowKey, { abortSignal });
+    async read(request) {
+      const row = await readRow(table, partitionKey, rowKey, { ...tableOptions(request), onRequest: request.onRequest });
       return row.etag === undefined ? undefined : { raw: row.stored, etag: row.etag, journal: row.journal };
     },
-    async callOff(refusal, { abortSignal }) {
+    async callOff(refusal, request) {
       // A row that was changed never gets its ETag back. But one that was in the way of an insert can be deleted, and
       // then an earlier try, still on its way, could land: not if the decisive row has another ETag by then.
       if (isEntityThere(refusal) && base.etag !== undefined) {
-        await table.updateEntity({ partitionKey, rowKey }, "Merge", { abortSignal, etag: base.etag });
+        request.onRequest?.();
+        await table.updateEntity({ partitionKey, rowKey }, "Merge", { ...tableOptions(request), etag: base.etag });
       }
       return true;
     },
@@ -74,6 +76,10 @@ export async function commitGroup(
     context,
   );
   return { verdict, etags, journals };
+}
+
+function tableOptions({ abortSignal, tracingOptions }: RequestContext): TableCallOptions {
+  return { abortSignal, ...(tracingOptions && { tracingOptions }) };
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { TableCallOptions, TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients.js";
+import { beginTogether, endUnsettled } from "../internal/attempts.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { isDenied, isMissingParent } from "../internal/storage-errors.js";
@@ -7,6 +7,7 @@ import { partitionUrl } from "../table/table-url.js";
 import { explain } from "../update/explain.js";
 import { defaultJournalName, formatJournal } from "../update/journal.js";
 import type { Journal } from "../update/journal.js";
+import type { RequestContext } from "../update/target.js";
 import { Graveyard } from "./graveyard.js";
 import { commitGroup } from "./group-transaction.js";
 import type { GroupVerdict } from "./group-transaction.js";
@@ -14,7 +15,7 @@ import { limitOf, operationsOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
 import { queriesRowKey } from "./row.js";
-import type { Row } from "./row.js";
+import type { Row, RowOptions } from "./row.js";
 import type { TransactionCall } from "./transaction-call.js";
 import { TransactionRound } from "./transaction-round.js";
 
@@ -93,6 +94,7 @@ class PartitionGroup {
       this.#io = new AbortController();
       const calls = this.#take();
       this.#inFlight = calls;
+      beginTogether(calls);
       const wasKnown = this.#rows.size > 0;
       const view = new PartitionView(this.#settings.table, this.#settings.partitionKey, this.#rows);
       const round = new TransactionRound(view, calls, this.#settings);
@@ -105,6 +107,7 @@ class PartitionGroup {
       const outcome = operations.some(({ changes }) => changes)
         ? await this.#commit(round, operations)
         : await this.#validate(round, view, wasKnown);
+      endUnsettled(calls, outcome === "again" ? "race" : "postponed");
       if (outcome === "again") await this.#backOff(losses++);
       else losses = 0;
       if (this.#graveyard.size > maxTombstones) await this.#bury();
@@ -137,13 +140,14 @@ class PartitionGroup {
       const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
       if (wasKnown || severalReads) current = await view.isCurrent(this.#requestOptions(round.unsettled()));
     } catch (error) {
-      for (const call of round.unsettled()) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
+      for (const call of round.unsettled()) call.reject(explain(error, this.#url));
       return "done";
     }
     if (current) {
       round.settleAll("unchanged");
       return "done";
     }
+    logger.verbose(`lost a race for ${this.#url}`);
     this.#lose(round, undefined);
     return "again";
   }
@@ -160,7 +164,7 @@ class PartitionGroup {
     for (const call of round.changers()) call.inFlight = true;
     const committed = await commitGroup(table, partitionKey, operations, {
       abortSignal: this.#io.signal,
-      tracingOptions: tracingOf(this.#inFlight),
+      ...this.#tracing(this.#inFlight),
       leaseId: undefined,
       journalName: defaultJournalName,
     });
@@ -179,6 +183,7 @@ class PartitionGroup {
         this.#refuse(round, verdict.error);
         return "done";
       case "unknown":
+        logger.warning(`the fate of a write to ${this.#url} is unknown`);
         for (const call of round.changers()) {
           if (call.settings.onUnknown === "throw") call.rejectUnknown(verdict.error);
           call.mayHaveLanded = true;
@@ -186,7 +191,7 @@ class PartitionGroup {
         this.#lose(round, verdict.error);
         return "again";
       case "race":
-        logger.verbose(`lost a race for partition ${JSON.stringify(this.#settings.partitionKey)} of ${this.#settings.table.tableName}`);
+        logger.verbose(`lost a race for ${this.#url}`);
         this.#lose(round, verdict.error);
         return "again";
     }
@@ -229,7 +234,7 @@ class PartitionGroup {
     const calls = round.unsettled();
     const sharedFate = isDenied(error) || isMissingParent(error) || calls.length === 1;
     for (const call of calls) {
-      if (sharedFate) call.reject(explain(error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
+      if (sharedFate) call.reject(explain(error, this.#url));
       else call.solo = true;
     }
     this.#queue.unshift(...round.unsettled());
@@ -248,19 +253,28 @@ class PartitionGroup {
     await delay(fullJitter(losses, retryDelayInMs, maxRetryDelayInMs), this.#io.signal).catch(() => undefined);
   }
 
-  #requestOptions(calls: readonly TransactionCall[]): TableCallOptions {
-    const tracingOptions = tracingOf(calls);
-    return { abortSignal: this.#io.signal, ...(tracingOptions && { tracingOptions }) };
+  get #url(): string {
+    return partitionUrl(this.#settings.table, this.#settings.partitionKey);
+  }
+
+  #requestOptions(calls: readonly TransactionCall[]): RowOptions {
+    const { tracingOptions, onRequest } = this.#tracing(calls);
+    return { abortSignal: this.#io.signal, onRequest, ...(tracingOptions && { tracingOptions }) };
+  }
+
+  #tracing(calls: readonly TransactionCall[]): Pick<RequestContext, "tracingOptions" | "onRequest"> {
+    return {
+      tracingOptions: calls.find((call) => !call.settled)?.trace.tracingOptions,
+      onRequest: () => {
+        for (const call of calls) call.trace.countRequest();
+      },
+    };
   }
 
   #stopIfAbandoned(): void {
     const waiting = this.#inFlight.length > 0 ? this.#inFlight : this.#queue;
     if (waiting.every((call) => call.settled)) this.#io.abort();
   }
-}
-
-function tracingOf(calls: readonly TransactionCall[]): OperationTracingOptions | undefined {
-  return calls.find((call) => !call.settled)?.settings.options.tracingOptions;
 }
 
 function rowJournal(journal: Journal): Pick<Row, "journal" | "journalValue"> {

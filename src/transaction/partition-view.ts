@@ -1,7 +1,7 @@
-import type { TableCallOptions, TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients.js";
 import type { StoredEntity } from "../table/stored-entity.js";
 import { isOwnRow, noRow, queryRows, quoted, readRow } from "./row.js";
-import type { Row } from "./row.js";
+import type { Row, RowOptions } from "./row.js";
 
 /** A range of row keys, both ends included. */
 export interface RowRange {
@@ -78,7 +78,7 @@ export class PartitionView {
   }
 
   /** Makes rows known. Costs 1 request for one row, 1 for each 14 of several. */
-  async load(rowKeys: readonly string[], options: TableCallOptions): Promise<void> {
+  async load(rowKeys: readonly string[], options: RowOptions): Promise<void> {
     for (const rowKey of rowKeys) this.touch(rowKey);
     // A row that is to be created is not read: that there is none is for the insert to find out.
     const missing = [...new Set(rowKeys)].filter((rowKey) => !this.#rows.has(rowKey) && !this.#written.has(rowKey));
@@ -95,7 +95,7 @@ export class PartitionView {
   }
 
   /** Makes known all rows of a range that match a filter, and returns their keys. */
-  async loadRange(range: RowRange, filter: string | undefined, options: TableCallOptions): Promise<string[]> {
+  async loadRange(range: RowRange, filter: string | undefined, options: RowOptions): Promise<string[]> {
     const conditions = [
       ...(range.from === undefined ? [] : [`RowKey ge ${quoted(range.from)}`]),
       ...(range.to === undefined ? [] : [`RowKey le ${quoted(range.to)}`]),
@@ -114,7 +114,7 @@ export class PartitionView {
   }
 
   /** Whether all rows that were read are still the same. Costs as many requests as reading them together. */
-  async isCurrent(options: TableCallOptions): Promise<boolean> {
+  async isCurrent(options: RowOptions): Promise<boolean> {
     const now = new PartitionView(this.#table, this.#partitionKey, new Map());
     const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey));
     await now.load(rowKeys, options);
@@ -129,7 +129,7 @@ export class PartitionView {
     if (!this.#rows.has(rowKey) && !this.#written.has(rowKey)) this.#rows.set(rowKey, row);
   }
 
-  async #query(condition: string, options: TableCallOptions): Promise<Map<string, Row>> {
+  async #query(condition: string, options: RowOptions): Promise<Map<string, Row>> {
     const found = new Map<string, Row>();
     const filter = `PartitionKey eq ${quoted(this.#partitionKey)}${condition && ` and (${condition})`}`;
     for await (const [rowKey, row] of queryRows(this.#table, filter, options)) found.set(rowKey, row);

@@ -4,6 +4,7 @@ import { isMissing, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
 import { tombstoneName } from "../table/tombstone.js";
+import { tableUrl } from "../table/table-url.js";
 import { quoted } from "./row.js";
 
 /** Options of {@link purgeTombstones}. */
@@ -22,7 +23,7 @@ export interface PurgeTombstonesOptions extends CallOptions {
  * up. Returns how many. Costs a query, and a request for each.
  */
 export function purgeTombstones(table: TransactionTableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
-  return withSpan("purgeTombstones", options, async () => {
+  return withSpan("purgeTombstones", options, async (tracingOptions) => {
     const { partitionKey, abortSignal } = options;
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0 });
     const before = new Date(Date.now() - age).toISOString();
@@ -31,12 +32,13 @@ export function purgeTombstones(table: TransactionTableLike, options: PurgeTombs
       `${tombstoneName} eq true`,
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
+    const traced = tracingOptions && { tracingOptions };
     let removed = 0;
-    for await (const page of table.listEntities({ queryOptions: { filter } }).byPage()) {
+    for await (const page of table.listEntities({ ...traced, queryOptions: { filter } }).byPage()) {
       for (const entity of page as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
         try {
-          await table.deleteEntity(entity.partitionKey, entity.rowKey, { etag: entity.etag });
+          await table.deleteEntity(entity.partitionKey, entity.rowKey, { ...traced, etag: entity.etag });
           removed++;
         } catch (error) {
           if (abortSignal?.aborted) throw abortReason(abortSignal);
@@ -46,5 +48,5 @@ export function purgeTombstones(table: TransactionTableLike, options: PurgeTombs
       }
     }
     return removed;
-  });
+  }, { targetKind: "table", url: tableUrl(table) });
 }

@@ -32,13 +32,20 @@ export function isOwnRow(rowKey: string): boolean {
   return rowKey.startsWith(ownRowPrefix);
 }
 
+/** Options of reading rows. */
+export interface RowOptions extends TableCallOptions {
+  /** Called for each request that is made. */
+  onRequest?: (() => void) | undefined;
+}
+
 /** Reads one row. Costs 1 request. */
 export async function readRow(
   table: TransactionTableLike,
   partitionKey: string,
   rowKey: string,
-  options: TableCallOptions,
+  { onRequest, ...options }: RowOptions,
 ): Promise<Row> {
+  onRequest?.();
   let bodyText: string | undefined;
   try {
     const entity = await table.getEntity(partitionKey, rowKey, {
@@ -57,7 +64,7 @@ export async function readRow(
 export async function* queryRows(
   table: TransactionTableLike,
   filter: string,
-  options: TableCallOptions,
+  { onRequest, ...options }: RowOptions,
 ): AsyncGenerator<[rowKey: string, row: Row]> {
   let bodyText: string | undefined;
   const pages = table
@@ -68,7 +75,11 @@ export async function* queryRows(
       onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
     })
     .byPage();
+  onRequest?.();
+  let first = true;
   for await (const page of pages) {
+    if (!first) onRequest?.();
+    first = false;
     const stored = storedFromPage(page, bodyText);
     for (const [index, entity] of page.entries()) {
       const { rowKey } = entity as { rowKey?: unknown };

@@ -1,7 +1,9 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { ownerOf } from "../internal/owner.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import { describeSpan } from "../internal/tracing.js";
 import type { EdmType } from "../table/edm.js";
+import { partitionUrl } from "../table/table-url.js";
 import { checkUpdateOptions } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 import { checkKey, checkTypes } from "../update/targets/table-entity.js";
@@ -41,20 +43,21 @@ export function runTransaction<R>(
   fn: (tx: Transaction) => Promise<R> | R,
   options: TransactionOptions = {},
 ): Promise<TransactionResult<R>> {
-  return withSpan("runTransaction", options, async (tracingOptions, span) => {
+  return withAttempts("runTransaction", options, async (trace, span) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
     checkKey("partitionKey", partitionKey);
+    describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
     const call = new TransactionCall(fn, {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
-      options: { abortSignal: options.abortSignal, tracingOptions },
+      options: { abortSignal: options.abortSignal },
+      trace,
       label: `partition ${JSON.stringify(partitionKey)} of the table ${table.tableName}`,
     });
     const { coalesce = true, guardQueries = false } = options;
     joinPartition({ table, owner: ownerOf(table), partitionKey, coalesce, guardQueries }, call);
     const result = (await call.promise) as TransactionResult<R>;
-    span.setAttribute("attempts", result.attempts);
-    span.setAttribute("outcome", result.outcome);
+    describeSpan(span, { outcome: result.outcome });
     return result;
   });
 }

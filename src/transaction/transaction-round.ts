@@ -1,10 +1,10 @@
-import type { TableCallOptions } from "../clients.js";
 import { isThenable, waitFor } from "../internal/patience.js";
 import { partitionUrl } from "../table/table-url.js";
 import { explain } from "../update/explain.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { PartitionSettings } from "./partition-group.js";
 import type { PartitionView } from "./partition-view.js";
+import type { RowOptions } from "./row.js";
 import type { TransactionCall } from "./transaction-call.js";
 import { NeedsCleanView, Transaction } from "./transaction.js";
 
@@ -31,7 +31,7 @@ export class TransactionRound {
     this.#settings = settings;
   }
 
-  async run(requestOptions: () => TableCallOptions, moreAreWaiting: () => boolean): Promise<void> {
+  async run(requestOptions: () => RowOptions, moreAreWaiting: () => boolean): Promise<void> {
     let full = false;
     for (const [index, call] of this.#calls.entries()) {
       if (full) {
@@ -45,7 +45,7 @@ export class TransactionRound {
     }
   }
 
-  async #runOne(call: TransactionCall, notFirst: boolean, requestOptions: () => TableCallOptions, othersWait: () => boolean): Promise<Step> {
+  async #runOne(call: TransactionCall, notFirst: boolean, requestOptions: () => RowOptions, othersWait: () => boolean): Promise<Step> {
     const { table, partitionKey, guardQueries } = this.#settings;
     const rollBack = this.view.savepoint();
     const before = this.view.written;

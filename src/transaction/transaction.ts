@@ -1,4 +1,4 @@
-import type { TableCallOptions, TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../table/edm.js";
 import { entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
@@ -8,6 +8,7 @@ import { checkKey } from "../update/targets/table-entity.js";
 import type { EntityValue } from "../update/targets/table-entity.js";
 import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
+import type { RowOptions } from "./row.js";
 
 /** An entity to be written: its row key and its properties. */
 export type EntityInput<T extends object = Record<string, unknown>> = T & { rowKey: string; partitionKey?: string };
@@ -31,7 +32,7 @@ export class Transaction {
   readonly partitionKey: string;
   readonly #view: PartitionView;
   readonly #table: TransactionTableLike;
-  readonly #options: () => TableCallOptions;
+  readonly #options: () => RowOptions;
   readonly #types: Readonly<Record<string, EdmType>>;
   readonly #guardQueries: boolean;
   /** What is to be done to rows that have not been read: when the function has ended, they are. */
@@ -46,7 +47,7 @@ export class Transaction {
     view: PartitionView,
     table: TransactionTableLike,
     partitionKey: string,
-    settings: { options: () => TableCallOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; careful: boolean },
+    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; careful: boolean },
   ) {
     this.partitionKey = partitionKey;
     this.#view = view;

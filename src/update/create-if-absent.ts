@@ -1,6 +1,8 @@
 import type { BlockBlobLike } from "../clients.js";
 import { CommitUnknownError, ConflictError } from "../errors.js";
+import { logger } from "../internal/log.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
+import { describeSpan } from "../internal/tracing.js";
 import { commit } from "./commit.js";
 import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
@@ -24,31 +26,38 @@ export async function createIfAbsent<T>(
 ): Promise<UpdateResult<T>> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context) => {
+  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, trace, span) => {
+    const done = (result: UpdateResult<T>): UpdateResult<T> => {
+      describeSpan(span, { outcome: result.outcome });
+      return result;
+    };
     const draft = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
     // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
     const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
-    if (leased) return { ...(await checkedResult(adapter, leased, context.journalName)), outcome: "unchanged", attempts: 0 };
+    if (leased) return done({ ...(await checkedResult(adapter, leased, context.journalName)), outcome: "unchanged", attempts: 0 });
     const started = performance.now();
     for (let attempts = 1; ; attempts++) {
+      trace.begin();
       const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
       // Refused for a lease: what is leased exists, and can be read.
       if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
       if (verdict.kind === "landed") {
         const etag = verdict.found && !verdict.overtaken ? verdict.found.etag : adapter.staleETag;
-        return { value: adapter.decode(draft), etag, outcome: "created", attempts };
+        return done({ value: adapter.decode(draft), etag, outcome: "created", attempts });
       }
       // What is there now may be ours or not: "unchanged" could be as wrong as "created".
       if (verdict.kind === "unknown") {
         throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: verdict.error });
       }
       const found = (verdict.kind === "race" && verdict.found) || (await adapter.read(context));
-      if (found) return { ...(await checkedResult(adapter, found, context.journalName)), outcome: "unchanged", attempts };
+      if (found) return done({ ...(await checkedResult(adapter, found, context.journalName)), outcome: "unchanged", attempts });
+      trace.end("race");
+      logger.verbose(`lost a race for ${adapter.url}`);
       if (attempts >= maxAttempts) {
         const facts = { attempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause: verdict.error };
         throw new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, facts);
       }
     }
-  });
+  }, { targetKind: adapter.kind });
 }

@@ -1,3 +1,5 @@
+import { beginTogether, endUnsettled } from "../internal/attempts.js";
+import { bounded } from "../internal/bounded.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { isDenied, isLeaseConflict, isMissingParent } from "../internal/storage-errors.js";
@@ -81,13 +83,32 @@ class Group<T, Raw> {
     }
   }
 
-  /** The loop: read unless the state is known, apply, write, settle; until nobody is left. Never rejects. */
+  /** Never rejects. */
   async #drain(): Promise<void> {
+    try {
+      await this.#loop();
+    } catch (error) {
+      // A defect, of an adapter or here. Whoever is left must not wait for it, and the next one gets a new loop.
+      logger.error(`updating ${this.#adapter.url} failed`, error);
+      this.#underWay = false;
+      for (const call of [...this.#inFlight, ...this.#queue]) {
+        if (call.inFlight) call.rejectUnknown(error);
+        else call.reject(error);
+      }
+      this.#queue = [];
+    }
+    this.#running = false;
+    this.#onIdle?.();
+  }
+
+  /** Read unless the state is known, apply, write, settle; until nobody is left. */
+  async #loop(): Promise<void> {
     let base: Base<Raw> | undefined;
     let losses = 0;
     while (this.#hasWork()) {
       this.#io = new AbortController();
       this.#underWay = true;
+      beginTogether(this.#queue.slice(0, 1));
       try {
         base ??= this.#givenRead() ?? (await this.#read());
         if (!base.checked) base = await this.#check(base);
@@ -99,6 +120,7 @@ class Group<T, Raw> {
       }
       const calls = this.#take();
       this.#inFlight = calls;
+      beginTogether(calls);
       const round = new Round(this.#adapter, calls);
       await round.apply(base, () => this.#queue.some((call) => !call.settled));
       this.#letRunAside(round);
@@ -107,12 +129,14 @@ class Group<T, Raw> {
         // Those that came after the state was read must not be answered from it: others may have written since.
         this.#underWay = false;
         const late = round.settleUpTo(base);
+        endUnsettled(late, "outdated");
         this.#queue.unshift(...late);
         if (late.length > 0) base = undefined;
         continue;
       }
       // One of them has gone since its mutator ran: its change must not be written, so the others run without it.
       if (round.changers().some((call) => call.settled)) {
+        endUnsettled(calls, "interrupted");
         this.#queue.unshift(...round.unsettled());
         continue;
       }
@@ -120,11 +144,10 @@ class Group<T, Raw> {
       const verdict = await this.#commit(round, base);
       this.#underWay = false;
       base = this.#settle(round, verdict, base, asOf);
+      endUnsettled(calls, verdict.kind);
       if (verdict.kind !== "race") losses = 0;
       else if (!base) await this.#backOff(losses++);
     }
-    this.#running = false;
-    this.#onIdle?.();
   }
 
   #hasWork(): boolean {
@@ -149,7 +172,13 @@ class Group<T, Raw> {
 
   async #check(base: Base<Raw>): Promise<Base<Raw>> {
     const { check } = this.#adapter;
-    if (check && base.snapshot) await check(this.#adapter.decode(base.snapshot.raw), "read");
+    const { snapshot } = base;
+    if (check && snapshot) {
+      // One that hangs is given up with those who wait for it now: whoever comes later gets a check of its own.
+      this.#inFlight = [...this.#queue];
+      await bounded(Number.POSITIVE_INFINITY, this.#io.signal, () => check(this.#adapter.decode(snapshot.raw), "read"));
+      this.#inFlight = [];
+    }
     return { ...base, checked: true };
   }
 
@@ -238,7 +267,10 @@ class Group<T, Raw> {
   #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
     return {
       abortSignal: this.#io.signal,
-      tracingOptions: calls.find((call) => !call.settled)?.settings.options.tracingOptions,
+      tracingOptions: calls.find((call) => !call.settled)?.trace.tracingOptions,
+      onRequest: () => {
+        for (const call of calls) call.trace.countRequest();
+      },
       leaseId: this.#settings.leaseId,
       journalName: this.#settings.journalName,
     };

@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import { describeSpan } from "../internal/tracing.js";
 import { joinGroup } from "./group-commit.js";
 import type { Mutator } from "./mutator.js";
 import { checkGroupSettings, checkUpdateOptions } from "./options.js";
@@ -23,22 +24,22 @@ export function optimisticUpdate<T = unknown>(
   mutator: Mutator<T>,
   options: OptimisticUpdateOptions<T> = {},
 ): Promise<UpdateResult<T>> {
-  return withSpan("optimisticUpdate", options, async (tracingOptions, span) => {
+  return withAttempts("optimisticUpdate", options, async (trace, span) => {
     if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
     const settings = checkGroupSettings(options);
     const adapter = resolveTarget(target, settings);
+    describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),
       initial: options.initial,
       firstRead: options.firstRead && snapshotOf(options.firstRead, adapter, settings.journalName),
-      options: { abortSignal: options.abortSignal, tracingOptions },
+      options: { abortSignal: options.abortSignal },
+      trace,
       label: adapter.url,
     });
     joinGroup(adapter, call, settings);
     const result = await call.promise;
-    span.setAttribute("target.kind", adapter.kind);
-    span.setAttribute("attempts", result.attempts);
-    span.setAttribute("outcome", result.outcome);
+    describeSpan(span, { outcome: result.outcome });
     return result;
   });
 }

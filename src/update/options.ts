@@ -1,5 +1,7 @@
 import type { CallOptions } from "../clients.js";
-import { checkIdentifier, checkNumber, checkOneOf } from "../internal/validate.js";
+import { checkRetryLimits } from "../internal/retry-options.js";
+import type { RetryLimits } from "../internal/retry-options.js";
+import { checkIdentifier, checkOneOf } from "../internal/validate.js";
 import type { GroupSettings } from "./group-commit.js";
 import { defaultJournalName } from "./journal.js";
 import type { ReadResult } from "./read-target.js";
@@ -72,23 +74,14 @@ interface UpdateDefaults extends CheckedUpdateOptions {
 }
 
 /** What an update needs to know, after defaults and checks. */
-interface CheckedUpdateOptions {
-  maxAttempts: number;
-  timeoutInMs: number;
-  retryDelayInMs: number;
-  maxRetryDelayInMs: number;
+interface CheckedUpdateOptions extends RetryLimits {
   onUnknown: "throw" | "retry";
 }
 
 /** The options of an update with defaults filled in and checked. */
 export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): CheckedUpdateOptions {
-  const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? updateDefaults.retryDelayInMs, { min: 0 });
-  const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(updateDefaults.maxRetryDelayInMs, retryDelayInMs);
   return {
-    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? updateDefaults.maxAttempts, { min: 1, integer: true }),
-    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 }),
-    retryDelayInMs,
-    maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
+    ...checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 }),
     onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, ["throw", "retry"]),
   };
 }

@@ -28,5 +28,5 @@ export async function overwrite<T>(
     const raw = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
     return { etag: await adapter.overwrite(raw, context) };
-  });
+  }, { targetKind: adapter.kind });
 }

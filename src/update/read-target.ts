@@ -26,7 +26,7 @@ export async function readTarget<T = unknown>(
     const snapshot = await adapter.read(context);
     if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
     return checkedResult(adapter, snapshot, context.journalName);
-  });
+  }, { targetKind: adapter.kind });
 }
 
 /** The result for a snapshot that was read, after the schema's check. */

@@ -47,5 +47,5 @@ export async function removeIfUnchanged<T>(
           cause: verdict.error,
         });
     }
-  });
+  }, { targetKind: adapter.kind });
 }

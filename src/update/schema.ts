@@ -11,11 +11,12 @@ export async function checkSchema<T>(
   const { issues } = await schema["~standard"].validate(value);
   if (!issues) return;
   const what = phase === "read" ? `what is stored at ${url}` : `the new value for ${url}`;
-  const list = issues.map((issue) => `${pathOf(issue.path)}${issue.message}`).join("; ");
-  throw new SchemaError(`${what} does not fit the schema: ${list}. Nothing was written.`, { phase, issues });
+  // Where, but not what the schema says of it: some quote the value, and messages end up in logs.
+  const places = issues.map((issue) => pathOf(issue.path)).join(", ");
+  throw new SchemaError(`${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { phase, issues });
 }
 
 function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined): string {
-  if (!path?.length) return "";
-  return `${path.map((part) => String(typeof part === "object" ? part.key : part)).join(".")}: `;
+  if (!path?.length) return "the top";
+  return path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
 }

@@ -50,7 +50,7 @@ describe("a lock", () => {
     const server = new FakeLeaseServer();
     await run(locksOn(server).withLock("a", () => undefined));
     const traced = server.requests.filter((request) => request.tracing !== undefined).map((request) => request.operation);
-    expect(traced).toEqual(["acquire", "create", "acquire", "properties", "metadata"]);
+    expect(traced).toEqual(["acquire", "create", "acquire", "properties", "metadata", "release"]);
   });
 });
 

@@ -1,6 +1,7 @@
 import type { AbortSignalLike, InboxTableAction, InboxTableLike } from "../../clients.js";
 import { throwIfAborted } from "../../internal/abort.js";
 import { delay, fullJitter } from "../../internal/delay.js";
+import { logger } from "../../internal/log.js";
 import { failedOperation, isMissing, isRace } from "../../internal/storage-errors.js";
 import { boundedCall } from "../bounded-call.js";
 import { readRecord } from "./entity.js";
@@ -64,6 +65,7 @@ export async function submitGroup(
     throwIfAborted(abortSignal);
     if (outcome.kind === "refused") {
       if (!isRace(lastError) && !isMissing(lastError)) throw lastError;
+      logger.verbose(`lost a race for a record in partition ${JSON.stringify(partitionKey)} of the inbox`);
       const culprit = failedOperation(lastError);
       await look(culprit === undefined ? open : open.slice(culprit, culprit + lookahead));
       lookahead *= 2;

@@ -163,6 +163,7 @@ export class TableInbox implements Inbox {
     const olderThan = options.olderThan ?? new Date(Date.now() - 8 * 86_400_000);
     return withSpan("TableInbox.purge", options, (tracingOptions) =>
       purgeRecords(this.#table, { olderThan, partitionKey: options.partitionKey }, { ...options, tracingOptions }),
+      { targetKind: "inbox" },
     );
   }
 }

@@ -7,7 +7,9 @@ import type { RequestContext } from "../target.js";
 
 export const blobStaleETag = '"0x0"';
 
+/** The options of one request, which is counted here. */
 export function blobOptions(context: RequestContext, conditions: BlobConditions = {}): BlobCallOptions {
+  context.onRequest?.();
   return {
     abortSignal: context.abortSignal,
     ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),

@@ -30,7 +30,12 @@ export const jsonCodec: ContentCodec<unknown, string> = {
   toBytes: (raw) => encoder.encode(raw),
   fromBytes(bytes) {
     const text = jsonDecoder.decode(bytes);
-    JSON.parse(text);
+    try {
+      JSON.parse(text);
+    } catch {
+      // The engine's own message quotes from the text, which is nobody's business who merely reads logs.
+      throw new SyntaxError("it is not valid JSON");
+    }
     return text;
   },
 };

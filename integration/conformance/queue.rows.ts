@@ -1,0 +1,111 @@
+import type { QueueClient, QueueServiceClient } from "@azure/storage-queue";
+
+import type { Answered } from "./exchange.js";
+import type { Row } from "./row.js";
+
+/** A queue with one message, whose receipt is kept up to date. */
+export interface QueueSubject {
+  readonly service: QueueServiceClient;
+  readonly queue: QueueClient;
+  readonly messageId: string;
+  popReceipt: string;
+}
+
+export interface QueueRow extends Row {
+  /**
+   * `last writer wins`: nothing is checked. `pop receipt`: only who received the message last may.
+   * `hides`: what is received is hidden for its visibility timeout. `none`: it does not touch what others do.
+   */
+  readonly concurrency: "last writer wins" | "pop receipt" | "hides" | "none";
+  /** Whether the answer has a receipt. */
+  readonly givesReceipt: boolean;
+  readonly call: (subject: QueueSubject, value: string) => Promise<Answered>;
+  /** The value that the last call wrote. */
+  readonly read?: (subject: QueueSubject) => Promise<string | undefined>;
+}
+
+/** Refusals of a receipt. */
+export const receiptAnswers = {
+  stale: { azure: "404 MessageNotFound", azurite: "400 PopReceiptMismatch" },
+  malformed: { azure: "400 InvalidQueryParameterValue", azurite: "400 PopReceiptMismatch" },
+} as const;
+
+const staleReceipt = "answers a stale receipt with 400 PopReceiptMismatch; Azure with 404 MessageNotFound";
+
+/** Queue operations. None of them takes a condition or a lease, or returns an ETag. */
+export const queueRows: readonly QueueRow[] = [
+  {
+    operation: "Put Message",
+    concurrency: "none",
+    givesReceipt: true,
+    note: "sent again after a lost answer, it is a second message",
+    helper: "`enqueue` with an `idempotencyKey`",
+    call: ({ queue }, value) => queue.sendMessage(value),
+  },
+  {
+    operation: "Get Messages",
+    concurrency: "hides",
+    givesReceipt: true,
+    note: "hidden for the visibility timeout, then received by somebody else",
+    azurite: "in strict order; Azure promises none",
+    helper: "`QueueConsumer`",
+    call: ({ queue }) => queue.receiveMessages({ visibilityTimeout: 30 }),
+  },
+  {
+    operation: "Peek Messages",
+    concurrency: "none",
+    givesReceipt: false,
+    call: ({ queue }) => queue.peekMessages(),
+  },
+  {
+    operation: "Update Message",
+    concurrency: "pop receipt",
+    givesReceipt: true,
+    note: "last writer wins among those who have the receipt; each update makes a new one. Without a visibility timeout the message is visible at once",
+    azurite: staleReceipt,
+    helper: "`QueueConsumer` renews and gives back",
+    call: ({ queue, messageId, popReceipt }, value) => queue.updateMessage(messageId, popReceipt, value, 30),
+  },
+  {
+    operation: "Delete Message",
+    concurrency: "pop receipt",
+    givesReceipt: false,
+    note: "works after the visibility timeout too, as long as nobody has received the message again",
+    azurite: staleReceipt,
+    helper: "`QueueConsumer`",
+    call: ({ queue, messageId, popReceipt }) => queue.deleteMessage(messageId, popReceipt),
+  },
+  {
+    operation: "Clear Messages",
+    concurrency: "last writer wins",
+    givesReceipt: false,
+    note: "those that are hidden too",
+    call: ({ queue }) => queue.clearMessages(),
+  },
+  {
+    operation: "Set Queue Metadata",
+    concurrency: "last writer wins",
+    givesReceipt: false,
+    note: "no condition and no lease: a lock of one's own is the only guard",
+    helper: "`leasedUpdate(queueMetadata)`, with a `lock`",
+    call: ({ queue }, value) => queue.setMetadata({ value }),
+    read: async ({ queue }) => (await queue.getProperties()).metadata?.["value"],
+  },
+  {
+    operation: "Set Queue ACL",
+    concurrency: "last writer wins",
+    givesReceipt: false,
+    helper: "`BlobLocks`",
+    call: ({ queue }, value) => queue.setAccessPolicy([{ id: value, accessPolicy: { permissions: "r", startsOn: new Date(0), expiresOn: new Date(1_000) } }]),
+    read: async ({ queue }) => (await queue.getAccessPolicy()).signedIdentifiers.map(({ id }) => id).join(),
+  },
+  {
+    operation: "Set Queue Service Properties",
+    concurrency: "last writer wins",
+    givesReceipt: false,
+    helper: "`BlobLocks`",
+    call: ({ service }, value) =>
+      service.setProperties({ cors: [{ allowedOrigins: `http://${value}`, allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 1 }] }),
+    read: async ({ service }) => (await service.getProperties()).cors?.[0]?.allowedOrigins.replace("http://", ""),
+  },
+];

@@ -1,0 +1,307 @@
+import { TableClient } from "@azure/data-tables";
+import {
+  AccountSASPermissions,
+  AccountSASResourceTypes,
+  AccountSASServices,
+  ContainerClient,
+  generateAccountSASQueryParameters,
+  StorageSharedKeyCredential,
+} from "@azure/storage-blob";
+import { QueueClient } from "@azure/storage-queue";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import {
+  acquireLease,
+  BlobLocks,
+  breakLease,
+  createIfAbsent,
+  enqueue,
+  inspectLease,
+  jsonBlob,
+  LeaderElection,
+  optimisticUpdate,
+  overwrite,
+  purgeTombstones,
+  QueueConsumer,
+  readTarget,
+  redrive,
+  removeIfUnchanged,
+  retryWhileInUse,
+  runTransaction,
+  Semaphore,
+  tableEntity,
+  TableInbox,
+  TableLock,
+  tryAcquireLease,
+  withLease,
+} from "../../src/index.js";
+import {
+  answerWith,
+  dropAnswer,
+  emulatorAccount,
+  type FaultProxy,
+  type FaultRule,
+  isWrite,
+  replaceEndpoints,
+  startFaultProxy,
+} from "../../src/testing.js";
+import { azurite, containerClient, freshContainer, freshQueue, freshTable, queueClient, tableClient } from "../support/clients.js";
+import { pause } from "../support/pause.js";
+import { RecordedSpans } from "./recorded-spans.js";
+import { Sinks } from "./sinks.js";
+
+/** In every value that is stored or sent. */
+const payload = "payload-3f9c1e7a";
+/** In the message of every error that a caller's own function throws: its caller gets it back, nobody else may. */
+const confidence = "confidence-77b2d4c0";
+const wrongKey = Buffer.from("a key that is no key of this account, but as long as one would be".padEnd(64, ".")).toString("base64");
+
+interface Clients {
+  container: ContainerClient;
+  table: TableClient;
+  queue: QueueClient;
+  poison: QueueClient;
+}
+
+interface Names {
+  readonly container: string;
+  readonly table: string;
+  readonly queue: string;
+}
+
+let spans: RecordedSpans;
+let sinks: Sinks;
+let proxies: { blob: FaultProxy; table: FaultProxy; queue: FaultProxy };
+const secrets = new Map<string, string>();
+
+beforeAll(async () => {
+  const { blobUrl, tableUrl, queueUrl } = azurite();
+  proxies = { blob: await startFaultProxy(blobUrl), table: await startFaultProxy(tableUrl), queue: await startFaultProxy(queueUrl) };
+  spans = new RecordedSpans();
+  sinks = new Sinks();
+  sinks.listenToLogs();
+});
+
+afterAll(async () => {
+  sinks.stop();
+  await spans.stop();
+  await Promise.all(Object.values(proxies).map((proxy) => proxy.stop()));
+});
+
+function byKey(names: Names, key: string): Clients {
+  const endpoints = { blobUrl: proxies.blob.url, tableUrl: proxies.table.url, queueUrl: proxies.queue.url };
+  const connection = replaceEndpoints(azurite().connectionString, endpoints).replace(emulatorAccount.key, key);
+  const queue = (name: string): QueueClient => new QueueClient(connection, name, { retryOptions: { maxTries: 1 } });
+  return {
+    container: new ContainerClient(connection, names.container, { retryOptions: { maxTries: 1 } }),
+    table: TableClient.fromConnectionString(connection, names.table, { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } }),
+    queue: queue(names.queue),
+    poison: queue(`${names.queue}-poison`),
+  };
+}
+
+/** Clients whose URLs are their credentials. */
+function bySignature(names: Names, expiresInMs: number): Clients {
+  const credential = new StorageSharedKeyCredential(emulatorAccount.name, emulatorAccount.key);
+  const sas = generateAccountSASQueryParameters(
+    {
+      permissions: AccountSASPermissions.parse("rwdlacup"),
+      services: AccountSASServices.parse("bqt").toString(),
+      resourceTypes: AccountSASResourceTypes.parse("sco").toString(),
+      expiresOn: new Date(Date.now() + expiresInMs),
+      startsOn: new Date(Date.now() - 7_200_000),
+    },
+    credential,
+  );
+  const { signature } = sas;
+  secrets.set(`signature for ${expiresInMs} ms`, signature);
+  secrets.set(`signature for ${expiresInMs} ms, encoded`, encodeURIComponent(signature));
+  const query = sas.toString();
+  const queue = (name: string): QueueClient => new QueueClient(`${proxies.queue.url}/${name}?${query}`, undefined, { retryOptions: { maxTries: 1 } });
+  return {
+    container: new ContainerClient(`${proxies.blob.url}/${names.container}?${query}`, undefined, { retryOptions: { maxTries: 1 } }),
+    table: new TableClient(`${proxies.table.url}?${query}`, names.table, { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } }),
+    queue: queue(names.queue),
+    poison: queue(`${names.queue}-poison`),
+  };
+}
+
+async function freshNames(): Promise<Names> {
+  const [container, table, queue] = await Promise.all([freshContainer(), freshTable(), freshQueue()]);
+  await queueClient(`${queue.name}-poison`).create();
+  return { container: container.containerName, table: table.tableName, queue: queue.name };
+}
+
+/** Every helper once or twice, with payloads, and with functions that throw. What they reject with is noted. */
+async function useEverything({ container, table, queue, poison }: Clients): Promise<string[]> {
+  const outcomes: string[] = [];
+  const attempt = async (name: string, call: () => Promise<unknown>): Promise<void> => {
+    try {
+      await call();
+      outcomes.push(`${name}: ok`);
+    } catch (error) {
+      outcomes.push(`${name}: ${(error as Error).name}`);
+      // An error of the caller's own says what the caller made it say.
+      if (!(error as Error).message.includes(confidence)) sinks.noteError(error, `error of ${name}`);
+    }
+  };
+  const blob = container.getBlockBlobClient("doc");
+  const doc = jsonBlob<{ text: string; n: number }>(blob);
+  const entity = tableEntity<{ text: string; n: number }>(table, "p", "r");
+  const initial = { text: payload, n: 0 };
+  const patient = { timeoutInMs: 1_500, maxAttempts: 3 };
+  const brief = { waitInMs: 300, durationInSeconds: 15 };
+  const locks = new BlobLocks(container, { defaults: brief });
+  const confide = (): never => {
+    throw new Error(`${confidence}: ${payload}`);
+  };
+
+  await attempt("optimisticUpdate blob", () => optimisticUpdate(doc, (d) => { d.n++; }, { initial, ...patient }));
+  await attempt("optimisticUpdate entity", () => optimisticUpdate(entity, (d) => { d.n++; }, { initial, ...patient }));
+  await attempt("optimisticUpdate without journal", () => optimisticUpdate(doc, (d) => { d.n++; }, { initial, journal: false, ...patient }));
+  await attempt("optimisticUpdate throwing", () => optimisticUpdate(doc, confide, { initial, ...patient }));
+  const quoting = {
+    "~standard": { version: 1 as const, vendor: "test", validate: (value: unknown) => ({ issues: [{ message: `not ${JSON.stringify(value)}`, path: ["text"] }] }) },
+  };
+  const broken = container.getBlockBlobClient("broken");
+  await attempt("schema", () => overwrite(jsonBlob(blob, { schema: quoting }), initial));
+  await attempt("broken JSON", async () => {
+    await broken.upload(payload, payload.length);
+    await readTarget(broken);
+  });
+  await attempt("readTarget", () => readTarget(doc));
+  await attempt("createIfAbsent", () => createIfAbsent(doc, initial));
+  await attempt("overwrite", () => overwrite(doc, initial));
+  await attempt("removeIfUnchanged", () => removeIfUnchanged(doc, '"0x0"'));
+  await attempt("runTransaction", () => runTransaction(table, "t", (tx) => { tx.upsert({ rowKey: "a", text: payload }); }, patient));
+  await attempt("runTransaction throwing", () => runTransaction(table, "t", confide, patient));
+  await attempt("purgeTombstones", () => purgeTombstones(table, { partitionKey: "t" }));
+  await attempt("withLease", () => withLease(blob, () => undefined, { ...brief, createIfMissing: true }));
+  await attempt("withLease throwing", () => withLease(blob, confide, brief));
+  await attempt("acquireLease", async () => (await acquireLease(blob, brief)).release());
+  await attempt("tryAcquireLease", async () => (await tryAcquireLease(blob))?.release());
+  await attempt("inspectLease", () => inspectLease(blob));
+  await attempt("breakLease", () => breakLease(blob));
+  await attempt("withLock", () => locks.withLock("orders", () => undefined));
+  await attempt("withLocks", () => locks.withLocks(["a", "b"], () => undefined));
+  await attempt("locks.inspect", () => locks.inspect("orders"));
+  await attempt("forceUnlock", () => locks.forceUnlock("orders"));
+  await attempt("Semaphore", () => new Semaphore(locks, "slots", 2).withSlot(() => undefined));
+  await attempt("TableLock", () =>
+    new TableLock(table, locks).withLock(async (held) => {
+      const partition = await held.partition("q");
+      await partition.submit([["upsert", { rowKey: "a", text: payload }]]);
+    }),
+  );
+  await attempt("LeaderElection", async () => {
+    let elected!: () => void;
+    const work = new Promise<void>((resolve) => (elected = resolve));
+    const onElected = (): never => {
+      elected();
+      return confide();
+    };
+    const election = new LeaderElection(locks, "leader", { onElected, stayAwayInMs: 10_000 });
+    election.start();
+    await Promise.race([work, pause(300)]);
+    await election.stop();
+  });
+  await attempt("retryWhileInUse", () =>
+    retryWhileInUse(({ abortSignal }) => blob.delete({ abortSignal, conditions: { ifMatch: '"0x0"' } }), { timeoutInMs: 100 }),
+  );
+  await attempt("enqueue", () => enqueue(queue, { text: payload }));
+  await attempt("enqueue again", () => enqueue(queue, { text: payload, fails: true }));
+  const consumer = new QueueConsumer<{ fails?: boolean }>(queue, ({ fails }) => fails ? confide() : undefined, {
+    inbox: new TableInbox(table),
+    poisonQueue: poison,
+    maxAttempts: 1,
+    drainTimeoutInMs: 500,
+  });
+  for (const event of ["error", "lost"] as const) {
+    consumer.on(event, (news: unknown) => sinks.noteError(event === "error" ? news : (news as { error: unknown }).error, `event ${event}`));
+  }
+  let told = 0;
+  const twice = new Promise<void>((resolve) => {
+    const count = (): void => { if (++told === 2) resolve(); };
+    for (const event of ["completed", "poisoned", "lost", "error"] as const) consumer.on(event, count);
+  });
+  await attempt("QueueConsumer", async () => {
+    await consumer.start();
+    await Promise.race([twice, pause(20_000)]);
+  });
+  await consumer.stop();
+  await attempt("redrive", () => redrive(poison, queue, { maxMessages: 1 }));
+  return outcomes;
+}
+
+function arm(rules: readonly FaultRule[]): void {
+  for (const proxy of Object.values(proxies)) proxy.setRules(rules);
+}
+
+/** What is stored for operators to look at: metadata of all blobs, and all inbox records. */
+async function noteStored(names: Names): Promise<void> {
+  for await (const item of containerClient(names.container).listBlobsFlat({ includeMetadata: true })) {
+    sinks.note("metadata", JSON.stringify([item.name, item.metadata]));
+  }
+  for await (const record of tableClient(names.table).listEntities({ queryOptions: { filter: `PartitionKey eq '${names.queue}'` } })) {
+    sinks.note("inbox record", JSON.stringify(record));
+  }
+}
+
+describe("after a run of everything with failures", () => {
+  const outcomes: Record<string, string[]> = {};
+
+  beforeAll(async () => {
+    secrets.set("account key", emulatorAccount.key);
+    secrets.set("wrong key", wrongKey);
+    const run = async (name: string, clients: (names: Names) => Clients, rules: readonly FaultRule[]): Promise<void> => {
+      const names = await freshNames();
+      arm(rules);
+      outcomes[name] = await useEverything(clients(names));
+      arm([]);
+      await noteStored(names);
+    };
+    const faults = [answerWith(503, { probability: 0.15 }), dropAnswer({ probability: 0.15, when: isWrite })];
+    await run("key, no faults", (names) => byKey(names, emulatorAccount.key), []);
+    await run("key, faults", (names) => byKey(names, emulatorAccount.key), faults);
+    await run("key, always busy", (names) => byKey(names, emulatorAccount.key), [answerWith(503)]);
+    await run("wrong key", (names) => byKey(names, wrongKey), []);
+    await run("signature, no faults", (names) => bySignature(names, 3_600_000), []);
+    await run("signature, faults", (names) => bySignature(names, 3_000_000), faults);
+    await run("signature, answers lost", (names) => bySignature(names, 2_000_000), [dropAnswer({ when: isWrite })]);
+    await run("expired signature", (names) => bySignature(names, -3_600_000), []);
+    sinks.noteSpans(spans);
+  });
+
+  it("all helpers have worked where nothing was wrong, and failed where something was", () => {
+    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError"];
+    for (const fine of ["key, no faults", "signature, no faults"]) {
+      expect(outcomes[fine]!.filter((line) => !line.endsWith(": ok")).sort(), fine).toEqual(allowed.sort());
+    }
+    for (const failing of ["wrong key", "expired signature", "key, always busy"]) {
+      expect(outcomes[failing]!.filter((line) => line.endsWith(": ok")), failing).toEqual(["LeaderElection: ok"]);
+    }
+  });
+
+  it("there is something to search in each place", () => {
+    for (const where of ["log", "span optimisticUpdate", "span QueueConsumer.handle", "error of enqueue", "metadata", "inbox record", "event error"]) {
+      expect(sinks.count(where), where).toBeGreaterThan(0);
+    }
+  });
+
+  it("neither a key nor a signature is in spans, logs, errors, metadata or inbox records", () => {
+    for (const [name, secret] of secrets) expect(sinks.find(secret), name).toEqual([]);
+  });
+
+  it("no shared-key header is in any of them", () => {
+    expect(sinks.find(`SharedKey ${emulatorAccount.name}:`)).toEqual([]);
+    expect(sinks.find(`SharedKeyLite ${emulatorAccount.name}:`)).toEqual([]);
+  });
+
+  it("no payload is in any of them", () => {
+    expect(sinks.find(payload)).toEqual([]);
+  });
+
+  it("what a caller's own function confided in its error is in that error alone", () => {
+    expect(sinks.find(confidence)).toEqual([]);
+  });
+});
