@@ -1,6 +1,7 @@
 /** One line of a chart. */
 export interface Line {
-  readonly label: string;
+  /** Undefined: it is not in the legend. */
+  readonly label: string | undefined;
   readonly color: string;
   readonly dashed?: boolean;
   readonly points: readonly (readonly [x: number, y: number])[];
@@ -14,7 +15,7 @@ export interface Panel {
   readonly limit?: { readonly label: string; readonly at: number };
 }
 
-const size = { width: 320, height: 300, left: 58, right: 14, top: 34, bottom: 74 };
+const size = { width: 320, height: 300, left: 58, right: 26, top: 34, bottom: 74 };
 const plot = { width: size.width - size.left - size.right, height: size.height - size.top - size.bottom };
 
 /** Several charts side by side. Its greys and colours can be read on white and on black. */
@@ -45,7 +46,7 @@ function drawPanel({ title, lines, limit }: Panel, xLabel: string): string {
     `<text x="${size.left + plot.width / 2}" y="${bottom + 31}" text-anchor="middle">${escaped(xLabel)}</text>`,
     ...(limit ? [`<line stroke="#d1242f" stroke-dasharray="2 3" x1="${size.left}" x2="${right}" y1="${top(limit.at)}" y2="${top(limit.at)}"/><text x="${right}" y="${top(limit.at)}" dy="-4" text-anchor="end" style="fill:#d1242f">${escaped(limit.label)}</text>`] : []),
     ...lines.map((line) => drawLine(line, left, top)),
-    ...lines.map((line, at) => drawLegend(line, at)),
+    ...lines.filter(({ label }) => label !== undefined).map((line, at) => drawLegend(line, at)),
   ].join("\n");
 }
 
@@ -57,7 +58,7 @@ function drawLine({ color, dashed, points }: Line, left: (x: number) => string, 
   return shown.length > 0 ? `<path fill="none" stroke="${color}" stroke-width="2"${dash} d="M${path}"/>${dots}` : "";
 }
 
-function drawLegend({ label, color, dashed }: Line, at: number): string {
+function drawLegend({ label = "", color, dashed }: Line, at: number): string {
   const [x, y] = [size.left - 40 + (at % 2) * 155, size.top + plot.height + 47 + Math.floor(at / 2) * 15];
   const dash = dashed ? ` stroke-dasharray="5 4"` : "";
   return `<line stroke="${color}" stroke-width="2"${dash} x1="${x}" x2="${x + 18}" y1="${y}" y2="${y}"/><text x="${x + 23}" y="${y + 4}">${escaped(label)}</text>`;

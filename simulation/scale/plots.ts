@@ -7,8 +7,8 @@ const colors = ["#2f81f7", "#db6d28", "#8957e5"];
 /** Throughput, requests and waiting times of one scenario over the number of processes. */
 export function plot(measurements: readonly Measurement[], what: string, waiting: string, limit: number): string {
   const variants = [...new Set(measurements.map(({ variant }) => variant))];
-  const line = (variant: string, value: (m: Measurement) => number | undefined, suffix = "", dashed = false): Line => ({
-    label: `${variant}${suffix}`,
+  const line = (variant: string, value: (m: Measurement) => number | undefined, dashed = false): Line => ({
+    label: dashed ? undefined : variant,
     color: colors[variants.indexOf(variant)] ?? "#6e7681",
     dashed,
     points: measurements.filter((m) => m.variant === variant).map((m) => [m.processes, value(m) ?? 0] as const),
@@ -21,8 +21,8 @@ export function plot(measurements: readonly Measurement[], what: string, waiting
       limit: { label: `limit: ${limit.toLocaleString("en-US")}`, at: limit },
     },
     {
-      title: `${waiting} (ms): median, p99 dashed`,
-      lines: variants.flatMap((v) => [line(v, (m) => m.medianInMs), line(v, (m) => m.p99InMs, ", p99", true)]),
+      title: `${waiting}, ms (dashed: p99)`,
+      lines: variants.flatMap((v) => [line(v, (m) => m.medianInMs), line(v, (m) => m.p99InMs, true)]),
     },
   ];
   return drawPanels(panels, "processes");

@@ -46,6 +46,6 @@ if (!values["plots-only"]) {
 }
 
 const of = (name: string): Measurement[] => results.filter(({ scenario }) => scenario === name).sort((a, b) => a.processes - b.processes);
-await writeFile(`${values.out}/lock.svg`, plot(of(lock.name), "locks had", "wait for the lock", published.blob));
-await writeFile(`${values.out}/record.svg`, plot(of(record.name), "updates", "time of an update", published.table));
-await writeFile(`${values.out}/queue.svg`, plot(of(queue.name), "messages", "from sent to done", published.queue));
+await writeFile(`${values.out}/lock.svg`, plot(of(lock.name), "locks had", "wait", published.blob));
+await writeFile(`${values.out}/record.svg`, plot(of(record.name), "updates", "time taken", published.table));
+await writeFile(`${values.out}/queue.svg`, plot(of(queue.name), "messages", "sent to done", published.queue));
