@@ -6,9 +6,11 @@ import { customerEmail } from "./customer-email.js";
 import { forceUnlock } from "./force-unlock.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
+import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
+import { sharedSettingsFile } from "./shared-settings-file.js";
 import { say } from "./support/narrator.js";
 import { orderNumbers } from "./order-numbers.js";
 import { orderConsumer } from "./order-consumer.js";
@@ -26,12 +28,14 @@ try {
     customerEmail,
     hotCounter,
     lostResponse,
+    liveConfiguration,
     transfers,
     auditLog,
     orderNumbers,
     blobPessimistic,
     semaphore,
     forceUnlock,
+    sharedSettingsFile,
     recalculation,
     orderConsumer,
     gracefulShutdown,

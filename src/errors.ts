@@ -204,6 +204,22 @@ export class LeaseLostError extends ConcurrencyError {
   }
 }
 
+/**
+ * A lease that never expires could not be given back: the service did not answer. It is tried again in the background
+ * for two minutes; if that is in vain too, it stays until somebody releases it with this id, or breaks it.
+ */
+export class LeaseLeftError extends ConcurrencyError {
+  override readonly name = "LeaseLeftError";
+  readonly url: string;
+  readonly leaseId: string;
+
+  constructor(message: string, facts: { url: string; leaseId: string; cause?: unknown }) {
+    super("LEASE_LEFT", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.leaseId = facts.leaseId;
+  }
+}
+
 /** SMB clients kept a file in use until the attempts or the time ran out. `cause` is the last refusal. */
 export class FileInUseError extends ConcurrencyError {
   override readonly name = "FileInUseError";
@@ -247,11 +263,66 @@ export class SchemaError extends ConcurrencyError {
   readonly phase: "read" | "write";
   /** In the words of the schema, which may quote the value: so it is not printed along with the error. */
   readonly issues!: readonly SchemaIssue[];
+  /** Of what is stored and cannot be read, where that is known. */
+  readonly etag: string | undefined;
 
-  constructor(message: string, facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; cause?: unknown }) {
+  constructor(
+    message: string,
+    facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; etag?: string | undefined; cause?: unknown },
+  ) {
     super("SCHEMA", message, { cause: facts.cause });
     this.phase = facts.phase;
     Object.defineProperty(this, "issues", { value: facts.issues, enumerable: false });
+    this.etag = facts.etag;
+  }
+}
+
+/** A blob was rewritten or deleted while it was downloaded. What had arrived is of no use, and was thrown away. */
+export class ContentChangedError extends ConcurrencyError {
+  override readonly name = "ContentChangedError";
+  readonly url: string;
+  /** The version that the download, or its last start, was reading. */
+  readonly etag: string;
+  /** How often the download had started again. */
+  readonly restarts: number;
+
+  constructor(message: string, facts: { url: string; etag: string; restarts: number; cause?: unknown }) {
+    super("CONTENT_CHANGED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.etag = facts.etag;
+    this.restarts = facts.restarts;
+  }
+}
+
+/** A blob is larger than the caller allowed. Nothing but its first range was asked for. */
+export class ContentTooLargeError extends ConcurrencyError {
+  override readonly name = "ContentTooLargeError";
+  readonly url: string;
+  readonly sizeInBytes: number;
+  readonly maxBytes: number;
+
+  constructor(message: string, facts: { url: string; sizeInBytes: number; maxBytes: number }) {
+    super("CONTENT_TOO_LARGE", message);
+    this.url = facts.url;
+    this.sizeInBytes = facts.sizeInBytes;
+    this.maxBytes = facts.maxBytes;
+  }
+}
+
+/** What is watched could not be read for so long that the watch gave up. `cause` is the last failure. */
+export class WatchFailedError extends ConcurrencyError {
+  override readonly name = "WatchFailedError";
+  readonly url: string;
+  /** How many looks in a row failed. */
+  readonly failures: number;
+  /** Since the first of them. */
+  readonly elapsedInMs: number;
+
+  constructor(message: string, facts: { url: string; failures: number; elapsedInMs: number; cause?: unknown }) {
+    super("WATCH_FAILED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.failures = facts.failures;
+    this.elapsedInMs = facts.elapsedInMs;
   }
 }
 
@@ -287,6 +358,10 @@ export function isFileInUseError(error: unknown): error is FileInUseError {
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return isNamed(error, "LeaseLostError");
 }
+/** Whether `error` is a {@link LeaseLeftError}. */
+export function isLeaseLeftError(error: unknown): error is LeaseLeftError {
+  return isNamed(error, "LeaseLeftError");
+}
 /** Whether `error` is an {@link AlreadyExistsError}. */
 export function isAlreadyExistsError(error: unknown): error is AlreadyExistsError {
   return isNamed(error, "AlreadyExistsError");
@@ -321,6 +396,19 @@ export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
 }
 
+/** Whether `error` is a {@link ContentChangedError}. */
+export function isContentChangedError(error: unknown): error is ContentChangedError {
+  return isNamed(error, "ContentChangedError");
+}
+/** Whether `error` is a {@link ContentTooLargeError}. */
+export function isContentTooLargeError(error: unknown): error is ContentTooLargeError {
+  return isNamed(error, "ContentTooLargeError");
+}
+/** Whether `error` is a {@link WatchFailedError}. */
+export function isWatchFailedError(error: unknown): error is WatchFailedError {
+  return isNamed(error, "WatchFailedError");
+}
+
 const names: ReadonlySet<string> = new Set([
   "ConcurrencyError",
   "ConflictError",
@@ -336,8 +424,12 @@ const names: ReadonlySet<string> = new Set([
   "LeaseUnavailableError",
   "FileInUseError",
   "LeaseLostError",
+  "LeaseLeftError",
   "MessageLostError",
   "SchemaError",
+  "ContentChangedError",
+  "ContentTooLargeError",
+  "WatchFailedError",
 ]);
 
 function isNamed(error: unknown, name: string): boolean {

@@ -1,8 +1,11 @@
 import type { Bench } from "../harness.js";
+import { growthProcesses, growthWriters } from "./growth.js";
+import { download } from "./download.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
 import { ids } from "./ids.js";
+import { leasedUpdates } from "./leased-update.js";
 import { leaseUncontended } from "./lease-uncontended.js";
 import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
@@ -21,11 +24,15 @@ export const benches: readonly Bench[] = [
   loneUpdate,
   overhead,
   transfer,
+  download,
   lockLocal,
   lockHandover,
   leaseUncontended,
+  leasedUpdates,
   queuePlain,
   queueInbox,
   queueCommit,
   ids,
+  growthWriters,
+  growthProcesses,
 ];

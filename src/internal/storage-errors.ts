@@ -31,12 +31,15 @@ const raceCodes = new Set([
   "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
+  "ResourceAlreadyExists",
 ]);
 
 /** Somebody else wrote, created or deleted in between: read again. */
 export function isRace(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
+  // Its code is that of a lost race too, ConditionNotMet.
+  if (status === 304) return false;
   if (code !== undefined && raceCodes.has(code)) return true;
   // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
   return status === 412 && code === undefined;
@@ -58,6 +61,17 @@ export function isMissingParent(error: unknown): boolean {
 /** The read had a condition, and nothing changed. */
 export function isNotModified(error: unknown): boolean {
   return statusOf(error) === 304;
+}
+
+/** The range lies behind the end of the content; of empty content each does. */
+export function isBehindEnd(error: unknown): boolean {
+  return statusOf(error) === 416;
+}
+
+/** No answer, or one that another try may well be spared: the service is down, busy or throttles. */
+export function isPassing(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === undefined || status >= 500 || status === 408 || status === 429;
 }
 
 /** A lease stands in the way: none was named, or not the one that is held. */
@@ -87,6 +101,11 @@ const inUseCodes = new Set([
 export function isInUse(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && inUseCodes.has(code);
+}
+
+/** A file was asked for, and a directory has that name; or the other way round. */
+export function isOtherKind(error: unknown): boolean {
+  return codeOf(error) === "ResourceTypeMismatch";
 }
 
 /** The credentials do not allow it; the same request will be refused again whoever asks. */
@@ -151,6 +170,12 @@ export function isEntityThere(error: unknown): boolean {
 /** Breaking or changing: there is no lease. */
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
+}
+
+/** An operation that names a lease: there is one, but not that one. */
+export function isOtherLease(error: unknown): boolean {
+  const code = codeOf(error);
+  return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
 }
 
 const lostMessageCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);

@@ -10,7 +10,7 @@ import type { LockRecord } from "../lease/lock-record.js";
 import { requireETag } from "../update/target.js";
 
 /** More are never handed out in a row: the lease is released before. */
-const maxReserved = 1_000;
+const mostReserved = 1_000;
 const limitInMs = 5_000;
 
 /** How often a reservation is written, if the answers are lost each time. */
@@ -20,6 +20,8 @@ const maxAttempts = 5;
 interface Reservation {
   readonly epoch: number;
   readonly reserved: number;
+  /** The smallest number that the holder before the first of them may have had. */
+  readonly previousEpoch: number;
   readonly etag: string;
 }
 
@@ -27,20 +29,24 @@ interface Reservation {
  * Gives each holder of a lock its epoch: a number larger than that of every holder before it, for ever. It is kept in
  * the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
  * write an old one. For those who wait in this process numbers are reserved in the same request, so that handing the
- * lock on needs none.
+ * lock on needs none; unless each one is to be seen from outside (`visibly`), which costs a request for each.
  */
-export function epochTickets(blob: BlobLike, holder: string): LeaseTicketing {
-  const reservations = new WeakMap<LeaseKeeper, { next: number; readonly last: Reservation }>();
+export function epochTickets(blob: BlobLike, holder: string, visibly = false): LeaseTicketing {
+  const maxReserved = visibly ? 1 : mostReserved;
+  const reservations = new WeakMap<LeaseKeeper, { next: number; previousEpoch: number; readonly last: Reservation }>();
   return {
-    key: holder,
+    key: JSON.stringify([holder, visibly]),
     async take(keeper, waiting, request) {
       let numbers = reservations.get(keeper);
       if (!numbers || numbers.next >= endOf(numbers.last)) {
         const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
         const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, request });
-        reservations.set(keeper, (numbers = { next: last.epoch, last }));
+        reservations.set(keeper, (numbers = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
       }
-      return numbers.next++;
+      const { previousEpoch } = numbers;
+      const epoch = numbers.next++;
+      numbers.previousEpoch = epoch;
+      return { epoch, previousEpoch };
     },
   };
 }
@@ -57,6 +63,7 @@ async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Pro
   const url = displayUrl(blob.url);
   const since = new Date();
   let base = wanted.before && { next: endOf(wanted.before), etag: wanted.before.etag };
+  let previousEpoch = (base?.next ?? 1) - 1;
   for (let attempt = 1; ; attempt++) {
     if (!base) {
       const conditions = { leaseId: keeper.leaseId };
@@ -64,8 +71,9 @@ async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Pro
       const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, conditions, abortSignal }));
       const record = parseLockRecord(answer.metadata);
       const etag = requireETag(answer.etag, url);
-      if (attempt > 1 && isOurs(record, wanted, since)) return { epoch: record.epoch, reserved, etag };
+      if (attempt > 1 && isOurs(record, wanted, since)) return { epoch: record.epoch, reserved, previousEpoch, etag };
       base = { next: nextEpoch(record), etag };
+      previousEpoch = record.epoch;
     }
     const epoch = base.next;
     const conditions = { leaseId: keeper.leaseId, ifMatch: base.etag };
@@ -73,7 +81,7 @@ async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Pro
     onRequest?.();
     try {
       const { answer } = await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, conditions, abortSignal }));
-      return { epoch, reserved, etag: requireETag(answer.etag, url) };
+      return { epoch, reserved, previousEpoch, etag: requireETag(answer.etag, url) };
     } catch (error) {
       // Moved: by our own first send, whose answer was lost, or by an earlier reservation that was under way. Look.
       if (!isRace(error) || attempt === maxAttempts) throw error;

@@ -9,7 +9,7 @@ import { checkGroupSettings } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { checkedResult } from "./read-target.js";
 import { resolveTarget } from "./resolve-target.js";
-import type { UpdateTarget } from "./target.js";
+import type { GuardedTarget, UpdateTarget } from "./target.js";
 import type { UpdateResult } from "./update-call.js";
 
 /** How often a target that is there at one moment and gone at the next is tried. */
@@ -20,13 +20,13 @@ const maxAttempts = 10;
  * returns what is stored. Costs 1 request if it is created, 2 if it exists.
  */
 export async function createIfAbsent<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   value: T,
   options: TargetOptions = {},
 ): Promise<UpdateResult<T>> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, trace, span) => {
+  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, { writing, attempts: trace, span }) => {
     const done = (result: UpdateResult<T>): UpdateResult<T> => {
       describeSpan(span, { outcome: result.outcome });
       return result;
@@ -39,7 +39,8 @@ export async function createIfAbsent<T>(
     const started = performance.now();
     for (let attempts = 1; ; attempts++) {
       trace.begin();
-      const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
+      const plan = { base: undefined, draft, journaling: settings.journaling };
+      const verdict = await writing(() => commit(adapter, plan, context));
       // Refused for a lease: what is leased exists, and can be read.
       if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
       if (verdict.kind === "landed") {
