@@ -1,5 +1,5 @@
 import { isConcurrencyError, TargetNotFoundError } from "../errors.js";
-import { bounded, wasSentOnce } from "../internal/bounded.js";
+import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
   isAlreadyThere,
@@ -37,7 +37,7 @@ export async function acquireOnce(
       await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { ...request, abortSignal: signal }));
       return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
     } catch (error) {
-      if (isLeaseTaken(error)) return { kind: "taken", look: wasSentOnce(error) ? "easy" : "strained" };
+      if (isLeaseTaken(error)) return { kind: "taken", look: lookOf(error) };
       if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
         const { create } = adapter;
         const failure = await bounded(limitInMs, abortSignal, (signal) => create({ ...request, abortSignal: signal })).then(
@@ -54,7 +54,12 @@ export async function acquireOnce(
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
   const uncertain = !isDefinitive(error);
-  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain, look: "silent" };
+  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain, look: lookOf(error) };
+}
+
+function lookOf(error: unknown): Look {
+  if (error instanceof RequestTimeout) return "silent";
+  return wasSentOnce(error) ? "easy" : "strained";
 }
 
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */

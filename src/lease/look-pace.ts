@@ -12,7 +12,7 @@ const afterEase = 0.98;
 /** Nobody waits for more than twice as long as it would have had to, however many others there are. */
 const maxShareLost = 1;
 
-/** How a look went: answered at once, answered after a re-send, or not answered. */
+/** How a look went: over with one send, with more than one, or without an end in the time that it may take. */
 export type Look = "easy" | "strained" | "silent";
 
 const factors: Record<Look, number> = { easy: afterEase, strained: afterStrain, silent: afterSilence };
