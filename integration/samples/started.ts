@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 
-/** A sample in a process of its own, as somebody without a terminal starts it. */
-export interface Started {
+/** A sample in a process of its own, as somebody without a terminal starts it. Disposing of it kills it. */
+export interface Started extends AsyncDisposable {
   readonly child: ChildProcess;
   readonly output: () => string;
   readonly ended: Promise<{ code: number | null; stdout: string; stderr: string }>;
@@ -23,7 +23,11 @@ export function start(file: string, ...args: string[]): Started {
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
-  return { child, output: () => stdout, ended };
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  return { child, output: () => stdout, ended, [Symbol.asyncDispose]: kill };
 }
 
 /** The processes that a process has started, and those that they have started. */

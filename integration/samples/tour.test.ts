@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, it } from "vitest";
 
-import { descendantsOf, isAlive, start, type Started } from "./started.js";
+import { descendantsOf, isAlive, start } from "./started.js";
 
 const root = join(import.meta.dirname, "../..");
 const files = readdirSync(join(root, "samples"))
@@ -13,15 +13,10 @@ const files = readdirSync(join(root, "samples"))
 /** Enough for a machine that does much else; the tour takes less than a minute on one that does not. */
 const timeout = 300_000;
 
-function started(file: string, ...args: string[]): Started {
-  const running = start(file, ...args);
-  onTestFinished(() => void running.child.kill("SIGKILL"));
-  return running;
-}
-
 describe.concurrent("the tour", () => {
-  it("shows each sample and its outcome, readable in a log", { timeout }, async () => {
-    const { code, stdout, stderr } = await started("samples/tour.ts").ended;
+  it("shows each sample and its outcome, readable in a log", { timeout }, async ({ expect }) => {
+    await using running = start("samples/tour.ts");
+    const { code, stdout, stderr } = await running.ended;
     expect(stderr).toBe("");
     expect(code).toBe(0);
     expect(stdout).not.toMatch(/[\u001b\r\b]/);
@@ -51,31 +46,35 @@ describe.concurrent("the tour", () => {
     expect(terms).toMatch(/^1+2+3/);
   });
 
-  it("has every sample, by the name of its file", { timeout }, async () => {
-    const { code, stdout } = await started("samples/tour.ts", "--list").ended;
+  it("has every sample, by the name of its file", { timeout }, async ({ expect }) => {
+    await using running = start("samples/tour.ts", "--list");
+    const { code, stdout } = await running.ended;
     expect(code).toBe(0);
     expect(stdout.trimEnd().split("\n").map((line) => line.split(" ")[0]).sort()).toEqual(files.toSorted());
   });
 
-  it("runs one sample of that name", { timeout }, async () => {
-    const { code, stdout } = await started("samples/tour.ts", "transfers").ended;
+  it("runs one sample of that name", { timeout }, async ({ expect }) => {
+    await using running = start("samples/tour.ts", "transfers");
+    const { code, stdout } = await running.ended;
     expect(code).toBe(0);
     expect(stdout).toContain("Money between accounts");
     expect(stdout).toContain("= 400");
     expect(stdout).not.toContain("What you have seen");
   });
 
-  it("refuses what is no sample, and says how to find them", { timeout }, async () => {
+  it("refuses what is no sample, and says how to find them", { timeout }, async ({ expect }) => {
     for (const argument of ["cold-counter", "--colour"]) {
-      const { code, stdout, stderr } = await started("samples/tour.ts", argument).ended;
+      await using running = start("samples/tour.ts", argument);
+      const { code, stdout, stderr } = await running.ended;
       expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
       expect(stderr).toContain(argument);
       expect(stderr).toContain("npm start");
     }
   });
 
-  it("ends with the sample that does not keep its promise, and names it", { timeout }, async () => {
-    const { code, stdout } = await started("integration/samples/scenes.ts").ended;
+  it("ends with the sample that does not keep its promise, and names it", { timeout }, async ({ expect }) => {
+    await using running = start("integration/samples/scenes.ts");
+    const { code, stdout } = await running.ended;
     expect(code).toBe(1);
     expect(stdout).toContain("ok as promised");
     expect(stdout).toMatch(/^FAILED: 2\/3 {2}breaks: Error: this does not hold: water flows uphill$/m);
@@ -83,8 +82,9 @@ describe.concurrent("the tour", () => {
     expect(stdout).not.toContain("never-reached");
   });
 
-  it.skipIf(!existsSync("/proc/self/stat"))("is interrupted in the middle, and leaves no process behind", { timeout }, async () => {
-    const { child, output, ended } = started("samples/leader-election.ts");
+  it.skipIf(!existsSync("/proc/self/stat"))("is interrupted in the middle, and leaves no process behind", { timeout }, async ({ expect }) => {
+    await using running = start("samples/leader-election.ts");
+    const { child, output, ended } = running;
     await expect.poll(output, { timeout: 120_000 }).toContain("leads, and runs");
     const processes = descendantsOf(child.pid!);
     expect(processes.length).toBeGreaterThanOrEqual(4); // Azurite and three schedulers
@@ -99,8 +99,9 @@ describe.concurrent("the tour", () => {
 });
 
 describe.concurrent("a sample", () => {
-  it("can be started alone, as a file", { timeout }, async () => {
-    const { code, stdout } = await started("samples/blob-optimistic.ts").ended;
+  it("can be started alone, as a file", { timeout }, async ({ expect }) => {
+    await using running = start("samples/blob-optimistic.ts");
+    const { code, stdout } = await running.ended;
     expect(code).toBe(0);
     expect(stdout).toContain('"Hello from somebody else! And from us."');
   });
