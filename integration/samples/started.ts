@@ -24,8 +24,9 @@ export function start(file: string, ...args: string[]): Started {
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
   const kill = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill("SIGKILL");
-    await ended;
+    await once(child, "exit");
   };
   return { child, output: () => stdout, ended, [Symbol.asyncDispose]: kill };
 }

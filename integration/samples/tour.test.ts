@@ -90,11 +90,15 @@ describe.concurrent("the tour", () => {
     expect(processes.length).toBeGreaterThanOrEqual(4); // Azurite and three schedulers
     // To this process alone: at a terminal, Ctrl-C reaches the others too.
     child.kill("SIGINT");
-    const { code, stdout, stderr } = await ended;
-    expect(code).toBe(130);
+    try {
+      await expect.poll(() => child.exitCode, { timeout: 20_000 }).toBe(130);
+      await expect.poll(() => processes.filter(isAlive), { timeout: 20_000 }).toEqual([]);
+    } finally {
+      for (const pid of processes.filter(isAlive)) process.kill(pid, "SIGKILL");
+    }
+    const { stdout, stderr } = await ended;
     expect(stdout.trimEnd().endsWith("Interrupted.")).toBe(true);
     expect(stderr).toBe("");
-    await expect.poll(() => processes.filter(isAlive), { timeout: 20_000 }).toEqual([]);
   });
 });
 

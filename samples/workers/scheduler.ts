@@ -40,3 +40,5 @@ election.start();
 process.on("message", () => void election.stop().then(() => process.disconnect()));
 // Without whoever started it, there is nobody to schedule for, and maybe no storage either.
 process.on("disconnect", () => process.exit());
+// It may have gone while this file was being loaded, before anybody listened.
+if (!process.connected) process.exit();
