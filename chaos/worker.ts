@@ -32,7 +32,7 @@ function tell(report: Report): Promise<void> {
 }
 
 /** What the library says about an operation that was not done, and never will be. */
-const certain = new Set(["ConflictError", "DeadlineError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
+const certain = new Set(["ConflictError", "ContentChangedError", "DeadlineError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
 
 /** Not at once, and not all workers at the same time. */
 let mayFaintFrom = machineTime() + random.between(1_000, 20_000);
