@@ -27,7 +27,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts"],
+    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts", "chaos/**/*.ts"],
     rules: {
       "@typescript-eslint/no-non-null-assertion": "off",
       "@typescript-eslint/require-await": "off",

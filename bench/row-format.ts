@@ -24,7 +24,7 @@ function line(cells: readonly string[]): string {
 }
 
 /** Three significant digits, and never an exponent. */
-function figure(value: number): string {
+export function figure(value: number): string {
   if (!Number.isFinite(value)) return "?";
   return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
 }

@@ -1,5 +1,7 @@
-/** `npm run bench -- [names of benches] [--json FILE] [--list]`: see the README for what the figures mean. */
-import { writeFile } from "node:fs/promises";
+/**
+ * `npm run bench -- [names of benches] [--json FILE] [--list]`: see the README for what the figures mean. A run of all
+ * of them writes bench/results.json and the picture docs/figures.svg.
+ */
 import { parseArgs } from "node:util";
 
 import { startAzurite } from "azure-storage-concurrency/testing";
@@ -7,6 +9,7 @@ import { startAzurite } from "azure-storage-concurrency/testing";
 import { benches } from "./benches/index.js";
 import { toRow } from "./harness.js";
 import type { Bench, Row } from "./harness.js";
+import { publishResults, resultsOf, writeResults } from "./results.js";
 import { headerLines, rowLine } from "./row-format.js";
 import { benchEnv } from "./storage.js";
 
@@ -18,7 +21,9 @@ const { values, positionals } = parseArgs({
 if (values.list) for (const { name, about } of benches) console.log(`${name.padEnd(24)}${about}`);
 else {
   const rows = await runAll(select(positionals));
-  if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(rows, undefined, 2)}\n`);
+  const results = resultsOf(rows);
+  if (values.json !== undefined) await writeResults(values.json, results);
+  if (positionals.length === 0) await publishResults(results);
   const missed = rows.filter(({ met }) => !met);
   if (missed.length > 0) {
     console.error(`${missed.length} of ${rows.length} figures miss their bounds`);

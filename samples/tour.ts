@@ -1,4 +1,5 @@
 /* All samples, one after the other: `npm start`. */
+import { auditLog } from "./audit-log.js";
 import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
 import { customerEmail } from "./customer-email.js";
@@ -9,6 +10,7 @@ import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
 import { say } from "./support/narrator.js";
+import { orderNumbers } from "./order-numbers.js";
 import { orderConsumer } from "./order-consumer.js";
 import { poisonAndRedrive } from "./poison-and-redrive.js";
 import { gracefulShutdown } from "./graceful-shutdown.js";
@@ -25,6 +27,8 @@ try {
     hotCounter,
     lostResponse,
     transfers,
+    auditLog,
+    orderNumbers,
     blobPessimistic,
     semaphore,
     forceUnlock,

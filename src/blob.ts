@@ -1,22 +1,37 @@
 /** What concerns blobs, for applications that have `@azure/storage-blob` alone. */
 export {
+  AppendLimitError,
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
   DeadlineError,
+  FencedError,
+  IdCounterError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
   TargetNotFoundError,
+  isAppendLimitError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
   isDeadlineError,
+  isFencedError,
+  isIdCounterError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
 } from "./errors.js";
+export { appendExactly } from "./append/append-exactly.js";
+export type { AppendResult } from "./append/append-call.js";
+export type { AppendExactlyOptions } from "./append/append-options.js";
+export type { NewLog } from "./append/log-state.js";
+export { IdAllocator } from "./ids/id-allocator.js";
+export type { IdAllocatorOptions, IdCounter } from "./ids/id-allocator.js";
+export { claimPages } from "./page/claim-pages.js";
+export type { ClaimPagesOptions } from "./page/claim-pages.js";
+export { PageWriter } from "./page/page-writer.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";

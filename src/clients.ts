@@ -99,6 +99,53 @@ export interface BlockBlobLike extends BlobLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
 }
 
+/** What `getProperties()` says about an append blob. */
+export interface AppendBlobPropertiesLike extends BlobAnswerLike {
+  blobType?: string | undefined;
+  blobCommittedBlockCount?: number | undefined;
+}
+
+/** Options of `appendBlock()`, as the SDK takes them. */
+export interface AppendBlockOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { appendPosition?: number };
+}
+
+/** An `AppendBlobClient`. */
+export interface AppendBlobLike {
+  readonly url: string;
+  getProperties(options?: BlobCallOptions): Promise<AppendBlobPropertiesLike>;
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+  create(
+    options?: BlobCallOptions & { blobHTTPHeaders?: BlobHttpHeadersLike; metadata?: Record<string, string> },
+  ): Promise<{ etag?: string | undefined }>;
+  appendBlock(
+    body: Uint8Array,
+    contentLength: number,
+    options?: AppendBlockOptions,
+  ): Promise<{ etag?: string | undefined; blobCommittedBlockCount?: number | undefined }>;
+}
+
+/** Options of one request that writes pages, as the SDK takes them. */
+export interface PageWriteOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
+}
+
+/** A `PageBlobClient`. */
+export interface PageBlobLike {
+  readonly url: string;
+  getProperties(
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobType?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  updateSequenceNumber(
+    action: "increment" | "max" | "update",
+    sequenceNumber?: number,
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  uploadPages(body: Uint8Array, offset: number, count: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
+  clearPages(offset?: number, count?: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
+}
+
 /** Options of one table request, as the SDK takes them. */
 export interface TableCallOptions {
   abortSignal?: AbortSignal;

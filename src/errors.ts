@@ -94,10 +94,13 @@ export class TransactionLimitError extends ConcurrencyError {
   }
 }
 
-/** A holder of a table lock that has a successor tried to write. The service refused it; nothing was written. */
+/**
+ * A holder of a table lock, or a writer of pages, that has a successor tried to write. The service refused it; nothing
+ * was written.
+ */
 export class FencedError extends ConcurrencyError {
   override readonly name = "FencedError";
-  /** The number of the lock that was used. */
+  /** The number of the lock, or the sequence number, that was used. */
   readonly epoch: number;
   /** The number of the one who came after. */
   readonly fencedBy: number;
@@ -106,6 +109,40 @@ export class FencedError extends ConcurrencyError {
     super("FENCED", message, { cause: facts.cause });
     this.epoch = facts.epoch;
     this.fencedBy = facts.fencedBy;
+  }
+}
+
+/** A record does not fit into an append blob. It was not appended. */
+export class AppendLimitError extends ConcurrencyError {
+  override readonly name = "AppendLimitError";
+  readonly url: string;
+  /**
+   * `"record"`: larger than a block can be. `"blocks"`: the blob has 50,000 blocks. `"size"`: the blob would grow beyond
+   * `maxSizeInBytes`. For the last two: go on in another blob.
+   */
+  readonly limit: "record" | "blocks" | "size";
+
+  constructor(message: string, facts: { url: string; limit: "record" | "blocks" | "size"; cause?: unknown }) {
+    super("APPEND_LIMIT", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.limit = facts.limit;
+  }
+}
+
+/** The counter behind an `IdAllocator` cannot give ids that are sure to be new. No id was given out. */
+export class IdCounterError extends ConcurrencyError {
+  override readonly name = "IdCounterError";
+  readonly url: string;
+  /**
+   * `"exhausted"`: the next ids would be beyond `Number.MAX_SAFE_INTEGER`. `"reset"`: the counter is behind ids that were
+   * given out. `"malformed"`: what is stored is no counter.
+   */
+  readonly reason: "exhausted" | "reset" | "malformed";
+
+  constructor(message: string, facts: { url: string; reason: "exhausted" | "reset" | "malformed" }) {
+    super("ID_COUNTER", message);
+    this.url = facts.url;
+    this.reason = facts.reason;
   }
 }
 
@@ -258,6 +295,14 @@ export function isAlreadyExistsError(error: unknown): error is AlreadyExistsErro
 export function isTransactionLimitError(error: unknown): error is TransactionLimitError {
   return isNamed(error, "TransactionLimitError");
 }
+/** Whether `error` is an {@link AppendLimitError}. */
+export function isAppendLimitError(error: unknown): error is AppendLimitError {
+  return isNamed(error, "AppendLimitError");
+}
+/** Whether `error` is an {@link IdCounterError}. */
+export function isIdCounterError(error: unknown): error is IdCounterError {
+  return isNamed(error, "IdCounterError");
+}
 /** Whether `error` is a {@link FencedError}. */
 export function isFencedError(error: unknown): error is FencedError {
   return isNamed(error, "FencedError");
@@ -283,6 +328,8 @@ const names: ReadonlySet<string> = new Set([
   "CommitUnknownError",
   "TargetNotFoundError",
   "AlreadyExistsError",
+  "AppendLimitError",
+  "IdCounterError",
   "FencedError",
   "GranularityMismatchError",
   "TransactionLimitError",

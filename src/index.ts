@@ -1,5 +1,6 @@
 export {
   AlreadyExistsError,
+  AppendLimitError,
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
@@ -7,6 +8,7 @@ export {
   FileInUseError,
   FencedError,
   GranularityMismatchError,
+  IdCounterError,
   LeaseLostError,
   LeaseUnavailableError,
   MessageLostError,
@@ -14,6 +16,7 @@ export {
   TargetNotFoundError,
   TransactionLimitError,
   isAlreadyExistsError,
+  isAppendLimitError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
@@ -21,6 +24,7 @@ export {
   isFileInUseError,
   isFencedError,
   isGranularityMismatchError,
+  isIdCounterError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isMessageLostError,
@@ -31,6 +35,9 @@ export {
 export type { LeaseLossReason } from "./errors.js";
 export type {
   AbortSignalLike,
+  AppendBlobLike,
+  AppendBlobPropertiesLike,
+  AppendBlockOptions,
   BlobAnswerLike,
   BlobCallOptions,
   BlobConditions,
@@ -49,6 +56,8 @@ export type {
   LockContainerLike,
   InboxTableAction,
   InboxTableLike,
+  PageBlobLike,
+  PageWriteOptions,
   QueueCallOptions,
   QueueLike,
   QueueMessageLike,
@@ -61,6 +70,15 @@ export type {
   TransactionActionLike,
   TransactionTableLike,
 } from "./clients.js";
+export { appendExactly } from "./append/append-exactly.js";
+export type { AppendResult } from "./append/append-call.js";
+export type { AppendExactlyOptions } from "./append/append-options.js";
+export type { NewLog } from "./append/log-state.js";
+export { IdAllocator } from "./ids/id-allocator.js";
+export type { IdAllocatorOptions, IdCounter } from "./ids/id-allocator.js";
+export { claimPages } from "./page/claim-pages.js";
+export type { ClaimPagesOptions } from "./page/claim-pages.js";
+export { PageWriter } from "./page/page-writer.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";

@@ -17,6 +17,7 @@ export type {
 export {
   answerWith,
   type AnswerWithOptions,
+  cutBody,
   delay,
   dropAnswer,
   hang,

@@ -8,6 +8,7 @@ const errors = [
   [new library.CommitUnknownError("m", { attempts: 2, cause: "c" }), "CommitUnknownError", "COMMIT_UNKNOWN", library.isCommitUnknownError],
   [new library.TargetNotFoundError("m", { url: "u", cause: "c" }), "TargetNotFoundError", "TARGET_NOT_FOUND", library.isTargetNotFoundError],
   [new library.LeaseUnavailableError("m", { url: "u", cause: "c" }), "LeaseUnavailableError", "LEASE_UNAVAILABLE", library.isLeaseUnavailableError],
+  [new library.AppendLimitError("m", { url: "u", limit: "size", cause: "c" }), "AppendLimitError", "APPEND_LIMIT", library.isAppendLimitError],
   [new library.SchemaError("m", { phase: "read", issues: [], cause: "c" }), "SchemaError", "SCHEMA", library.isSchemaError],
 ] as const;
 

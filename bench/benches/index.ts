@@ -1,7 +1,9 @@
 import type { Bench } from "../harness.js";
+import { growthProcesses, growthWriters } from "./growth.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
+import { ids } from "./ids.js";
 import { leaseUncontended } from "./lease-uncontended.js";
 import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
@@ -26,4 +28,7 @@ export const benches: readonly Bench[] = [
   queuePlain,
   queueInbox,
   queueCommit,
+  ids,
+  growthWriters,
+  growthProcesses,
 ];

@@ -1,6 +1,6 @@
 /** One of several processes that update the same entity: `entity-updaters.ts <connection string> <table>`. */
 import { entityUpdates } from "../benches/hot-entity.js";
-import type { Task } from "../benches/hot-entity-processes.js";
+import type { Task } from "../processes.js";
 import { tableClient } from "../storage.js";
 import { measureThroughput } from "../throughput.js";
 

@@ -1,10 +1,12 @@
 import { text } from "node:stream/consumers";
 
-import type { BlockBlobClient } from "@azure/storage-blob";
+import { BlobSASPermissions, type BlockBlobClient } from "@azure/storage-blob";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
+import { readTarget, textBlob } from "../../src/index.js";
 import {
   answerWith,
+  cutBody,
   delay,
   dropAnswer,
   type FaultProxy,
@@ -39,9 +41,44 @@ async function content(): Promise<string> {
   return (await truth.downloadToBuffer()).toString();
 }
 
+function sasOf(client: BlockBlobClient): Promise<string> {
+  return client.generateSasUrl({ permissions: BlobSASPermissions.parse("r"), expiresOn: new Date(Date.now() + 600_000) });
+}
+
 function uploadIfMatch(abortSignal?: AbortSignal) {
   return blob.upload("new", 3, { conditions: { ifMatch: etag }, ...(abortSignal && { abortSignal }) });
 }
+
+describe("cutBody", () => {
+  it("gives the head of the answer and so many bytes, then cuts the connection", async () => {
+    const large = "x".repeat(100_000);
+    await truth.upload(large, large.length);
+    proxy.rules = [cutBody(1_000)];
+    const response = await fetch(await sasOf(blob));
+    expect(response.headers.get("content-length")).toBe("100000");
+    const received: Uint8Array[] = [];
+    const read = async (): Promise<void> => {
+      for await (const chunk of response.body!) received.push(chunk);
+    };
+    await expect(read()).rejects.toThrow();
+    expect(Buffer.concat(received)).toHaveLength(1_000);
+    expect(proxy.log).toMatchObject([{ method: "GET", outcome: "cut", status: 200, ruleNames: ["cut-body"] }]);
+  });
+
+  it("lets a shorter answer through", async () => {
+    proxy.rules = [cutBody(3)];
+    expect(await text((await blob.download()).readableStreamBody!)).toBe("old");
+    expect(() => cutBody(-1)).toThrow(RangeError);
+  });
+
+  it("is what the SDK takes for an abort, and a read of a target for a reason to read again", async () => {
+    proxy.rules = [cutBody(1)];
+    await expect(text((await blob.download()).readableStreamBody!)).rejects.toMatchObject({ name: "AbortError" });
+    proxy.reset([cutBody(1, { times: 1 })]);
+    expect((await readTarget(textBlob(blob))).value).toBe("old");
+    expect(proxy.requests).toBe(2);
+  });
+});
 
 describe("dropAnswer", () => {
   it("lets the storage commit and the client see a broken connection", async () => {

@@ -75,7 +75,7 @@ export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings>
   rejectUnknown(cause: unknown): void {
     this.reject(
       new CommitUnknownError(
-        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if the mutator may be applied twice`,
+        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if doing it twice does no harm`,
         { attempts: this.attempts, cause },
       ),
     );

@@ -28,6 +28,7 @@ const raceCodes = new Set([
   "ConditionNotMet",
   "UpdateConditionNotSatisfied",
   "TargetConditionNotMet",
+  "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
 ]);
@@ -63,6 +64,13 @@ export function isNotModified(error: unknown): boolean {
 export function isLeaseConflict(error: unknown): boolean {
   const status = statusOf(error);
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
+}
+
+/** What is wrong with the lease id of a request: none was given, or there is no lease that it could be of, or another's. */
+export function leaseProblemOf(error: unknown): "missing" | "absent" | "mismatch" {
+  const code = codeOf(error) ?? "";
+  if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";
+  return code.startsWith("LeaseIdMismatch") ? "mismatch" : "missing";
 }
 
 const inUseCodes = new Set([
@@ -117,6 +125,16 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
     default:
       return undefined;
   }
+}
+
+/** The append blob has as many blocks as there can be. */
+export function isOutOfBlocks(error: unknown): boolean {
+  return codeOf(error) === "BlockCountExceedsLimit";
+}
+
+/** The page blob has another sequence number than the one that the write was for. */
+export function isSequenceConflict(error: unknown): boolean {
+  return codeOf(error) === "SequenceNumberConditionNotMet";
 }
 
 /** The blob that was to be created is there. */

@@ -88,6 +88,10 @@ class Exchange {
       if (answer !== undefined) await this.#rewrite(action.rewrite, answer);
       return;
     }
+    if (action.kind === "cut-body") {
+      if (answer !== undefined) await this.#cutBody(action.afterBytes, answer);
+      return;
+    }
     // The storage is done with the request once its answer is complete.
     if (answer !== undefined) await drain(answer);
     if (action.kind === "answer") this.#send(errorAnswer(this.#record, action));
@@ -100,6 +104,21 @@ class Exchange {
     this.#sending(answer.statusCode ?? 0);
     this.#client.writeHead(answer.statusCode ?? 0, answer.statusMessage, endToEndHeaders(answer));
     await pipeline(answer, this.#client);
+  }
+
+  async #cutBody(afterBytes: number, answer: IncomingMessage): Promise<void> {
+    const body = await readAll(answer);
+    if (this.#client.destroyed) return;
+    const cut = body.length > afterBytes;
+    this.#record.status = answer.statusCode ?? 0;
+    this.#settle(cut ? "cut" : "answered");
+    this.#client.writeHead(answer.statusCode ?? 0, answer.statusMessage, endToEndHeaders(answer));
+    if (!cut) this.#client.end(body);
+    else {
+      this.#client.flushHeaders();
+      // Not before they have left: a cut takes with it what is still to be sent.
+      this.#client.write(body.subarray(0, afterBytes), () => this.#client.destroy());
+    }
   }
 
   async #rewrite(rewrite: Extract<FaultAction, { kind: "rewrite-answer" }>["rewrite"], answer: IncomingMessage): Promise<void> {

@@ -32,10 +32,11 @@ export type FaultPredicate = (request: FaultRequest) => boolean;
  */
 export type FaultStage = "request" | "answer";
 
-/** What happens to a request. Made by the functions `dropAnswer`, `refuse`, `answerWith`, `delay`, `hang`, `rewriteAnswer`. */
+/** What happens to a request. Made by the functions `dropAnswer`, `cutBody`, `refuse`, `answerWith`, `delay`, `hang`, `rewriteAnswer`. */
 export type FaultAction =
   | { readonly kind: "drop-answer" }
   | { readonly kind: "refuse" }
+  | { readonly kind: "cut-body"; readonly afterBytes: number }
   | {
       readonly kind: "answer";
       readonly at: FaultStage;
@@ -99,6 +100,7 @@ export function stageOf(action: FaultAction): FaultStage {
     case "refuse":
       return "request";
     case "drop-answer":
+    case "cut-body":
     case "rewrite-answer":
       return "answer";
     default:

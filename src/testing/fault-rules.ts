@@ -49,6 +49,15 @@ export function dropAnswer(options: AnswerFaultRuleOptions = {}): FaultRule {
   return { ...options, action: { kind: "drop-answer" } };
 }
 
+/**
+ * The connection is cut within the body of the answer: the client gets its head, with the length of the whole, and so
+ * many bytes. An answer whose body is not longer than that goes through.
+ */
+export function cutBody(afterBytes: number, options: AnswerFaultRuleOptions = {}): FaultRule {
+  if (!Number.isSafeInteger(afterBytes) || afterBytes < 0) throw new RangeError(`afterBytes must be a whole number, 0 or more; got ${afterBytes}`);
+  return { ...options, action: { kind: "cut-body", afterBytes } };
+}
+
 /** The request is lost: the client's connection is cut, and the storage never sees the request. */
 export function refuse(options: FaultRuleOptions = {}): FaultRule {
   return { ...options, action: { kind: "refuse" } };

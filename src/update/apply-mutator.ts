@@ -45,7 +45,11 @@ export async function applyMutator<T, Raw>(
     if (result === remove) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "removed" };
     const raw = adapter.encode(result === undefined ? value : result, start);
     if (draft !== undefined && adapter.same(draft, raw)) return { kind: "unchanged", raw: draft };
-    if (adapter.check) await adapter.check(adapter.decode(raw), "write");
+    if (adapter.check) {
+      // It may be slow or hang, as a mutator may.
+      const outcome = await waitFor(adapter.check(adapter.decode(raw), "write"), call, othersWait, patienceInMs);
+      if (outcome.kind !== "done") return outcome;
+    }
     return { kind: "changed", raw, created: draft === undefined };
   } catch (error) {
     return { kind: "failed", error };

@@ -1,4 +1,5 @@
 import { beginTogether, endUnsettled } from "../internal/attempts.js";
+import { bounded } from "../internal/bounded.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { isDenied, isLeaseConflict, isMissingParent } from "../internal/storage-errors.js";
@@ -82,8 +83,26 @@ class Group<T, Raw> {
     }
   }
 
-  /** The loop: read unless the state is known, apply, write, settle; until nobody is left. Never rejects. */
+  /** Never rejects. */
   async #drain(): Promise<void> {
+    try {
+      await this.#loop();
+    } catch (error) {
+      // A defect, of an adapter or here. Whoever is left must not wait for it, and the next one gets a new loop.
+      logger.error(`updating ${this.#adapter.url} failed`, error);
+      this.#underWay = false;
+      for (const call of [...this.#inFlight, ...this.#queue]) {
+        if (call.inFlight) call.rejectUnknown(error);
+        else call.reject(error);
+      }
+      this.#queue = [];
+    }
+    this.#running = false;
+    this.#onIdle?.();
+  }
+
+  /** Read unless the state is known, apply, write, settle; until nobody is left. */
+  async #loop(): Promise<void> {
     let base: Base<Raw> | undefined;
     let losses = 0;
     while (this.#hasWork()) {
@@ -129,8 +148,6 @@ class Group<T, Raw> {
       if (verdict.kind !== "race") losses = 0;
       else if (!base) await this.#backOff(losses++);
     }
-    this.#running = false;
-    this.#onIdle?.();
   }
 
   #hasWork(): boolean {
@@ -155,7 +172,13 @@ class Group<T, Raw> {
 
   async #check(base: Base<Raw>): Promise<Base<Raw>> {
     const { check } = this.#adapter;
-    if (check && base.snapshot) await check(this.#adapter.decode(base.snapshot.raw), "read");
+    const { snapshot } = base;
+    if (check && snapshot) {
+      // One that hangs is given up with those who wait for it now: whoever comes later gets a check of its own.
+      this.#inFlight = [...this.#queue];
+      await bounded(Number.POSITIVE_INFINITY, this.#io.signal, () => check(this.#adapter.decode(snapshot.raw), "read"));
+      this.#inFlight = [];
+    }
     return { ...base, checked: true };
   }
 

@@ -114,7 +114,9 @@ export class Round<T, Raw> {
         resolve(step.raw, "unchanged");
         break;
       case "missing":
-        call.reject(new TargetNotFoundError(`${adapter.url} does not exist: pass initial to create it`, { url: adapter.url }));
+        call.reject(
+          new TargetNotFoundError(`${adapter.url} does not exist: ${adapter.whenMissing ?? "pass initial to create it"}`, { url: adapter.url }),
+        );
         break;
       case "failed":
         call.reject(step.error);

@@ -45,6 +45,8 @@ export interface TargetAdapter<T, Raw> {
   readonly key: string;
   /** A well-formed ETag that never matches: belongs to a value that has been overtaken. */
   readonly staleETag: string;
+  /** What to do about a target that is not there, where an initial value is of no use. */
+  readonly whenMissing?: string;
   /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
   readonly journaled: boolean;
 
@@ -85,6 +87,12 @@ export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T
 export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
   return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
+}
+
+/** What has no URL is no client: said at once, and by name. */
+export function requireClient(kind: string, client: unknown, wanted: string): void {
+  const url = (client as { url?: unknown } | null | undefined)?.url;
+  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
 }
 
 /** Every read must say which version it read, or the write that follows would be unconditional. */

@@ -42,6 +42,38 @@ describe("onAbort", () => {
     expect(taken).not.toHaveBeenCalled();
   });
 
+  it("adds one listener however many wait, and takes it off with the last of them", () => {
+    const controller = countingController();
+    const added = vi.spyOn(controller.signal, "addEventListener");
+    const listeners = Array.from({ length: 50 }, () => vi.fn());
+    const offs = listeners.map((listener) => onAbort(controller.signal, listener));
+    expect(added).toHaveBeenCalledTimes(1);
+    for (const off of offs.slice(1)) off();
+    expect(controller.listeners()).toBe(1);
+    offs[0]!();
+    expect(controller.listeners()).toBe(0);
+    const again = vi.fn();
+    onAbort(controller.signal, again);
+    controller.abort();
+    expect(again).toHaveBeenCalledTimes(1);
+    expect(listeners.every((listener) => listener.mock.calls.length === 0)).toBe(true);
+  });
+
+  it("calls all who wait, in order, but nobody whom another took off", () => {
+    const controller = countingController();
+    const called: string[] = [];
+    let off: (() => void) | undefined = undefined;
+    onAbort(controller.signal, () => {
+      called.push("first");
+      (off as (() => void) | undefined)?.();
+    });
+    off = onAbort(controller.signal, () => called.push("taken off"));
+    onAbort(controller.signal, () => called.push("last"));
+    controller.abort();
+    expect(called).toEqual(["first", "last"]);
+    expect(controller.listeners()).toBe(0);
+  });
+
   it("does without a signal", () => {
     expect(() => onAbort(undefined, () => undefined)()).not.toThrow();
   });

@@ -7,7 +7,7 @@ import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
 import type { Journal } from "../journal.js";
 import { checkSchema } from "../schema.js";
-import { requireETag, targetOf } from "../target.js";
+import { requireClient, requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata } from "./blob-requests.js";
 import { bytesCodec, jsonCodec, textCodec } from "./content-codecs.js";
@@ -59,6 +59,7 @@ function contentTarget<T, Raw>(
   codec: ContentCodec<T, Raw>,
   options: JsonBlobOptions<T>,
 ): UpdateTarget<T> {
+  requireClient(kind, blob, "a BlockBlobClient");
   const url = displayUrl(blob.url);
   const { schema, keepTier = false } = options;
 

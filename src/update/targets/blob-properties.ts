@@ -3,7 +3,7 @@ import type { BlobLike, BlobPropertiesLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
 import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
-import { requireETag, targetOf } from "../target.js";
+import { requireClient, requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata } from "./blob-requests.js";
 
@@ -90,13 +90,14 @@ type StringMap = Record<string, string>;
 interface PropertyAdapter
   extends Pick<
     TargetAdapter<StringMap, StringMap>,
-    "kind" | "url" | "owner" | "key" | "staleETag" | "decode" | "same" | "create" | "remove"
+    "kind" | "url" | "owner" | "key" | "staleETag" | "whenMissing" | "decode" | "same" | "create" | "remove"
   > {
   readonly check: undefined;
 }
 
 /** What targets that are a set of strings on an existing blob share: they cannot be created or removed. */
 export function propertyAdapter(kind: string, blob: BlobLike): PropertyAdapter {
+  requireClient(kind, blob, "a blob client");
   const url = displayUrl(blob.url);
   return {
     kind,
@@ -104,6 +105,7 @@ export function propertyAdapter(kind: string, blob: BlobLike): PropertyAdapter {
     owner: ownerOf(blob),
     key: JSON.stringify([kind, blob.url]),
     staleETag: blobStaleETag,
+    whenMissing: `${kind} cannot create it: create the blob first`,
     decode: (raw) => ({ ...raw }),
     same: deepEqual,
     check: undefined,

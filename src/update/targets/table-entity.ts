@@ -9,7 +9,7 @@ import { entityUrl } from "../../table/table-url.js";
 import { isTombstone } from "../../table/tombstone.js";
 import { formatJournal, parseJournal } from "../journal.js";
 import type { Journal } from "../journal.js";
-import { requireETag, targetOf } from "../target.js";
+import { requireClient, requireETag, targetOf } from "../target.js";
 import type { RequestContext, UpdateTarget } from "../target.js";
 
 /** An entity as a mutator sees it: its keys, which it must leave alone, and its properties. */
@@ -31,6 +31,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   rowKey: string,
   options: TableEntityOptions = {},
 ): UpdateTarget<EntityValue<T>> {
+  requireClient("tableEntity", table, "a TableClient");
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
   const types = checkTypes(options.types ?? {});
@@ -67,6 +68,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
       if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("an entity must be an object");
       checkSameKey("partitionKey", value, partitionKey);
       checkSameKey("rowKey", value, rowKey);
+      if (previous) checkNotSet(value, ["etag", "timestamp"]);
       return storedFromValue(value, previous, types);
     },
     same: sameStored,
@@ -144,4 +146,11 @@ export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<R
     if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is no Edm type`);
   }
   return { ...types };
+}
+
+/** They are the service's. A draft has none, so a mutator that leaves one meant it, or copied an entity of the SDK's. */
+function checkNotSet(value: object, names: readonly string[]): void {
+  for (const name of names) {
+    if ((value as Record<string, unknown>)[name] !== undefined) throw new TypeError(`${name} is set by the service: leave it out of the entity`);
+  }
 }

@@ -1,0 +1,48 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+
+import type { Counter } from "./by-hand.js";
+import { contest } from "./contest.js";
+import type { BenchEnv, Bound, Measured, Side } from "./harness.js";
+import { sum } from "./throughput.js";
+import type { Throughput, ThroughputOptions } from "./throughput.js";
+
+/** What a worker is asked to do. Its answer is a {@link Throughput}. */
+export interface Task extends ThroughputOptions {
+  readonly side: Side;
+}
+
+const worker = new URL("workers/entity-updaters.ts", import.meta.url);
+
+/** Several processes that update one entity at the same time. */
+export async function contestOfProcesses(
+  name: string,
+  env: BenchEnv,
+  processes: number,
+  options: ThroughputOptions,
+  bounds: readonly Bound[],
+): Promise<Measured> {
+  const table = await env.freshTable();
+  for (const rowKey of ["ours", "baseline"]) await table.createEntity<Counter>({ partitionKey: "hot", rowKey, n: 0 });
+  const crowd = Array.from({ length: processes }, () => fork(worker, [env.connectionString, table.tableName]));
+  try {
+    await Promise.all(crowd.map((child) => once(child, "message"))); // each says when it is ready
+    const side = (of: Side): Parameters<typeof contest>[1][Side] => ({
+      async run() {
+        const answers = crowd.map(async (child) => {
+          const answered = once(child, "message") as Promise<[Throughput]>;
+          const failed = once(child, "exit").then(() => Promise.reject(new Error("a worker has ended")));
+          child.send({ side: of, ...options } satisfies Task);
+          return (await Promise.race([answered, failed]))[0];
+        });
+        const total = sum(await Promise.all(answers));
+        // They ran at the same time, not one after the other.
+        return { ...total, elapsedInMs: total.elapsedInMs / processes };
+      },
+      counter: async () => (await table.getEntity<Counter>("hot", of)).n,
+    });
+    return await contest(name, { ours: side("ours"), baseline: side("baseline") }, bounds);
+  } finally {
+    for (const child of crowd) child.kill();
+  }
+}

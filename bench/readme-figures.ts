@@ -1,0 +1,46 @@
+import type { Row } from "./harness.js";
+import type { Results } from "./results.js";
+import { figure } from "./row-format.js";
+
+const begin = "<!-- figures: written by npm run bench -->";
+const end = "<!-- end of figures -->";
+
+/** The README with the table of these results in its place. */
+export function withFigures(readme: string, results: Results): string {
+  const [before, rest] = halves(readme, begin);
+  const [, after] = halves(rest, end);
+  return `${before}${begin}\n${figuresText(results)}\n${end}${after}`;
+}
+
+/** What was measured and what was missed, for people. */
+function figuresText({ node, cores, storage, rows }: Results): string {
+  const bounded = rows.filter(({ bound }) => bound !== "");
+  const missed = bounded.filter(({ met }) => !met);
+  return [
+    `One run of all benches, with Node ${node.slice(1)} on ${cores} cores, against ${storage} on the same machine:`,
+    "",
+    "| | ours | by hand | ratio | requests for each, ours and by hand | bound |",
+    "|---|---|---|---|---|---|",
+    ...bounded.map(line),
+    "",
+    missed.length === 0
+      ? "All bounds were met."
+      : `${missed.length} of ${bounded.length} bounds were **missed**: ${missed.map((row) => `${labelOf(row)} (${figure(row.ratio)}x)`).join(", ")}.`,
+  ].join("\n");
+}
+
+function line(row: Row): string {
+  const requests = row.requestsPerOp ? `${figure(row.requestsPerOp.ours)}, ${figure(row.requestsPerOp.baseline)}` : "";
+  const cells = [labelOf(row), `${figure(row.ours)} ${row.unit}`, figure(row.baseline), `${figure(row.ratio)}x`, requests, row.met ? row.bound : `**missed:** ${row.bound}`];
+  return `| ${cells.join(" | ")} |`;
+}
+
+function labelOf({ bench, name }: Row): string {
+  return bench === name ? name : `${bench}: ${name}`;
+}
+
+function halves(text: string, mark: string): [before: string, after: string] {
+  const at = text.indexOf(mark);
+  if (at < 0) throw new Error(`the README has no ${mark}`);
+  return [text.slice(0, at), text.slice(at + mark.length)];
+}

@@ -1,0 +1,30 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+
+import type { Row } from "./harness.js";
+import { figuresPicture } from "./picture/figures.js";
+import { withFigures } from "./readme-figures.js";
+
+/** What a run measured, and on what. */
+export interface Results {
+  readonly node: string;
+  readonly cores: number;
+  readonly storage: "Azurite";
+  readonly rows: readonly Row[];
+}
+
+export function resultsOf(rows: readonly Row[]): Results {
+  return { node: process.version, cores: availableParallelism(), storage: "Azurite", rows };
+}
+
+export async function writeResults(file: string | URL, results: Results): Promise<void> {
+  await writeFile(file, `${JSON.stringify(results, undefined, 2)}\n`);
+}
+
+/** After a full run: the figures beside the benches, and the picture and the table of the README. */
+export async function publishResults(results: Results): Promise<void> {
+  await writeResults(new URL("results.json", import.meta.url), results);
+  await writeFile(new URL("../docs/figures.svg", import.meta.url), figuresPicture(results.rows));
+  const readme = new URL("../README.md", import.meta.url);
+  await writeFile(readme, withFigures(await readFile(readme, "utf8"), results));
+}

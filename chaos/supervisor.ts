@@ -1,0 +1,153 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { startAzurite, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
+import type { FaultProxy } from "azure-storage-concurrency/testing";
+
+import type { Breakable } from "./broken-build.js";
+import { libraryUrl } from "./broken-build.js";
+import { Crew } from "./crew.js";
+import type { Disturbance } from "./disturbances.js";
+import { planOf } from "./disturbances.js";
+import { Ledger } from "./ledger.js";
+import type { Assignment, StorageNames } from "./messages.js";
+import { randomFrom } from "./random.js";
+import type { Library, Scenario, Storage } from "./scenario.js";
+import { scenarios } from "./scenarios/index.js";
+import { openStorage } from "./storage.js";
+
+/** Options of {@link runChaos}. */
+export interface ChaosOptions {
+  readonly durationInMs: number;
+  readonly seed: number;
+  readonly crew: number;
+  readonly broken?: Breakable | undefined;
+  readonly progress: (line: string) => void;
+}
+
+/** What was done and survived. */
+export interface ChaosResult {
+  readonly scenarios: readonly { readonly name: string; readonly invariant: string; readonly done: number; readonly problems: readonly string[] }[];
+  /** What went wrong with the run itself: workers that died by themselves, processes left over. */
+  readonly problems: readonly string[];
+  readonly survived: Readonly<Record<string, number>>;
+  readonly errors: ReadonlyMap<string, number>;
+}
+
+const names: StorageNames = { container: "chaos", table: "chaos", claims: "claims", commits: "commits", share: "chaos" };
+
+/** All helpers at once, in several processes, while the network and the machine misbehave. */
+export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
+  await using azurite = await startAzurite();
+  await using files = await startFileShareServer();
+  const random = randomFrom(options.seed);
+  const proxySeed = { seed: options.seed, logLimit: 0 };
+  await using blobs = await startFaultProxy(azurite.blobUrl, [], proxySeed);
+  await using tables = await startFaultProxy(azurite.tableUrl, [], proxySeed);
+  await using queues = await startFaultProxy(azurite.queueUrl, [], proxySeed);
+  await using shares = await startFaultProxy(files.url, [], proxySeed);
+  const proxies = [blobs, tables, queues, shares];
+
+  const directly = connectionStringOf(azurite.connectionString, { BlobEndpoint: azurite.blobUrl, TableEndpoint: azurite.tableUrl, QueueEndpoint: azurite.queueUrl, FileEndpoint: files.url });
+  const throughFaults = connectionStringOf(azurite.connectionString, { BlobEndpoint: blobs.url, TableEndpoint: tables.url, QueueEndpoint: queues.url, FileEndpoint: shares.url });
+  const storage = openStorage(directly, names);
+  const library = await libraryUrl(options.broken);
+  await prepare(storage, (await import(library)) as Library);
+
+  const ledger = new Ledger();
+  const assign = (worker: string): Assignment => ({ worker, seed: options.seed, library, storage: names, connectionString: throughFaults });
+  const crew = new Crew(options.crew, ledger, assign);
+  const counts = { kills: 0, stops: 0, faints: 0, weathers: 0 };
+  try {
+    await disturb(planOf(random, options.durationInMs, options.crew, proxies.length), crew, proxies, counts, ledger, options);
+    for (const proxy of proxies) proxy.setRules([]);
+    options.progress("the storm is over: letting everybody finish");
+    crew.order("finish");
+    await crew.awake();
+    await drained(storage, 60_000);
+    crew.order("stop");
+    counts.faints = crew.faints;
+    await crew.ended(45_000);
+  } finally {
+    crew.killAll();
+  }
+
+  const results = [];
+  for (const scenario of scenarios) {
+    const { name, invariant } = scenario;
+    results.push({ name, invariant, done: doneIn(scenario, ledger), problems: await scenario.check(storage, ledger) });
+  }
+  const left = crew.leftover().map((pid) => `process ${pid} is still there`);
+  return { scenarios: results, problems: [...crew.deaths, ...left], survived: { ...counts, ...faultsOf(proxies) }, errors: ledger.errors };
+}
+
+function doneIn(scenario: Scenario, ledger: Ledger): number {
+  return scenario.done?.(ledger) ?? ledger.doneIn(scenario.name);
+}
+
+async function prepare(storage: Storage, library: Library): Promise<void> {
+  await Promise.all([storage.container.create(), storage.table.createTable(), storage.claims.create(), storage.commits.create(), storage.share.create()]);
+  for (const scenario of scenarios) await scenario.prepare?.(storage, library);
+}
+
+/** Carries the plan out, and reports every few seconds. */
+async function disturb(
+  plan: readonly Disturbance[],
+  crew: Crew,
+  proxies: readonly FaultProxy[],
+  counts: { kills: number; stops: number; weathers: number },
+  ledger: Ledger,
+  { durationInMs, progress }: ChaosOptions,
+): Promise<void> {
+  const started = performance.now();
+  const report = setInterval(() => {
+    const done = scenarios.map((scenario) => `${scenario.name} ${doneIn(scenario, ledger)}`).join(", ");
+    progress(`${Math.round((performance.now() - started) / 1000)} s: ${counts.kills} killed, ${counts.stops} stopped; ${done}`);
+  }, 5_000);
+  try {
+    for (const event of plan) {
+      await sleep(Math.max(0, started + event.at - performance.now()));
+      switch (event.kind) {
+        case "kill":
+          await crew.kill(event.place);
+          counts.kills++;
+          break;
+        case "stop": {
+          const { place } = event;
+          // Somebody has to be awake to take over.
+          if (crew.isStopped(place) || [...Array(crew.size).keys()].filter((other) => crew.isStopped(other)).length >= crew.size - 1) break;
+          crew.stopFor(place, event.forInMs);
+          counts.stops++;
+          break;
+        }
+        case "weather":
+          proxies[event.service]?.setRules(event.weather.rules);
+          counts.weathers++;
+      }
+    }
+    await sleep(Math.max(0, started + durationInMs - performance.now()));
+  } finally {
+    clearInterval(report);
+  }
+}
+
+/** Until nothing is left in the queues, for a few looks in a row: a message may be invisible for a moment. */
+async function drained(storage: Storage, limitInMs: number): Promise<void> {
+  const end = performance.now() + limitInMs;
+  for (let quiet = 0; quiet < 4 && performance.now() < end; ) {
+    await sleep(500);
+    const all = await Promise.all(scenarios.map(async (scenario) => (await scenario.isDrained?.(storage)) ?? true));
+    quiet = all.every(Boolean) ? quiet + 1 : 0;
+  }
+}
+
+function faultsOf(proxies: readonly FaultProxy[]): Record<string, number> {
+  const kinds = { "lost answers": ["drop-answer"], "refused connections": ["refuse"], "errors 5xx": ["answer-503", "answer-500"], delays: ["delay"], hangs: ["hang"] };
+  const sum = (rules: readonly string[]): number => proxies.reduce((n, proxy) => n + rules.reduce((m, rule) => m + proxy.fired(rule), 0), 0);
+  return { requests: proxies.reduce((n, proxy) => n + proxy.requests, 0), ...Object.fromEntries(Object.entries(kinds).map(([kind, rules]) => [kind, sum(rules)])) };
+}
+
+/** The account of the emulators, which is the same for both. */
+function connectionStringOf(azurite: string, endpoints: Readonly<Record<string, string>>): string {
+  const account = azurite.split(";").filter((part) => /^(AccountName|AccountKey)=/.test(part));
+  return [...account, "DefaultEndpointsProtocol=http", ...Object.entries(endpoints).map(([name, url]) => `${name}=${url}`)].join(";");
+}

@@ -1,0 +1,95 @@
+/* One process of a chaos run: works on all scenarios at once until it is told to finish, or killed. */
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { machineTime } from "./claims.js";
+import type { Assignment, Order, Report } from "./messages.js";
+import { randomFrom } from "./random.js";
+import type { Random } from "./random.js";
+import type { Lane, Library, Scenario } from "./scenario.js";
+import { scenarios } from "./scenarios/index.js";
+import { openStorage } from "./storage.js";
+
+const assignment = JSON.parse(process.argv[2] ?? "") as Assignment;
+const library = (await import(assignment.library)) as Library;
+const storage = openStorage(assignment.connectionString, assignment.storage);
+const random = randomFrom(assignment.seed).fork(assignment.worker);
+
+const finish = new AbortController();
+const stop = new AbortController();
+process.on("message", (order: Order) => {
+  finish.abort();
+  if (order === "stop") stop.abort();
+});
+// Nobody waits for this process any more.
+process.once("disconnect", () => process.exit(1));
+
+/** Resolves when it is on its way to the supervisor, so that a kill after that cannot take it back. */
+function tell(report: Report): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (process.send) process.send(report, undefined, {}, (error) => (error ? reject(error) : resolve()));
+    else resolve();
+  });
+}
+
+/** What the library says about an operation that was not done, and never will be. */
+const certain = new Set(["ConflictError", "DeadlineError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
+
+/** Not at once, and not all workers at the same time. */
+let mayFaintFrom = machineTime() + random.between(1_000, 20_000);
+
+class Uncertain extends Error {}
+
+function laneOf(scenario: Scenario, id: string, laneRandom: Random): Lane {
+  let op = 0;
+  return {
+    id,
+    library,
+    storage,
+    random: laneRandom,
+    finish: finish.signal,
+    stop: stop.signal,
+    async operation(run) {
+      const report = { scenario: scenario.name, lane: id, op: op++ };
+      await tell({ kind: "begin", ...report });
+      try {
+        await run(report.op);
+      } catch (error) {
+        const name = error instanceof Error ? error.name : String(error);
+        if (certain.has(name)) {
+          await tell({ kind: "refused", ...report, error: name });
+          return false;
+        }
+        await tell({ kind: "uncertain", ...report, error: name === "RestError" ? `RestError ${(error as { statusCode?: number }).statusCode ?? "without answer"}` : name });
+        throw new Uncertain();
+      }
+      await tell({ kind: "done", ...report });
+      return true;
+    },
+    note: (note) => void tell({ kind: "note", scenario: scenario.name, lane: id, note }).catch(() => undefined),
+    pause: async (from, to) => {
+      await sleep(laneRandom.between(from, to));
+    },
+    mayFaint: async () => {
+      if (finish.signal.aborted || machineTime() < mayFaintFrom || laneRandom.next() > 0.3) return;
+      mayFaintFrom = machineTime() + 30_000;
+      await tell({ kind: "faint", forInMs: laneRandom.between(16_000, 18_000) });
+      process.kill(process.pid, "SIGSTOP");
+    },
+  };
+}
+
+/** An operation without an outcome ends a lane, since its count is not certain any more; another one takes its place. */
+async function keepWorking(scenario: Scenario, index: number): Promise<void> {
+  for (let generation = 0; !finish.signal.aborted; generation++) {
+    const id = `${assignment.worker}.${generation}/${index}`;
+    try {
+      await scenario.work(laneOf(scenario, id, random.fork(`${scenario.name} ${id}`)));
+    } catch (error) {
+      if (!(error instanceof Uncertain)) throw error;
+      await sleep(20);
+    }
+  }
+}
+
+await Promise.all(scenarios.flatMap((scenario) => Array.from({ length: scenario.lanes }, (_, i) => keepWorking(scenario, i))));
+process.exit(0);

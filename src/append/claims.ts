@@ -1,0 +1,43 @@
+/**
+ * Who appends at which position, kept in the metadata of the blob and written before the append itself.
+ *
+ * An append carries nothing but the bytes, and two appenders may well append the same ones: what stands at a position
+ * does not tell whose it is. So an appender first writes its claim to the position, and then appends on the condition
+ * that nothing changed since. Whoever wants the same position has to write a claim of its own before, and so calls off
+ * the append of the one before it. Of the claims to one position, the last one names the appender.
+ */
+export interface Claim {
+  readonly position: number;
+  readonly id: string;
+}
+
+/** How many blocks back an appender still finds its own; about 1.5 of the 8 KiB that metadata may have. */
+export const claimsKept = 64;
+
+/** The name of the metadata entry. */
+export const claimsName = "asc_appends";
+
+/** Newest first. A claim to this position or one behind it came to nothing: the blob ends at ours. */
+export function withClaim(claims: readonly Claim[], claim: Claim): readonly Claim[] {
+  return [claim, ...claims.filter(({ position }) => position < claim.position)].slice(0, claimsKept);
+}
+
+/** Whose append stands at this position; undefined: too long ago, or appended without a claim. */
+export function claimantOf(claims: readonly Claim[], position: number): string | undefined {
+  return claims.find((claim) => claim.position === position)?.id;
+}
+
+export function formatClaims(claims: readonly Claim[]): string {
+  return ["1", ...claims.map(({ position, id }) => `${position.toString(36)}.${id}`)].join("~");
+}
+
+/** Anything that is not a list of ours counts as none: then nothing can be concluded from it. */
+export function parseClaims(text: string | undefined): readonly Claim[] {
+  const [version, ...entries] = text?.split("~") ?? [];
+  if (version !== "1") return [];
+  const claims = entries.map((entry) => {
+    const dot = entry.indexOf(".");
+    return { position: Number.parseInt(entry.slice(0, dot), 36), id: entry.slice(dot + 1) };
+  });
+  return claims.every(({ position, id }) => Number.isSafeInteger(position) && position >= 0 && id !== "") ? claims : [];
+}

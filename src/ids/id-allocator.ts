@@ -1,0 +1,198 @@
+import type { BlockBlobLike, CallOptions } from "../clients.js";
+import { IdCounterError } from "../errors.js";
+import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { logger } from "../internal/log.js";
+import { displayUrl } from "../internal/url.js";
+import { checkNumber } from "../internal/validate.js";
+import { checkGroupSettings, updateDefaults } from "../update/options.js";
+import { resolveTarget } from "../update/resolve-target.js";
+import type { UpdateTarget } from "../update/target.js";
+import { reserveBlock } from "./id-block.js";
+import type { IdBlock, IdCounter } from "./id-block.js";
+
+export type { IdCounter } from "./id-block.js";
+
+/** Options of {@link IdAllocator}. */
+export interface IdAllocatorOptions {
+  /**
+   * How many ids are reserved at a time. A process that ends leaves a gap of up to twice as many.
+   * @defaultValue 1_000: two requests for a thousand ids
+   */
+  blockSize?: number | undefined;
+  /**
+   * The first id of all. Counts only where there is no counter yet.
+   * @defaultValue 1
+   */
+  start?: number | undefined;
+  /**
+   * The next block is reserved in the background once less than this share of a block is left. 0: only when the last id
+   * is gone, so that somebody has to wait.
+   * @defaultValue 0.5
+   */
+  prefetch?: number | undefined;
+  /**
+   * The time for reserving a block, requests and waits included.
+   * @defaultValue 30_000
+   */
+  timeoutInMs?: number | undefined;
+}
+
+const defaults = Object.freeze({ blockSize: 1_000, start: 1, prefetch: 0.5 });
+
+interface Waiter {
+  readonly count: number;
+  give(ids: number[]): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Gives out whole numbers that nobody else is given, in any number of processes, from one counter in a blob or an entity.
+ * Ids are reserved in blocks, so next to none of them costs a request. Those of one allocator increase; those of two
+ * allocators are in the order of their blocks only. What a process has reserved and not used when it ends is a gap.
+ *
+ * Numbers, not bigints: they end at 2^53, after 285 years of a million ids each second.
+ *
+ * A rejected `next()` has given out nothing: it is safe to call it again.
+ */
+export class IdAllocator {
+  readonly #target: UpdateTarget<IdCounter> | BlockBlobLike;
+  readonly #url: string;
+  readonly #blockSize: number;
+  readonly #start: number;
+  readonly #prefetchBelow: number;
+  readonly #timeoutInMs: number;
+  readonly #blocks: IdBlock[] = [];
+  #available = 0;
+  /** The end of the last block that was reserved. */
+  #end: number | undefined;
+  #waiters: Waiter[] = [];
+  /** The reservation under way, if there is one, and whether somebody waited when it began. */
+  #reservation: { readonly io: AbortController; readonly background: boolean } | undefined;
+  #prefetchFailed = false;
+  #closed = false;
+
+  /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. It is created if need be. */
+  constructor(target: UpdateTarget<IdCounter> | BlockBlobLike, options: IdAllocatorOptions = {}) {
+    const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
+    this.#url = displayUrl(resolveTarget(target, checkGroupSettings({})).url);
+    this.#target = target;
+    this.#blockSize = checkNumber("blockSize", blockSize, { min: 1, max: 2 ** 32, integer: true });
+    this.#start = checkNumber("start", start, { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true });
+    this.#prefetchBelow = checkNumber("prefetch", prefetch, { min: 0, max: 1 }) * blockSize;
+    this.#timeoutInMs = checkNumber("timeoutInMs", options.timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
+  }
+
+  /** One id. */
+  async next(options: CallOptions = {}): Promise<number> {
+    const [id] = await this.nextMany(1, options);
+    return id as number;
+  }
+
+  /** So many ids, in increasing order. They need not follow each other. */
+  async nextMany(count: number, options: CallOptions = {}): Promise<number[]> {
+    checkNumber("count", count, { min: 0, max: 2 ** 32 - 1, integer: true });
+    const { abortSignal } = options;
+    throwIfAborted(abortSignal);
+    if (this.#closed) throw new TypeError("the allocator is closed");
+    if (this.#waiters.length === 0 && count <= this.#available) {
+      const ids = this.#take(count);
+      this.#refill();
+      return ids;
+    }
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        count,
+        give: (ids) => {
+          off();
+          resolve(ids);
+        },
+        reject: (error) => {
+          off();
+          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
+          reject(error);
+        },
+      };
+      const off = onAbort(abortSignal, () => {
+        waiter.reject(abortSignal && abortReason(abortSignal));
+        this.#forget(waiter);
+      });
+      this.#waiters.push(waiter);
+      this.#refill();
+    });
+  }
+
+  /** Ends what goes on in the background, and refuses whoever waits or comes. The ids that are left become a gap. */
+  close(): void {
+    this.#closed = true;
+    this.#reservation?.io.abort();
+    this.#rejectAll(new TypeError("the allocator is closed"));
+  }
+
+  #take(count: number): number[] {
+    const ids: number[] = [];
+    for (let [block] = this.#blocks; block && ids.length < count; [block] = this.#blocks) {
+      while (block.from < block.to && ids.length < count) ids.push(block.from++);
+      if (block.from === block.to) this.#blocks.shift();
+    }
+    this.#available -= count;
+    return ids;
+  }
+
+  /** Reserves a block if somebody waits for it or will soon. One at a time, so that ids increase. */
+  #refill(): void {
+    if (this.#reservation || this.#closed) return;
+    const missing = this.#waiters.reduce((sum, { count }) => sum + count, -this.#available);
+    const background = missing <= 0;
+    if (background && (this.#prefetchFailed || this.#available >= this.#prefetchBelow)) return;
+    this.#reservation = { io: new AbortController(), background };
+    void this.#reserve(Math.max(this.#blockSize, missing), this.#reservation);
+  }
+
+  async #reserve(size: number, reservation: { readonly io: AbortController; readonly background: boolean }): Promise<void> {
+    try {
+      // Once there was a counter, one that is gone must not begin anew: its ids were given out.
+      const start = this.#end === undefined ? this.#start : undefined;
+      const options = { abortSignal: reservation.io.signal, timeoutInMs: this.#timeoutInMs };
+      const block = await reserveBlock(this.#target, size, start, this.#url, options);
+      if (this.#end !== undefined && block.from < this.#end) throw this.#reset(block.from, this.#end);
+      this.#end = block.to;
+      this.#blocks.push(block);
+      this.#available += size;
+      this.#prefetchFailed = false;
+    } catch (error) {
+      logger.warning(`no ids could be reserved at ${this.#url}`, error);
+      this.#prefetchFailed = true;
+      // Whoever came while it ran in the background, or after its callers had gone, gets a reservation of its own.
+      if (!reservation.background && !reservation.io.signal.aborted) this.#rejectAll(error);
+    }
+    this.#reservation = undefined;
+    this.#serve();
+    this.#refill();
+  }
+
+  /** First come, first served, also if a later one wants less. */
+  #serve(): void {
+    for (let [first] = this.#waiters; first && first.count <= this.#available; [first] = this.#waiters) {
+      this.#waiters.shift();
+      first.give(this.#take(first.count));
+    }
+  }
+
+  #forget(waiter: Waiter): void {
+    this.#waiters = this.#waiters.filter((other) => other !== waiter);
+    if (this.#waiters.length === 0 && this.#reservation?.background === false) this.#reservation.io.abort();
+    // Those behind it may want less.
+    this.#serve();
+  }
+
+  #rejectAll(error: unknown): void {
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const waiter of waiters) waiter.reject(error);
+  }
+
+  #reset(found: number, given: number): IdCounterError {
+    const message = `${this.#url} was set back to ${found}, but ids up to ${given - 1} were given out: set "next" beyond all of them`;
+    return new IdCounterError(message, { url: this.#url, reason: "reset" });
+  }
+}

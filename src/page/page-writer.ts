@@ -1,0 +1,147 @@
+import type { BlobCallOptions, CallOptions, PageBlobLike, PageWriteOptions } from "../clients.js";
+import { FencedError, TargetNotFoundError } from "../errors.js";
+import { onAbort } from "../internal/abort.js";
+import { bounded } from "../internal/bounded.js";
+import { countSends } from "../internal/sends.js";
+import { isDefinitive, isMissing, isRace, isSequenceConflict } from "../internal/storage-errors.js";
+import { displayUrl } from "../internal/url.js";
+import { withRequestContext } from "../update/one-request.js";
+import { checkGroupSettings } from "../update/options.js";
+import { requireETag } from "../update/target.js";
+import type { RequestContext } from "../update/target.js";
+import { blobOptions } from "../update/targets/blob-requests.js";
+import { checkPages, maxPagesInBytes } from "./pages.js";
+
+/** How often the number is tried to be raised while others change the blob. */
+const maxRaises = 10;
+
+/**
+ * Writes pages as long as nobody else has claimed the blob: every request carries the sequence number, and the service
+ * refuses it if the blob has another one. Made by `claimPages`.
+ *
+ * Writing the same bytes to the same place twice does no harm, so a lost answer costs nothing, with one exception: a try
+ * that was given up may arrive late, and undo a newer write to the same pages. So after a write that was sent more than
+ * once or got no answer, the writer raises its own number before it writes again: what is still on its way is refused.
+ */
+export class PageWriter {
+  readonly #blob: PageBlobLike;
+  readonly #url: string;
+  readonly #leaseId: string | undefined;
+  #number: number;
+  #fenced: FencedError | undefined;
+  /** Something that was sent under the present number may arrive yet. */
+  #straggler = false;
+  #raising: { readonly by: RequestContext; readonly done: Promise<void> } | undefined;
+
+  constructor(blob: PageBlobLike, sequenceNumber: number, leaseId: string | undefined) {
+    this.#blob = blob;
+    this.#url = displayUrl(blob.url);
+    this.#number = sequenceNumber;
+    this.#leaseId = leaseId;
+  }
+
+  /** The blob's sequence number while this writer has it. Grows after lost answers. */
+  get sequenceNumber(): number {
+    return this.#number;
+  }
+
+  /**
+   * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them and not yet
+   * the others. Offset and length must be multiples of 512.
+   */
+  write(offset: number, data: Uint8Array, options: CallOptions = {}): Promise<void> {
+    return this.#run("PageWriter.write", options, async (context) => {
+      if (!(data instanceof Uint8Array)) throw new TypeError("data must be a Uint8Array");
+      checkPages(offset, data.length);
+      const bytes = new Uint8Array(data); // the caller may go on to use its buffer
+      for (let at = 0; at < bytes.length; at += maxPagesInBytes) {
+        const part = bytes.subarray(at, at + maxPagesInBytes);
+        await this.#send(context, (request) => this.#blob.uploadPages(part, offset + at, part.length, request));
+      }
+    });
+  }
+
+  /** Sets pages to zero. Costs 1 request. */
+  clear(offset: number, count: number, options: CallOptions = {}): Promise<void> {
+    return this.#run("PageWriter.clear", options, (context) => {
+      checkPages(offset, count);
+      return this.#send(context, (request) => this.#blob.clearPages(offset, count, request));
+    });
+  }
+
+  async #run(name: string, options: CallOptions, work: (context: RequestContext) => Promise<void>): Promise<void> {
+    const settings = checkGroupSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
+    await withRequestContext(name, options, settings, this.#url, work);
+  }
+
+  async #send(context: RequestContext, request: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
+    for (;;) {
+      if (this.#fenced) throw this.#fenced;
+      if ((this.#straggler || this.#raising) && !(await this.#raise(context))) continue;
+      const number = this.#number;
+      const counted = countSends();
+      const off = onAbort(context.abortSignal, () => counted.abort(context.abortSignal.reason));
+      let error: unknown;
+      try {
+        await request(withNumber(blobOptions({ ...context, abortSignal: counted.signal }), number));
+        return;
+      } catch (failure) {
+        error = failure;
+        if (!isDefinitive(error)) this.#straggler = true;
+      } finally {
+        if (counted.sends() !== 1) this.#straggler = true;
+        off();
+      }
+      if (isMissing(error)) throw new TargetNotFoundError(`${this.#url} does not exist`, { url: this.#url, cause: error });
+      if (!isSequenceConflict(error)) throw error;
+      // Another write of ours has raised the number meanwhile: with that one it is as good as before.
+      if (number === this.#number && !this.#raising) throw await this.#beFenced(context, error, counted.sends());
+    }
+  }
+
+  /** Once for all writes that wait for it. False: the one that went ahead has failed, which says nothing about this one. */
+  async #raise(context: RequestContext): Promise<boolean> {
+    const raising = (this.#raising ??= { by: context, done: this.#raiseNumber(context).finally(() => (this.#raising = undefined)) });
+    try {
+      await bounded(Number.POSITIVE_INFINITY, context.abortSignal, () => raising.done);
+      return true;
+    } catch (error) {
+      if (raising.by === context || this.#fenced || context.abortSignal.aborted) throw error;
+      return false;
+    }
+  }
+
+  async #raiseNumber(context: RequestContext): Promise<void> {
+    // A random step, so that our own raise is recognised if its answer is lost: a claim adds 1.
+    const raised = this.#number + 2 + Math.floor(Math.random() * 2 ** 30);
+    let lost: unknown;
+    for (let tries = 1; ; tries++) {
+      const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
+      if (blobSequenceNumber === raised) break;
+      if (blobSequenceNumber !== this.#number) throw this.#fence(blobSequenceNumber, lost);
+      try {
+        await this.#blob.updateSequenceNumber("update", raised, blobOptions(context, { ifMatch: requireETag(etag, this.#url) }));
+        break;
+      } catch (error) {
+        lost = error;
+        if (context.abortSignal.aborted || tries >= maxRaises || (isDefinitive(error) && !isRace(error))) throw error;
+      }
+    }
+    this.#number = raised;
+    this.#straggler = false;
+  }
+
+  async #beFenced(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
+    const { blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
+    return this.#fence(blobSequenceNumber, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
+  }
+
+  #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
+    const message = `${this.#url} was claimed by another writer: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
+    return (this.#fenced = new FencedError(message, { epoch: this.#number, fencedBy, cause }));
+  }
+}
+
+function withNumber(options: BlobCallOptions, number: number): PageWriteOptions {
+  return { ...options, conditions: { ...options.conditions, ifSequenceNumberEqualTo: number } };
+}

@@ -1,0 +1,186 @@
+import { describe, expect, it } from "vitest";
+
+import { claimPages, PageWriter } from "../../src/index.js";
+import { FakePageBlob } from "../fakes/fake-page-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { answer, before, gate, ghost, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { countingController } from "../support/counting-signal.js";
+import { rejection } from "../support/outcome.js";
+
+function disk(): { service: FakeService; blob: FakePageBlob } {
+  const service = new FakeService();
+  return { service, blob: new FakePageBlob(service) };
+}
+
+const page = (value: number, count = 1): Uint8Array => new Uint8Array(count * 512).fill(value);
+
+describe("a claim", () => {
+  it("costs one request and raises the number", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    expect(writer).toBeInstanceOf(PageWriter);
+    expect(writer.sequenceNumber).toBe(1);
+    expect(service.operations).toEqual(["updateSequenceNumber"]);
+  });
+
+  it("gives no two writers the same number, also when answers are lost", async () => {
+    const { service, blob } = disk();
+    service.next("updateSequenceNumber", loseAnswer, loseAnswer);
+    const writers = await Promise.all([claimPages(blob), claimPages(blob), claimPages(blob)]);
+    expect(new Set(writers.map((writer) => writer.sequenceNumber)).size).toBe(3);
+  });
+
+  it("of a blob that is not there is a TargetNotFoundError", async () => {
+    const { service, blob } = disk();
+    service.resources.clear();
+    expect(await rejection(claimPages(blob))).toMatchObject({ name: "TargetNotFoundError" });
+  });
+});
+
+describe("a writer", () => {
+  it("writes and clears, for one request each", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    await writer.write(512, page(7, 2));
+    await writer.clear(1024, 512);
+    expect(blob.pages.slice(0, 4)).toEqual([0, 7, 0, 0]);
+    expect(service.operations.slice(1)).toEqual(["uploadPages", "clearPages"]);
+  });
+
+  it("that has a successor is fenced by the service, for good", async () => {
+    const { service, blob } = disk();
+    const old = await claimPages(blob);
+    const successor = await claimPages(blob);
+    const error = await rejection(old.write(0, page(1)));
+    expect(error).toMatchObject({ name: "FencedError", epoch: 1, fencedBy: 2 });
+    expect(error.message).toContain("Nothing was written");
+    const requests = service.requests.length;
+    expect(await rejection(old.clear(0, 512))).toBe(error);
+    expect(service.requests).toHaveLength(requests);
+    await successor.write(0, page(2));
+    expect(blob.pages[0]).toBe(2);
+  });
+
+  it("does not say that nothing was written if an earlier try may have been", async () => {
+    const { service, blob } = disk();
+    const old = await claimPages(blob);
+    service.next("uploadPages", async (exchange) => {
+      await exchange.send();
+      await claimPages(blob);
+      return exchange.send();
+    });
+    expect((await rejection(old.write(0, page(1)))).message).toContain("may have been written");
+  });
+
+  it("keeps its own late write from undoing a newer one", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const late = ghost();
+    service.next("uploadPages", late.fault);
+    await rejection(writer.write(0, page(1)));
+    await writer.write(0, page(2));
+    late.arrive();
+    expect(blob.pages[0]).toBe(2);
+    expect(writer.sequenceNumber).toBeGreaterThan(1);
+    expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
+  });
+
+  it("raises its number also after a re-send of the SDK that went well, and only then", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", loseAnswer);
+    await writer.write(0, page(1));
+    expect(service.count("any")).toBe(2);
+    await writer.write(0, page(2));
+    await writer.write(0, page(3));
+    expect(service.operations.slice(2)).toEqual(["getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
+  });
+
+  it.each([
+    { what: "the answer to the raise is lost", fault: loseAnswer },
+    { what: "it is lost for good", fault: loseAnswerForGood },
+    { what: "the raise itself is lost", fault: loseRequest },
+  ])("goes on when $what", async ({ fault }) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", loseAnswer);
+    await writer.write(0, page(1));
+    service.next("updateSequenceNumber", fault);
+    await writer.write(0, page(2));
+    expect(blob.pages[0]).toBe(2);
+    expect(blob.stored?.number).toBe(writer.sequenceNumber);
+  });
+
+  it("never takes a successor's number for its own raise", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", loseAnswer);
+    await writer.write(0, page(1));
+    service.next("updateSequenceNumber", before(() => claimPages(blob)));
+    expect(await rejection(writer.write(0, page(2)))).toMatchObject({ name: "FencedError", fencedBy: 2 });
+    expect(blob.pages[0]).toBe(1);
+  });
+
+  it("sends again what was on its way while another write raised the number", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const held = gate();
+    service.next("uploadPages", held.fault, loseAnswer);
+    const slow = writer.write(0, page(1));
+    await held.reached;
+    await writer.write(512, page(2));
+    await writer.write(512, page(3));
+    held.open();
+    await slow;
+    expect(blob.pages.slice(0, 2)).toEqual([1, 3]);
+  });
+
+  it("lets the others raise the number if the one that went ahead gives up", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", loseAnswer);
+    await writer.write(0, page(1));
+    service.next("getProperties", hang);
+    const { abort, signal, listeners } = countingController();
+    const gone = rejection(writer.write(0, page(2), { abortSignal: signal }));
+    const stays = writer.write(512, page(3));
+    await new Promise(setImmediate);
+    abort(new Error("enough"));
+    expect((await gone).message).toBe("enough");
+    await stays;
+    expect(blob.pages.slice(0, 2)).toEqual([1, 3]);
+    expect(listeners()).toBe(0);
+  });
+
+  it("passes on what has nothing to do with fences", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", answer(403, "AuthorizationFailure"), answer(412, "LeaseIdMissing"));
+    expect(await rejection(writer.write(0, page(1)))).toMatchObject({ statusCode: 403 });
+    expect(await rejection(writer.write(0, page(1)))).toMatchObject({ name: "LeaseUnavailableError" });
+    await writer.write(0, page(1));
+  });
+});
+
+describe("bad input is refused before any request", () => {
+  it.each([
+    { what: "an offset within a page", write: [100, page(1)] },
+    { what: "half a page", write: [0, new Uint8Array(256)] },
+    { what: "no page", write: [0, new Uint8Array(0)] },
+    { what: "a negative offset", write: [-512, page(1)] },
+  ])("$what", async ({ write }) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const [offset, data] = write as [number, Uint8Array];
+    await expect(writer.write(offset, data)).rejects.toBeInstanceOf(RangeError);
+    await expect(writer.clear(offset, data.length)).rejects.toBeInstanceOf(RangeError);
+    expect(service.requests).toHaveLength(1);
+  });
+
+  it("what is no page blob, and what are no bytes", async () => {
+    const { blob } = disk();
+    await expect(claimPages({} as never)).rejects.toBeInstanceOf(TypeError);
+    await expect(claimPages(undefined as never)).rejects.toBeInstanceOf(TypeError);
+    await expect((await claimPages(blob)).write(0, "text" as never)).rejects.toBeInstanceOf(TypeError);
+  });
+});
