@@ -6,6 +6,7 @@ import { customerEmail } from "./customer-email.js";
 import { forceUnlock } from "./force-unlock.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
+import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
@@ -26,6 +27,7 @@ try {
     customerEmail,
     hotCounter,
     lostResponse,
+    liveConfiguration,
     transfers,
     auditLog,
     orderNumbers,

@@ -4,6 +4,8 @@ export {
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
+  ContentChangedError,
+  ContentTooLargeError,
   DeadlineError,
   FencedError,
   IdCounterError,
@@ -12,9 +14,12 @@ export {
   SchemaError,
   TargetNotFoundError,
   isAppendLimitError,
+  WatchFailedError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
+  isContentChangedError,
+  isContentTooLargeError,
   isDeadlineError,
   isFencedError,
   isIdCounterError,
@@ -22,6 +27,7 @@ export {
   isLeaseUnavailableError,
   isSchemaError,
   isTargetNotFoundError,
+  isWatchFailedError,
 } from "./errors.js";
 export { appendExactly } from "./append/append-exactly.js";
 export type { AppendResult } from "./append/append-call.js";
@@ -47,15 +53,25 @@ export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
 export { LockGuard } from "./lock/lock-guard.js";
 export { LockSet } from "./lock/lock-set.js";
 export { Semaphore } from "./lock/semaphore.js";
+export { downloadConsistent } from "./read/download-consistent.js";
+export type { ConsistentDownload } from "./read/download-consistent.js";
+export { downloadConsistentStream } from "./read/download-consistent-stream.js";
+export type { ConsistentStream } from "./read/download-consistent-stream.js";
+export type { BlobVersion } from "./read/blob-version.js";
+export type { DownloadOptions, DownloadProgress, DownloadStreamOptions } from "./read/download-options.js";
+export type { WatchedState } from "./read/observer.js";
+export { watch } from "./read/watch.js";
+export type { Watch } from "./read/watch.js";
+export type { WatchOptions } from "./read/watch-options.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
 export { overwrite } from "./update/overwrite.js";
 export type { OverwriteOptions } from "./update/overwrite.js";
 export { readTarget } from "./update/read-target.js";
-export type { ReadResult } from "./update/read-target.js";
+export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
 export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
 export type { UpdateTarget } from "./update/target.js";
 export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";

@@ -64,6 +64,8 @@ export interface BlobAnswerLike {
 
 /** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
 export interface BlobDownloadLike extends BlobAnswerLike {
+  /** Of a range: `bytes 0-4194303/268435456`. */
+  contentRange?: string | undefined;
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
@@ -85,6 +87,12 @@ export interface BlobLike {
   delete(options?: BlobCallOptions): Promise<unknown>;
 }
 
+/** What can be downloaded: any blob client, also one of a snapshot or a version. */
+export interface DownloadableLike {
+  readonly url: string;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+}
+
 /** Options of `upload()`, as the SDK takes them. */
 export interface BlobUploadOptions extends BlobCallOptions {
   blobHTTPHeaders?: BlobHttpHeadersLike;
@@ -94,8 +102,7 @@ export interface BlobUploadOptions extends BlobCallOptions {
 }
 
 /** A `BlockBlobClient`. */
-export interface BlockBlobLike extends BlobLike {
-  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+export interface BlockBlobLike extends BlobLike, DownloadableLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
 }
 

@@ -247,11 +247,66 @@ export class SchemaError extends ConcurrencyError {
   readonly phase: "read" | "write";
   /** In the words of the schema, which may quote the value: so it is not printed along with the error. */
   readonly issues!: readonly SchemaIssue[];
+  /** Of what is stored and cannot be read, where that is known. */
+  readonly etag: string | undefined;
 
-  constructor(message: string, facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; cause?: unknown }) {
+  constructor(
+    message: string,
+    facts: { phase: "read" | "write"; issues: readonly SchemaIssue[]; etag?: string | undefined; cause?: unknown },
+  ) {
     super("SCHEMA", message, { cause: facts.cause });
     this.phase = facts.phase;
     Object.defineProperty(this, "issues", { value: facts.issues, enumerable: false });
+    this.etag = facts.etag;
+  }
+}
+
+/** A blob was rewritten or deleted while it was downloaded. What had arrived is of no use, and was thrown away. */
+export class ContentChangedError extends ConcurrencyError {
+  override readonly name = "ContentChangedError";
+  readonly url: string;
+  /** The version that the download, or its last start, was reading. */
+  readonly etag: string;
+  /** How often the download had started again. */
+  readonly restarts: number;
+
+  constructor(message: string, facts: { url: string; etag: string; restarts: number; cause?: unknown }) {
+    super("CONTENT_CHANGED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.etag = facts.etag;
+    this.restarts = facts.restarts;
+  }
+}
+
+/** A blob is larger than the caller allowed. Nothing but its first range was asked for. */
+export class ContentTooLargeError extends ConcurrencyError {
+  override readonly name = "ContentTooLargeError";
+  readonly url: string;
+  readonly sizeInBytes: number;
+  readonly maxBytes: number;
+
+  constructor(message: string, facts: { url: string; sizeInBytes: number; maxBytes: number }) {
+    super("CONTENT_TOO_LARGE", message);
+    this.url = facts.url;
+    this.sizeInBytes = facts.sizeInBytes;
+    this.maxBytes = facts.maxBytes;
+  }
+}
+
+/** What is watched could not be read for so long that the watch gave up. `cause` is the last failure. */
+export class WatchFailedError extends ConcurrencyError {
+  override readonly name = "WatchFailedError";
+  readonly url: string;
+  /** How many looks in a row failed. */
+  readonly failures: number;
+  /** Since the first of them. */
+  readonly elapsedInMs: number;
+
+  constructor(message: string, facts: { url: string; failures: number; elapsedInMs: number; cause?: unknown }) {
+    super("WATCH_FAILED", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.failures = facts.failures;
+    this.elapsedInMs = facts.elapsedInMs;
   }
 }
 
@@ -321,6 +376,19 @@ export function isSchemaError(error: unknown): error is SchemaError {
   return isNamed(error, "SchemaError");
 }
 
+/** Whether `error` is a {@link ContentChangedError}. */
+export function isContentChangedError(error: unknown): error is ContentChangedError {
+  return isNamed(error, "ContentChangedError");
+}
+/** Whether `error` is a {@link ContentTooLargeError}. */
+export function isContentTooLargeError(error: unknown): error is ContentTooLargeError {
+  return isNamed(error, "ContentTooLargeError");
+}
+/** Whether `error` is a {@link WatchFailedError}. */
+export function isWatchFailedError(error: unknown): error is WatchFailedError {
+  return isNamed(error, "WatchFailedError");
+}
+
 const names: ReadonlySet<string> = new Set([
   "ConcurrencyError",
   "ConflictError",
@@ -338,6 +406,9 @@ const names: ReadonlySet<string> = new Set([
   "LeaseLostError",
   "MessageLostError",
   "SchemaError",
+  "ContentChangedError",
+  "ContentTooLargeError",
+  "WatchFailedError",
 ]);
 
 function isNamed(error: unknown, name: string): boolean {

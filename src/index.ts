@@ -4,6 +4,8 @@ export {
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
+  ContentChangedError,
+  ContentTooLargeError,
   DeadlineError,
   FileInUseError,
   FencedError,
@@ -15,11 +17,14 @@ export {
   SchemaError,
   TargetNotFoundError,
   TransactionLimitError,
+  WatchFailedError,
   isAlreadyExistsError,
   isAppendLimitError,
   isCommitUnknownError,
   isConcurrencyError,
   isConflictError,
+  isContentChangedError,
+  isContentTooLargeError,
   isDeadlineError,
   isFileInUseError,
   isFencedError,
@@ -31,6 +36,7 @@ export {
   isSchemaError,
   isTargetNotFoundError,
   isTransactionLimitError,
+  isWatchFailedError,
 } from "./errors.js";
 export type { LeaseLossReason } from "./errors.js";
 export type {
@@ -48,6 +54,7 @@ export type {
   BlobUploadOptions,
   BlockBlobLike,
   CallOptions,
+  DownloadableLike,
   LeasableLike,
   LeaseAnswerLike,
   LeaseCallOptions,
@@ -130,15 +137,25 @@ export type { Renewal } from "./queue/keep-alive.js";
 export type { MessageFacts, QueueConsumerOptions } from "./queue/options.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
+export { downloadConsistent } from "./read/download-consistent.js";
+export type { ConsistentDownload } from "./read/download-consistent.js";
+export { downloadConsistentStream } from "./read/download-consistent-stream.js";
+export type { ConsistentStream } from "./read/download-consistent-stream.js";
+export type { BlobVersion } from "./read/blob-version.js";
+export type { DownloadOptions, DownloadProgress, DownloadStreamOptions } from "./read/download-options.js";
+export type { WatchedState } from "./read/observer.js";
+export { watch } from "./read/watch.js";
+export type { Watch } from "./read/watch.js";
+export type { WatchOptions } from "./read/watch-options.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
 export { overwrite } from "./update/overwrite.js";
 export type { OverwriteOptions } from "./update/overwrite.js";
 export { readTarget } from "./update/read-target.js";
-export type { ReadResult } from "./update/read-target.js";
+export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
 export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
 export type { UpdateTarget } from "./update/target.js";
 export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";

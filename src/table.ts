@@ -12,6 +12,7 @@ export {
   SchemaError,
   TargetNotFoundError,
   TransactionLimitError,
+  WatchFailedError,
   isAlreadyExistsError,
   isCommitUnknownError,
   isConcurrencyError,
@@ -24,6 +25,7 @@ export {
   isSchemaError,
   isTargetNotFoundError,
   isTransactionLimitError,
+  isWatchFailedError,
 } from "./errors.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
@@ -39,15 +41,19 @@ export { runTransaction } from "./transaction/run-transaction.js";
 export type { TransactionOptions } from "./transaction/run-transaction.js";
 export type { TransactionResult } from "./transaction/transaction-call.js";
 export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
+export type { WatchedState } from "./read/observer.js";
+export { watch } from "./read/watch.js";
+export type { Watch } from "./read/watch.js";
+export type { WatchOptions } from "./read/watch-options.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
 export { overwrite } from "./update/overwrite.js";
 export type { OverwriteOptions } from "./update/overwrite.js";
 export { readTarget } from "./update/read-target.js";
-export type { ReadResult } from "./update/read-target.js";
+export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
 export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
 export type { UpdateTarget } from "./update/target.js";
 export { tableEntity } from "./update/targets/table-entity.js";

@@ -10,6 +10,8 @@ const errors = [
   [new library.LeaseUnavailableError("m", { url: "u", cause: "c" }), "LeaseUnavailableError", "LEASE_UNAVAILABLE", library.isLeaseUnavailableError],
   [new library.AppendLimitError("m", { url: "u", limit: "size", cause: "c" }), "AppendLimitError", "APPEND_LIMIT", library.isAppendLimitError],
   [new library.SchemaError("m", { phase: "read", issues: [], cause: "c" }), "SchemaError", "SCHEMA", library.isSchemaError],
+  [new library.ContentChangedError("m", { url: "u", etag: "e", restarts: 1, cause: "c" }), "ContentChangedError", "CONTENT_CHANGED", library.isContentChangedError],
+  [new library.WatchFailedError("m", { url: "u", failures: 1, elapsedInMs: 2, cause: "c" }), "WatchFailedError", "WATCH_FAILED", library.isWatchFailedError],
 ] as const;
 
 describe("errors", () => {
@@ -28,6 +30,13 @@ describe("errors", () => {
       const guards = errors.slice(1).filter(([, , , guard]) => guard(error));
       expect(guards.map(([, guarded]) => guarded)).toEqual(name === "ConcurrencyError" ? [] : [name]);
     }
+  });
+
+  it("tell a blob that is too large from others", () => {
+    const error = new library.ContentTooLargeError("m", { url: "u", sizeInBytes: 2, maxBytes: 1 });
+    expect(error).toMatchObject({ name: "ContentTooLargeError", code: "CONTENT_TOO_LARGE", url: "u", sizeInBytes: 2, maxBytes: 1 });
+    expect(library.isContentTooLargeError(error)).toBe(true);
+    expect(errors.filter(([, name, , guard]) => name !== "ConcurrencyError" && guard(error))).toEqual([]);
   });
 
   it("are recognised when they come from another copy of the library", () => {

@@ -1,5 +1,6 @@
 import type { Bench } from "../harness.js";
 import { growthProcesses, growthWriters } from "./growth.js";
+import { download } from "./download.js";
 import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
@@ -22,6 +23,7 @@ export const benches: readonly Bench[] = [
   loneUpdate,
   overhead,
   transfer,
+  download,
   lockLocal,
   lockHandover,
   leaseUncontended,

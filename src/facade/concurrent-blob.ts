@@ -4,6 +4,14 @@ import type { LeaseInfo } from "../lease/inspect-lease.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
+import { downloadConsistent } from "../read/download-consistent.js";
+import type { ConsistentDownload } from "../read/download-consistent.js";
+import { downloadConsistentStream } from "../read/download-consistent-stream.js";
+import type { ConsistentStream } from "../read/download-consistent-stream.js";
+import type { DownloadOptions, DownloadStreamOptions } from "../read/download-options.js";
+import { watch } from "../read/watch.js";
+import type { Watch } from "../read/watch.js";
+import type { WatchOptions } from "../read/watch-options.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
 import type { Mutator } from "../update/mutator.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
@@ -11,7 +19,7 @@ import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.j
 import { overwrite } from "../update/overwrite.js";
 import type { OverwriteOptions } from "../update/overwrite.js";
 import { readTarget } from "../update/read-target.js";
-import type { ReadResult } from "../update/read-target.js";
+import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
 import { removeIfUnchanged } from "../update/remove-if-unchanged.js";
 import type { UpdateTarget } from "../update/target.js";
 import { jsonBlob } from "../update/targets/blob-content.js";
@@ -48,8 +56,25 @@ export class ConcurrentBlob<T = unknown> {
   }
 
   /** See {@link readTarget}. */
-  read(options?: TargetOptions): Promise<ReadResult<T>> {
+  read(options?: ReadTargetOptions & { ifChangedSince?: undefined }): Promise<ReadResult<T>>;
+  read(options: ReadTargetOptions): Promise<ReadResult<T> | "unchanged">;
+  read(options: ReadTargetOptions = {}): Promise<ReadResult<T> | "unchanged"> {
     return readTarget(this.#target, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link watch}. */
+  watch(options?: WatchOptions): Watch<T> {
+    return watch(this.#target, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link downloadConsistent}. */
+  downloadConsistent(options?: DownloadOptions): Promise<ConsistentDownload> {
+    return downloadConsistent(this.client, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link downloadConsistentStream}. */
+  downloadConsistentStream(options?: DownloadStreamOptions): Promise<ConsistentStream> {
+    return downloadConsistentStream(this.client, { ...this.#defaults, ...options });
   }
 
   /** See {@link createIfAbsent}. */

@@ -2,6 +2,9 @@ import type { TransactionTableLike } from "../clients.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/table-lock.js";
+import { watch } from "../read/watch.js";
+import type { Watch } from "../read/watch.js";
+import type { WatchOptions } from "../read/watch-options.js";
 import type { EdmType } from "../table/edm.js";
 import { purgeTombstones } from "../transaction/purge.js";
 import type { PurgeTombstonesOptions } from "../transaction/purge.js";
@@ -16,7 +19,7 @@ import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.j
 import { overwrite } from "../update/overwrite.js";
 import type { OverwriteOptions } from "../update/overwrite.js";
 import { readTarget } from "../update/read-target.js";
-import type { ReadResult } from "../update/read-target.js";
+import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
 import { removeIfUnchanged } from "../update/remove-if-unchanged.js";
 import type { UpdateTarget } from "../update/target.js";
 import { tableEntity } from "../update/targets/table-entity.js";
@@ -78,8 +81,27 @@ export class ConcurrentTable<T extends object = Record<string, unknown>> {
   }
 
   /** See {@link readTarget}. */
-  read<E extends object = T>(partitionKey: string, rowKey: string, options?: TargetOptions): Promise<ReadResult<EntityValue<E>>> {
+  read<E extends object = T>(
+    partitionKey: string,
+    rowKey: string,
+    options?: ReadTargetOptions & { ifChangedSince?: undefined },
+  ): Promise<ReadResult<EntityValue<E>>>;
+  read<E extends object = T>(
+    partitionKey: string,
+    rowKey: string,
+    options: ReadTargetOptions,
+  ): Promise<ReadResult<EntityValue<E>> | "unchanged">;
+  read<E extends object = T>(
+    partitionKey: string,
+    rowKey: string,
+    options: ReadTargetOptions = {},
+  ): Promise<ReadResult<EntityValue<E>> | "unchanged"> {
     return readTarget(this.#entity<E>(partitionKey, rowKey), { ...this.#options.defaults, ...options });
+  }
+
+  /** See {@link watch}. */
+  watch<E extends object = T>(partitionKey: string, rowKey: string, options?: WatchOptions): Watch<EntityValue<E>> {
+    return watch(this.#entity<E>(partitionKey, rowKey), { ...this.#options.defaults, ...options });
   }
 
   /** See {@link createIfAbsent}. */

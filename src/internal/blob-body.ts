@@ -1,14 +1,59 @@
 import type { BlobDownloadLike } from "../clients.js";
 
-/** Reads the body of a download to its end: a stream of chunks in Node, a `Blob` in browsers. */
+/** Hands on the body of a download as it arrives: a stream of chunks in Node, a `Blob` in browsers. */
+export async function eachChunk(answer: BlobDownloadLike, take: (chunk: Uint8Array) => void): Promise<void> {
+  if (answer.blobBody) {
+    take(new Uint8Array(await (await answer.blobBody).arrayBuffer()));
+    return;
+  }
+  const body = answer.readableStreamBody ?? [];
+  if (isNodeStream(body)) await flow(body, take);
+  else for await (const chunk of body as AsyncIterable<Uint8Array>) take(chunk);
+}
+
+/** What is used of a Node stream. */
+interface NodeStreamLike {
+  on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
+  on(event: "end" | "close", listener: () => void): unknown;
+  on(event: "error", listener: (error: unknown) => void): unknown;
+  destroy(): unknown;
+}
+
+function isNodeStream(body: unknown): body is NodeStreamLike {
+  const { on, destroy } = body as Partial<NodeStreamLike>;
+  return typeof on === "function" && typeof destroy === "function";
+}
+
+/** A loop over the stream would be shorter, but joins the chunks that have gathered: one more copy of everything. */
+function flow(stream: NodeStreamLike, take: (chunk: Uint8Array) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.on("error", reject);
+    stream.on("end", resolve);
+    // Comes last, and alone if the stream was destroyed without an error.
+    stream.on("close", () => reject(new Error("the body was closed before its end")));
+    let isOver = false;
+    stream.on("data", (chunk) => {
+      if (isOver) return;
+      try {
+        take(chunk);
+      } catch (error) {
+        isOver = true;
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the taker's own
+        reject(error);
+        stream.destroy();
+      }
+    });
+  });
+}
+
+/** Reads the body of a download to its end. */
 export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
-  if (answer.blobBody) return new Uint8Array(await (await answer.blobBody).arrayBuffer());
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of (answer.readableStreamBody ?? []) as AsyncIterable<Uint8Array>) {
+  await eachChunk(answer, (chunk) => {
     chunks.push(chunk);
     length += chunk.length;
-  }
+  });
   const [only] = chunks;
   if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);
   const bytes = new Uint8Array(length);

@@ -37,6 +37,8 @@ const raceCodes = new Set([
 export function isRace(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
+  // Its code is that of a lost race too, ConditionNotMet.
+  if (status === 304) return false;
   if (code !== undefined && raceCodes.has(code)) return true;
   // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
   return status === 412 && code === undefined;
@@ -58,6 +60,17 @@ export function isMissingParent(error: unknown): boolean {
 /** The read had a condition, and nothing changed. */
 export function isNotModified(error: unknown): boolean {
   return statusOf(error) === 304;
+}
+
+/** The range lies behind the end of the content; of empty content each does. */
+export function isBehindEnd(error: unknown): boolean {
+  return statusOf(error) === 416;
+}
+
+/** No answer, or one that another try may well be spared: the service is down, busy or throttles. */
+export function isPassing(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === undefined || status >= 500 || status === 408 || status === 429;
 }
 
 /** A lease stands in the way: none was named, or not the one that is held. */

@@ -22,6 +22,11 @@ export function checkOneOf<T extends string>(name: string, value: T, allowed: re
   return value;
 }
 
+/** What the SDK, or an adapter, throws about its arguments before it sends anything. */
+export function isMisuse(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof RangeError;
+}
+
 const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** A name that is allowed both as a metadata name and as a table property. */

@@ -3,6 +3,7 @@ import { countSends } from "../internal/sends.js";
 import { isSchemaError } from "../errors.js";
 import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
+import { isMisuse } from "../internal/validate.js";
 import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
 import type { Journal } from "./journal.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
@@ -72,11 +73,6 @@ export async function commit<T, Raw>(
       return { kind: "unknown", error: lost };
     }
   }
-}
-
-/** What the SDK, or an adapter, throws about its arguments before it sends anything. */
-function isMisuse(error: unknown): boolean {
-  return error instanceof TypeError || error instanceof RangeError;
 }
 
 function send<T, Raw>(

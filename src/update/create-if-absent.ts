@@ -26,7 +26,7 @@ export async function createIfAbsent<T>(
 ): Promise<UpdateResult<T>> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, trace, span) => {
+  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, { writing, attempts: trace, span }) => {
     const done = (result: UpdateResult<T>): UpdateResult<T> => {
       describeSpan(span, { outcome: result.outcome });
       return result;
@@ -39,7 +39,8 @@ export async function createIfAbsent<T>(
     const started = performance.now();
     for (let attempts = 1; ; attempts++) {
       trace.begin();
-      const verdict = await commit(adapter, { base: undefined, draft, journaling: settings.journaling }, context);
+      const plan = { base: undefined, draft, journaling: settings.journaling };
+      const verdict = await writing(() => commit(adapter, plan, context));
       // Refused for a lease: what is leased exists, and can be read.
       if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
       if (verdict.kind === "landed") {

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients.js";
 import { checkRetryLimits } from "../internal/retry-options.js";
 import type { RetryLimits } from "../internal/retry-options.js";
-import { checkIdentifier, checkOneOf } from "../internal/validate.js";
+import { checkIdentifier, checkNumber, checkOneOf } from "../internal/validate.js";
 import type { GroupSettings } from "./group-commit.js";
 import { defaultJournalName } from "./journal.js";
 import type { ReadResult } from "./read-target.js";
@@ -12,8 +12,19 @@ export interface TargetConditions {
   leaseId?: string | undefined;
 }
 
+/** What every call on a target accepts. */
+export interface RequestOptions extends CallOptions {
+  /**
+   * The time for the whole call, requests and waits included. The SDKs have no limit of their own: on a network that
+   * swallows packets they wait for ever. A write that is not answered by then is a `CommitUnknownError`, anything
+   * else a `DeadlineError`. `Infinity`: none.
+   * @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s
+   */
+  timeoutInMs?: number | undefined;
+}
+
 /** Options of what reads and writes a target. */
-export interface TargetOptions extends CallOptions {
+export interface TargetOptions extends RequestOptions {
   /** Sent with every request of the call; for blobs only. */
   conditions?: TargetConditions | undefined;
   /**
@@ -33,11 +44,6 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
    * @defaultValue 50: with the default delays the deadline comes first
    */
   maxAttempts?: number | undefined;
-  /**
-   * The time for the whole call, requests and waits included.
-   * @defaultValue 30_000
-   */
-  timeoutInMs?: number | undefined;
   /**
    * After a lost race: a random wait of up to this, doubled with each further one (full jitter).
    * @defaultValue 10
@@ -84,6 +90,10 @@ export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): Che
     ...checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 }),
     onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, ["throw", "retry"]),
   };
+}
+
+export function checkTimeout(timeoutInMs: number | undefined): number {
+  return checkNumber("timeoutInMs", timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
 }
 
 export function checkGroupSettings(options: TargetOptions & { coalesce?: boolean | undefined }): GroupSettings {

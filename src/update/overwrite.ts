@@ -1,13 +1,12 @@
 import type { BlockBlobLike } from "../clients.js";
 import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
-import type { TargetConditions } from "./options.js";
-import type { CallOptions } from "../clients.js";
+import type { RequestOptions, TargetConditions } from "./options.js";
 import { resolveTarget } from "./resolve-target.js";
 import type { UpdateTarget } from "./target.js";
 
 /** Options of {@link overwrite}. */
-export interface OverwriteOptions extends CallOptions {
+export interface OverwriteOptions extends RequestOptions {
   /** The id of a lease that the caller holds on the blob. */
   conditions?: TargetConditions | undefined;
 }
@@ -24,9 +23,9 @@ export async function overwrite<T>(
 ): Promise<{ etag: string }> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("overwrite", options, settings, adapter.url, async (context) => {
+  return withRequestContext("overwrite", options, settings, adapter.url, async (context, { writing }) => {
     const raw = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
-    return { etag: await adapter.overwrite(raw, context) };
+    return { etag: await writing(() => adapter.overwrite(raw, context)) };
   }, { targetKind: adapter.kind });
 }

@@ -4,6 +4,7 @@ import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { resolveTarget } from "./resolve-target.js";
+import { readIfChanged } from "./target.js";
 import type { Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** A value and the ETag that it was read with. */
@@ -15,18 +16,48 @@ export interface ReadResult<T> {
 /** What a result was made from, so that an update can start from it: it holds what a write must preserve. */
 const snapshots = new WeakMap<object, { owner: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
 
-/** Reads a target once. Costs 1 request. A missing one is a `TargetNotFoundError`. */
+/** Options of {@link readTarget}. */
+export interface ReadTargetOptions extends TargetOptions {
+  /**
+   * The ETag of what the caller has. If that is what is stored, the result is `"unchanged"`, for which the service
+   * sends no content (304). Table entities and tags have no such read: they are read whole, and compared here. The
+   * `etag` of tags stands for their values, so that tags which were changed and changed back are unchanged.
+   */
+  ifChangedSince?: string | undefined;
+}
+
+/**
+ * Reads a target once. A missing one is a `TargetNotFoundError`. Costs 1 request (2 for the content of a blob that
+ * has tags, unless it is unchanged).
+ */
 export async function readTarget<T = unknown>(
   target: UpdateTarget<T> | BlockBlobLike,
-  options: TargetOptions = {},
-): Promise<ReadResult<T>> {
+  options?: ReadTargetOptions & { ifChangedSince?: undefined },
+): Promise<ReadResult<T>>;
+export async function readTarget<T = unknown>(
+  target: UpdateTarget<T> | BlockBlobLike,
+  options: ReadTargetOptions,
+): Promise<ReadResult<T> | "unchanged">;
+export async function readTarget<T = unknown>(
+  target: UpdateTarget<T> | BlockBlobLike,
+  options: ReadTargetOptions = {},
+): Promise<ReadResult<T> | "unchanged"> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
+  const known = options.ifChangedSince === undefined ? undefined : checkKnownETag(options.ifChangedSince);
   return withRequestContext("readTarget", options, settings, adapter.url, async (context) => {
-    const snapshot = await adapter.read(context);
+    const snapshot = await (known === undefined ? adapter.read(context) : readIfChanged(adapter, known, context));
+    if (snapshot === "unchanged") return snapshot;
     if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
     return checkedResult(adapter, snapshot, context.journalName);
   }, { targetKind: adapter.kind });
+}
+
+/** Whatever is stored would match a `*`, and nothing an empty one. */
+function checkKnownETag(etag: string): string {
+  if (typeof etag !== "string") throw new TypeError("ifChangedSince must be an ETag, as it came with a value");
+  if (etag === "" || etag === "*") throw new RangeError(`ifChangedSince must be an ETag, as it came with a value; got ${JSON.stringify(etag)}`);
+  return etag;
 }
 
 /** The result for a snapshot that was read, after the schema's check. */

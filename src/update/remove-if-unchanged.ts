@@ -22,10 +22,10 @@ export async function removeIfUnchanged<T>(
   const adapter = resolveTarget(target, settings);
   requireETag(etag, adapter.url);
   if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
-  await withRequestContext("removeIfUnchanged", options, settings, adapter.url, async (context) => {
+  await withRequestContext("removeIfUnchanged", options, settings, adapter.url, async (context, { writing }) => {
     const started = performance.now();
     const base = { etag, raw: undefined, journal: undefined };
-    const verdict = await commit(adapter, { base, draft: undefined, journaling: false }, context);
+    const verdict = await writing(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
     switch (verdict.kind) {
       case "landed":
         return;

@@ -59,6 +59,11 @@ export interface TargetAdapter<T, Raw> {
 
   /** `undefined`: not there. */
   read(context: RequestContext): Promise<Snapshot<Raw> | undefined>;
+  /**
+   * As `read`, but the service sends nothing if the ETag is still this one. Left out where the service has no such
+   * read: {@link readIfChanged} then reads all of it and compares.
+   */
+  readIfChanged?(etag: string, context: RequestContext): Promise<Snapshot<Raw> | "unchanged" | undefined>;
   /** Only if the target still has the ETag of `base`. */
   write(base: Snapshot<Raw>, raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
   /** Only if there is none. */
@@ -72,6 +77,17 @@ export interface TargetAdapter<T, Raw> {
   callOff?(refusal: unknown, context: RequestContext): Promise<boolean>;
   /** Whatever is there. */
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
+}
+
+/** What is stored, unless that is what the caller knows already. */
+export async function readIfChanged<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  etag: string,
+  context: RequestContext,
+): Promise<Snapshot<Raw> | "unchanged" | undefined> {
+  if (adapter.readIfChanged) return adapter.readIfChanged(etag, context);
+  const found = await adapter.read(context);
+  return found?.etag === etag ? "unchanged" : found;
 }
 
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");

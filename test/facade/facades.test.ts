@@ -30,6 +30,21 @@ describe("ConcurrentBlob", () => {
     expect(service.count()).toBe(13);
   });
 
+  it("reads, watches and downloads as the functions do", async () => {
+    const { blob } = counterBlob();
+    const doc = new ConcurrentBlob<Counter>(blob, { defaults: { maxRetryDelayInMs: 7 } });
+    const { etag } = await doc.read();
+    expect(await doc.read({ ifChangedSince: etag })).toBe("unchanged");
+    for await (const { value } of doc.watch()) {
+      expect(value).toEqual({ n: 0 });
+      break;
+    }
+    const stored = new Uint8Array(blob.stored!.content);
+    expect((await doc.downloadConsistent()).content).toEqual(stored);
+    const { content } = await doc.downloadConsistentStream();
+    expect(new Uint8Array(await new Response(content).arrayBuffer())).toEqual(stored);
+  });
+
   it("uses the defaults given once, unless a call has its own", async () => {
     const { service, blob } = counterBlob();
     const defaults = { maxAttempts: 1, journal: "log", initial: { n: 7 } };
@@ -56,6 +71,18 @@ describe("ConcurrentBlob", () => {
 });
 
 describe("ConcurrentTable", () => {
+  it("reads what changed, and watches, as the functions do", async () => {
+    const table = new FakeTransactionTable(new FakeService());
+    const orders = new ConcurrentTable<{ n: number }>(table);
+    await orders.createIfAbsent("p", "r", { n: 1 });
+    const { etag } = await orders.read("p", "r");
+    expect(await orders.read("p", "r", { ifChangedSince: etag })).toBe("unchanged");
+    for await (const { value } of orders.watch("p", "r")) {
+      expect(value).toMatchObject({ n: 1 });
+      break;
+    }
+  });
+
   it("does with its entities what the functions do", async () => {
     const service = new FakeService();
     const table = new FakeTransactionTable(service);

@@ -70,16 +70,21 @@ export class FakeBlockBlob implements BlockBlobLike {
     this.service.resources.delete(this.url);
   }
 
-  download(_offset?: number, _count?: number, options: BlobCallOptions = {}): Promise<BlobDownloadLike> {
+  download(offset = 0, count?: number, options: BlobCallOptions = {}): Promise<BlobDownloadLike> {
     return this.#request("download", "read", options, blobError, () => {
-      const blob = this.#checked(options.conditions, blobError);
-      return { ...this.#properties(blob), readableStreamBody: chunksOf(blob.content) };
+      const blob = this.#checkedForRead(options.conditions, blobError);
+      if (offset === 0 && count === undefined) return { ...this.#properties(blob), readableStreamBody: chunksOf(blob.content) };
+      const { length } = blob.content;
+      if (offset >= length) throw blobError(416, "InvalidRange");
+      const content = blob.content.subarray(offset, count === undefined ? length : offset + count);
+      const contentRange = `bytes ${offset}-${offset + content.length - 1}/${length}`;
+      return { ...this.#properties(blob), contentLength: content.length, contentRange, readableStreamBody: chunksOf(content) };
     });
   }
 
   getProperties(options: BlobCallOptions = {}): Promise<BlobPropertiesLike> {
     return this.#request("getProperties", "read", options, headError, () => {
-      const blob = this.#checked(options.conditions, headError);
+      const blob = this.#checkedForRead(options.conditions, headError);
       return { ...this.#properties(blob), accessTier: blob.tier ?? "Hot", accessTierInferred: blob.tier === undefined };
     });
   }
@@ -151,6 +156,12 @@ export class FakeBlockBlob implements BlockBlobLike {
     if (tagConditions !== undefined && !tagsFit(tagConditions, blob.tags)) throw error(412, "ConditionNotMet");
     if (leaseId !== undefined && blob.leaseId === undefined) throw error(412, "LeaseNotPresentWithBlobOperation");
     if (leaseId !== undefined && leaseId !== blob.leaseId) throw error(412, "LeaseIdMismatchWithBlobOperation");
+    return blob;
+  }
+
+  #checkedForRead(conditions: BlobConditions | undefined, error: typeof blobError): StoredBlob {
+    const blob = this.#checked(conditions, error);
+    if (conditions?.ifNoneMatch === blob.etag) throw error(304, "ConditionNotMet");
     return blob;
   }
 

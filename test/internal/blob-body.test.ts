@@ -1,5 +1,7 @@
+import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import { readBody } from "../../src/internal/blob-body.js";
+import type { BlobDownloadLike } from "../../src/index.js";
+import { eachChunk, readBody } from "../../src/internal/blob-body.js";
 
 async function* chunks(...parts: string[]): AsyncGenerator<Uint8Array> {
   for (const part of parts) yield Buffer.from(part);
@@ -26,5 +28,41 @@ describe("readBody", () => {
       throw new Error("reset");
     }
     await expect(readBody({ readableStreamBody: broken() })).rejects.toThrow("reset");
+  });
+});
+
+describe("eachChunk", () => {
+  const collect = async (answer: BlobDownloadLike): Promise<string[]> => {
+    const taken: string[] = [];
+    await eachChunk(answer, (chunk) => taken.push(Buffer.from(chunk).toString()));
+    return taken;
+  };
+
+  it("hands on what Node gives chunk by chunk", async () => {
+    expect(await collect({ readableStreamBody: Readable.from([Buffer.from("one"), Buffer.from("two")]) })).toEqual(["one", "two"]);
+    expect(await collect({ readableStreamBody: Readable.from([]) })).toEqual([]);
+  });
+
+  it("passes on the error of a stream of Node, and that it was closed early", async () => {
+    const broken = new Readable({ read: () => undefined });
+    const failed = collect({ readableStreamBody: broken });
+    broken.destroy(new Error("reset"));
+    await expect(failed).rejects.toThrow("reset");
+    const closed = new Readable({ read: () => undefined });
+    const cut = collect({ readableStreamBody: closed });
+    closed.destroy();
+    await expect(cut).rejects.toThrow("closed before its end");
+  });
+
+  it("lets go of the stream when the taker throws", async () => {
+    const stream = Readable.from([Buffer.from("one"), Buffer.from("two")]);
+    let calls = 0;
+    const taken = eachChunk({ readableStreamBody: stream }, () => {
+      calls++;
+      throw new Error("enough");
+    });
+    await expect(taken).rejects.toThrow("enough");
+    expect(stream.destroyed).toBe(true);
+    expect(calls).toBe(1);
   });
 });

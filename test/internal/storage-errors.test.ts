@@ -49,7 +49,7 @@ const answers: [number, string | undefined, Class[]][] = [
   [403, "AuthorizationFailure", ["denied", "definitive"]],
   [400, "InvalidInput", ["definitive"]],
   [413, "RequestBodyTooLarge", ["definitive"]],
-  [304, "ConditionNotMet", ["race", "not modified"]],
+  [304, "ConditionNotMet", ["not modified"]],
   [408, "RequestTimeout", []],
   [500, "OperationTimedOut", []],
   [503, "ServerBusy", []],

@@ -1,4 +1,4 @@
-import type { BlobHttpHeadersLike, BlockBlobLike, StandardSchemaLike } from "../../clients.js";
+import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, StandardSchemaLike } from "../../clients.js";
 import { SchemaError } from "../../errors.js";
 import { readBody } from "../../internal/blob-body.js";
 import { identityOf } from "../../internal/identity.js";
@@ -9,7 +9,7 @@ import type { Journal } from "../journal.js";
 import { checkSchema } from "../schema.js";
 import { requireClient, requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
-import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata } from "./blob-requests.js";
+import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { bytesCodec, jsonCodec, textCodec } from "./content-codecs.js";
 import type { ContentCodec } from "./content-codecs.js";
 
@@ -75,16 +75,8 @@ function contentTarget<T, Raw>(
     same: codec.same,
     check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
 
-    async read(context) {
-      for (let tries = 1; ; tries++) {
-        try {
-          return await readOnce(context);
-        } catch (error) {
-          if (isMissing(error)) return undefined;
-          if (tries >= maxReads || context.abortSignal.aborted || !isTorn(error)) throw error;
-        }
-      }
-    },
+    read: (context) => readWhole(context),
+    readIfChanged: (etag, context) => unlessUnchanged(readWhole(context, { ifNoneMatch: etag })),
 
     write: (base, raw, journal, context) =>
       upload(raw, journal, base.keep as Kept, blobOptions(context, { ifMatch: base.etag }), context),
@@ -106,8 +98,19 @@ function contentTarget<T, Raw>(
     tier: undefined,
   };
 
-  async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
-    const answer = await blob.download(0, undefined, blobOptions(context));
+  async function readWhole(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw> | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await readOnce(context, conditions);
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        if (tries >= maxReads || context.abortSignal.aborted || !isTorn(error)) throw error;
+      }
+    }
+  }
+
+  async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
+    const answer = await blob.download(0, undefined, blobOptions(context, conditions));
     const etag = requireETag(answer.etag, url);
     const bytes = await readBody(answer);
     if (answer.contentLength !== undefined && bytes.length !== answer.contentLength) {
@@ -117,7 +120,7 @@ function contentTarget<T, Raw>(
     const keep: Kept = { headers: headersOf(answer), metadata: own, journalText, tags: undefined, tier: undefined };
     if (answer.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
     if (keepTier) keep.tier = await explicitTier(blob, etag, context);
-    return { raw: parse(bytes), etag, journal, keep };
+    return { raw: parse(bytes, etag), etag, journal, keep };
   }
 
   async function upload(
@@ -138,11 +141,11 @@ function contentTarget<T, Raw>(
     return { raw, etag: requireETag(answer.etag, url), journal: journal, keep };
   }
 
-  function parse(bytes: Uint8Array): Raw {
+  function parse(bytes: Uint8Array, etag: string): Raw {
     try {
       return codec.fromBytes(bytes);
     } catch (error) {
-      throw notAsStored(url, error instanceof Error ? error.message : String(error), error);
+      throw notAsStored(url, error instanceof Error ? error.message : String(error), { etag, cause: error });
     }
   }
 
@@ -163,10 +166,10 @@ async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestC
   return properties.accessTierInferred ? undefined : properties.accessTier;
 }
 
-function notAsStored(url: string, message: string, cause?: unknown): SchemaError {
+function notAsStored(url: string, message: string, facts: { etag?: string; cause?: unknown } = {}): SchemaError {
   return new SchemaError(`the content of ${url} cannot be used: ${message}. Nothing was written.`, {
     phase: "read",
     issues: [{ message }],
-    cause,
+    ...facts,
   });
 }

@@ -1,11 +1,11 @@
 import { deepEqual } from "fast-equals";
-import type { BlobLike, BlobPropertiesLike } from "../../clients.js";
+import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
 import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
 import { requireClient, requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
-import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata } from "./blob-requests.js";
+import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 
 /** The HTTP headers of a blob that can be set. */
 export interface BlobHttpHeadersValue {
@@ -28,11 +28,10 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
     ...propertyAdapter("blobMetadata", blob),
     journaled: true,
     encode: (value) => lowerCaseNames(checkMetadata(stringValues(value, "metadata"))),
-    read: (context) =>
-      readProperties(blob, context, (properties, etag) => {
-        const { own, journal, journalText } = splitMetadata(properties.metadata, context.journalName);
-        return { raw: own, etag, journal, keep: { journalText } satisfies Kept };
-      }),
+    ...propertyReads(blob, ({ metadata }, etag, { journalName }) => {
+      const { own, journal, journalText } = splitMetadata(metadata, journalName);
+      return { raw: own, etag, journal, keep: { journalText } satisfies Kept };
+    }),
     async write(base, raw, journal, context) {
       const keep = base.keep as Kept;
       const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
@@ -55,13 +54,12 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
     ...propertyAdapter("blobHttpHeaders", blob),
     journaled: false,
     encode: (value) => checkHeaderNames(headerValues(stringValues(value, "HTTP header"), "HTTP header")),
-    read: (context) =>
-      readProperties(blob, context, (properties, etag) => ({
-        raw: Object.fromEntries(headerNames.flatMap((name) => (properties[name] ? [[name, properties[name]]] : []))),
-        etag,
-        journal: undefined,
-        keep: { contentMD5: properties.contentMD5 } satisfies Kept,
-      })),
+    ...propertyReads(blob, (properties, etag) => ({
+      raw: Object.fromEntries(headerNames.flatMap((name) => (properties[name] ? [[name, properties[name]]] : []))),
+      etag,
+      journal: undefined,
+      keep: { contentMD5: properties.contentMD5 } satisfies Kept,
+    })),
     async write(base, raw, _journal, context) {
       const { contentMD5 } = base.keep as Kept;
       // The content stays, so its hash does too; Set Blob Properties would clear it.
@@ -150,16 +148,22 @@ export function stringValues(value: unknown, what: string): StringMap {
   return Object.fromEntries(entries);
 }
 
-async function readProperties(
+/** Both ways to read what one HEAD tells. */
+function propertyReads(
   blob: BlobLike,
-  context: RequestContext,
-  snapshot: (properties: BlobPropertiesLike, etag: string) => Snapshot<StringMap>,
-): Promise<Snapshot<StringMap> | undefined> {
-  try {
-    const properties = await blob.getProperties(blobOptions(context));
-    return snapshot(properties, requireETag(properties.etag, displayUrl(blob.url)));
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
+  snapshot: (properties: BlobPropertiesLike, etag: string, context: RequestContext) => Snapshot<StringMap>,
+): Required<Pick<TargetAdapter<StringMap, StringMap>, "read" | "readIfChanged">> {
+  async function read(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<StringMap> | undefined> {
+    try {
+      const properties = await blob.getProperties(blobOptions(context, conditions));
+      return snapshot(properties, requireETag(properties.etag, displayUrl(blob.url)), context);
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
   }
+  return {
+    read: (context) => read(context),
+    readIfChanged: (etag, context) => unlessUnchanged(read(context, { ifNoneMatch: etag })),
+  };
 }

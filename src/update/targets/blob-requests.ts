@@ -1,4 +1,5 @@
 import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../../clients.js";
+import { isNotModified } from "../../internal/storage-errors.js";
 import { formatJournal, parseJournal } from "../journal.js";
 import type { Journal } from "../journal.js";
 import type { RequestContext } from "../target.js";
@@ -15,6 +16,16 @@ export function blobOptions(context: RequestContext, conditions: BlobConditions 
     ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
     conditions: { ...conditions, ...(context.leaseId !== undefined && { leaseId: context.leaseId }) },
   };
+}
+
+/** A conditional read: the SDK raises 304 as an error. */
+export async function unlessUnchanged<R>(read: Promise<R>): Promise<R | "unchanged"> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isNotModified(error)) return "unchanged";
+    throw error;
+  }
 }
 
 /** The caller's metadata without the journal. Names of metadata are case-insensitive, and come back in lower case. */

@@ -1,0 +1,83 @@
+import type { DownloadableLike } from "../clients.js";
+import { throwIfAborted } from "../internal/abort.js";
+import { withSpan } from "../internal/tracing.js";
+import { displayUrl } from "../internal/url.js";
+import { openVersion } from "./blob-version.js";
+import type { BlobVersion } from "./blob-version.js";
+import { explainDownload, VersionGone } from "./download-errors.js";
+import { checkDownloadOptions } from "./download-options.js";
+import type { DownloadOptions } from "./download-options.js";
+import { PinnedRange } from "./pinned-range.js";
+import { progressOf, stopOnAbort } from "./range-source.js";
+import type { RangeSource } from "./range-source.js";
+
+/** The content of a blob, all of one version. */
+export interface ConsistentDownload extends BlobVersion {
+  content: Uint8Array;
+  /** How often the download started again because the blob had changed. */
+  restarts: number;
+}
+
+/**
+ * Downloads a blob into memory, in parallel ranges that are all of the same version: each is asked for on the
+ * condition that the ETag is still that of the first (the SDK's `downloadToBuffer` sets no such condition, and can
+ * return half of the old content and half of the new). If the blob is rewritten meanwhile, it starts again.
+ *
+ * Costs 1 request for each block; so 1 for a small blob (2 if it is empty).
+ */
+export async function downloadConsistent(blob: DownloadableLike, options: DownloadOptions = {}): Promise<ConsistentDownload> {
+  const settings = checkDownloadOptions(options);
+  const { abortSignal } = options;
+  return withSpan("downloadConsistent", options, async (tracingOptions) => {
+    const url = displayUrl(blob.url);
+    for (let restarts = 0; ; restarts++) {
+      throwIfAborted(abortSignal);
+      const source: RangeSource = { blob, url, settings, tracingOptions, stop: new AbortController() };
+      const off = stopOnAbort(source, options);
+      try {
+        return { ...(await downloadOnce(source, restarts)), restarts };
+      } catch (error) {
+        const isRestart = error instanceof VersionGone && settings.onChange === "restart" && restarts < settings.maxRestarts;
+        if (!isRestart) throw explainDownload(error, source, restarts);
+      } finally {
+        off();
+      }
+    }
+  }, { targetKind: "blob", url: blob.url });
+}
+
+async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit<ConsistentDownload, "restarts">> {
+  const { concurrency, blockSizeInBytes } = source.settings;
+  const opened = await openVersion(source);
+  const { version } = opened;
+  const onBytes = progressOf(source, version.sizeInBytes, restarts);
+  // All ranges write straight into it. A new one for each start: whatever still arrives of the old version stays out.
+  const content = allocate(version.sizeInBytes, source);
+  let next = 0;
+  const fetchInTurn = async (): Promise<void> => {
+    for (let at = next; at < content.length || at === 0; at = next) {
+      next = at + blockSizeInBytes;
+      const range = new PinnedRange(source, version, at, content.subarray(at, next), onBytes);
+      await range.fetch(at === 0 ? opened : undefined);
+    }
+  };
+  const lanes = Math.max(1, Math.min(concurrency, Math.ceil(content.length / blockSizeInBytes)));
+  await allOrNone(source, Array.from({ length: lanes }, fetchInTurn));
+  return { ...version, content };
+}
+
+function allocate(sizeInBytes: number, { stop }: RangeSource): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(sizeInBytes);
+  } catch (error) {
+    stop.abort(error); // the first range is on its way
+    throw error;
+  }
+}
+
+/** When one fails, the others are stopped, and only then it is told: nothing is under way any more. */
+async function allOrNone(source: RangeSource, lanes: readonly Promise<void>[]): Promise<void> {
+  const { stop } = source;
+  await Promise.all(lanes.map((lane) => lane.catch((error: unknown) => stop.abort(error))));
+  stop.signal.throwIfAborted();
+}

@@ -1,0 +1,100 @@
+import type { CallOptions } from "../clients.js";
+import { checkNumber, checkOneOf } from "../internal/validate.js";
+import type { TargetConditions } from "../update/options.js";
+import { checkGroupSettings } from "../update/options.js";
+
+/** How far a download is. */
+export interface DownloadProgress {
+  loadedBytes: number;
+  totalBytes: number;
+  /** How often it has started again, from 0 bytes, as the blob had changed. */
+  restarts: number;
+}
+
+/** Options of {@link downloadConsistentStream}. */
+export interface DownloadStreamOptions extends CallOptions {
+  /** The id of a lease that the caller holds on the blob, sent with every request. */
+  conditions?: TargetConditions | undefined;
+  /**
+   * What one request asks for. A blob that is no larger costs one request.
+   * @defaultValue 4 MiB, as the SDK: large enough that the requests do not count
+   */
+  blockSizeInBytes?: number | undefined;
+  /**
+   * How many requests are under way at the same time. A stream keeps up to so many blocks in memory.
+   * @defaultValue 5, as the SDK
+   */
+  concurrency?: number | undefined;
+  /**
+   * A larger blob is refused with a `ContentTooLargeError`, before any memory is taken for it.
+   * @defaultValue Infinity
+   */
+  maxBytes?: number | undefined;
+  /**
+   * The time for one request and its body. What has not arrived by then is asked for anew, from where it broke off.
+   * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
+   */
+  tryTimeoutInMs?: number | undefined;
+  /** Called for each piece that arrives. What it throws ends the download. */
+  onProgress?: ((progress: DownloadProgress) => void) | undefined;
+}
+
+/** Options of {@link downloadConsistent}. */
+export interface DownloadOptions extends DownloadStreamOptions {
+  /**
+   * What to do if the blob is rewritten meanwhile: `"restart"` with the new version, or `"error"`, a
+   * `ContentChangedError`.
+   * @defaultValue "restart"
+   */
+  onChange?: "restart" | "error" | undefined;
+  /**
+   * How often it starts again before it gives up with a `ContentChangedError`.
+   * @defaultValue 5: a blob that changes faster than it can be read needs another remedy, a snapshot for instance
+   */
+  maxRestarts?: number | undefined;
+}
+
+const mebibyte = 1024 * 1024;
+
+interface DownloadDefaults {
+  readonly blockSizeInBytes: number;
+  readonly concurrency: number;
+  readonly maxBytes: number;
+  readonly tryTimeoutInMs: number;
+  readonly onChange: "restart" | "error";
+  readonly maxRestarts: number;
+}
+
+export const downloadDefaults: DownloadDefaults = Object.freeze({
+  blockSizeInBytes: 4 * mebibyte,
+  concurrency: 5,
+  maxBytes: Number.POSITIVE_INFINITY,
+  tryTimeoutInMs: 60_000,
+  onChange: "restart",
+  maxRestarts: 5,
+});
+
+/** What a download needs to know, after defaults and checks. */
+export interface DownloadSettings extends DownloadDefaults {
+  readonly leaseId: string | undefined;
+  readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
+}
+
+export function checkDownloadOptions(options: DownloadOptions): DownloadSettings {
+  const { onProgress } = options;
+  if (onProgress !== undefined && typeof onProgress !== "function") throw new TypeError("onProgress must be a function");
+  const given = <K extends keyof DownloadDefaults>(name: K): DownloadDefaults[K] =>
+    (options[name] as DownloadDefaults[K] | undefined) ?? downloadDefaults[name];
+  const whole = (name: "blockSizeInBytes" | "concurrency" | "maxBytes" | "maxRestarts", bounds: { min: number; max?: number }): number =>
+    checkNumber(name, given(name), { ...bounds, integer: true });
+  return {
+    blockSizeInBytes: whole("blockSizeInBytes", { min: 1, max: 1024 * mebibyte }),
+    concurrency: whole("concurrency", { min: 1, max: 1_000 }),
+    maxBytes: whole("maxBytes", { min: 0 }),
+    maxRestarts: whole("maxRestarts", { min: 0 }),
+    tryTimeoutInMs: checkNumber("tryTimeoutInMs", given("tryTimeoutInMs"), { min: 1 }),
+    onChange: checkOneOf("onChange", given("onChange"), ["restart", "error"]),
+    leaseId: checkGroupSettings({ conditions: options.conditions }).leaseId,
+    onProgress,
+  };
+}

@@ -1,0 +1,104 @@
+import type { BlobDownloadLike } from "../clients.js";
+import { eachChunk } from "../internal/blob-body.js";
+import { delay, fullJitter } from "../internal/delay.js";
+import { isBehindEnd, isMissing, isRace } from "../internal/storage-errors.js";
+import type { BlobVersion, OpenedVersion } from "./blob-version.js";
+import { VersionGone } from "./download-errors.js";
+import { requestOptions, timedRequest } from "./range-source.js";
+import type { RangeSource } from "./range-source.js";
+import { TryTimeout } from "./timed-request.js";
+import type { TimedRequest } from "./timed-request.js";
+
+/** What arrived is not what was asked for. (That a request gets no answer is for the SDK's own retries.) */
+class BodyBroken extends Error {
+  override readonly name = "BodyBroken";
+}
+
+/** How many tries in a row may bring nothing. */
+const maxFruitlessTries = 5;
+
+/** A range of one version, and where its bytes go. */
+export class PinnedRange {
+  readonly #source: RangeSource;
+  readonly #version: BlobVersion;
+  readonly #offset: number;
+  readonly #into: Uint8Array;
+  readonly #onBytes: (count: number) => void;
+  #filled = 0;
+
+  constructor(source: RangeSource, version: BlobVersion, offset: number, into: Uint8Array, onBytes: (count: number) => void) {
+    this.#source = source;
+    this.#version = version;
+    this.#offset = offset;
+    this.#into = into;
+    this.#onBytes = onBytes;
+  }
+
+  /**
+   * Fetches it, or rejects with {@link VersionGone}. A body that breaks off, or takes too long, is asked for again
+   * from where it ended, still of the same version.
+   *
+   * @param opened - For the first range: its answer is there already.
+   */
+  async fetch(opened?: OpenedVersion): Promise<void> {
+    const { signal } = this.#source.stop;
+    for (let fruitless = 0, first = opened; ; first = undefined) {
+      const before = this.#filled;
+      try {
+        await this.#fetchRest(first?.request ?? timedRequest(this.#source), first?.answer);
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (isGone(error)) throw new VersionGone(this.#version.etag, error);
+        if (!(error instanceof BodyBroken || error instanceof TryTimeout)) throw error;
+        fruitless = this.#filled > before ? 0 : fruitless + 1;
+        if (fruitless >= maxFruitlessTries) throw (error.cause ?? error) as Error;
+      }
+      await delay(fullJitter(fruitless, 50, 1_000), signal);
+    }
+  }
+
+  async #fetchRest(request: TimedRequest, opened: BlobDownloadLike | undefined): Promise<void> {
+    let how: "complete" | "broken" = "broken";
+    try {
+      const answer = opened ?? (await request.during(this.#askForRest(request.signal)));
+      await request.during(this.#take(answer, request.signal));
+      how = "complete";
+    } finally {
+      request.end(how);
+    }
+  }
+
+  async #askForRest(abortSignal: AbortSignal): Promise<BlobDownloadLike> {
+    const { etag } = this.#version;
+    const count = this.#into.length - this.#filled;
+    const answer = await this.#source.blob.download(this.#offset + this.#filled, count, requestOptions(this.#source, abortSignal, etag));
+    // A cache or a proxy on the way may know nothing of conditions.
+    if (answer.etag !== etag) throw new VersionGone(etag);
+    return answer;
+  }
+
+  async #take(answer: BlobDownloadLike, signal: AbortSignal): Promise<void> {
+    const into = this.#into;
+    try {
+      await eachChunk(answer, (chunk) => {
+        // Called off, but the client takes no notice: another try may be filling this range.
+        signal.throwIfAborted();
+        into.set(chunk, this.#filled);
+        this.#filled += chunk.length;
+        this.#onBytes(chunk.length);
+      });
+    } catch (error) {
+      // Cut off after its last byte: all is there.
+      if (this.#filled === into.length && !signal.aborted) return;
+      // The SDK resumes a body that ends early by itself, and may find another version.
+      throw isGone(error) ? error : new BodyBroken(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
+    }
+    if (this.#filled < into.length) throw new BodyBroken(`the body ended at ${this.#filled} of ${into.length} bytes`);
+  }
+}
+
+/** To a request that is pinned to a version, these answers say that there is another one, or none. */
+function isGone(error: unknown): boolean {
+  return error instanceof VersionGone || isRace(error) || isMissing(error) || isBehindEnd(error);
+}

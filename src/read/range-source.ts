@@ -1,0 +1,46 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { BlobCallOptions, CallOptions, DownloadableLike } from "../clients.js";
+import { abortReason, onAbort } from "../internal/abort.js";
+import type { DownloadSettings } from "./download-options.js";
+import { TimedRequest } from "./timed-request.js";
+
+/** All that requests for ranges of one blob have in common. */
+export interface RangeSource {
+  readonly blob: DownloadableLike;
+  readonly url: string;
+  readonly settings: DownloadSettings;
+  readonly tracingOptions: OperationTracingOptions | undefined;
+  /** Ends all requests, with the first error as the reason: when one range failed, the others are of no use. */
+  readonly stop: AbortController;
+}
+
+export function timedRequest({ settings, stop }: RangeSource): TimedRequest {
+  return new TimedRequest(settings.tryTimeoutInMs, stop.signal);
+}
+
+export function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
+  return {
+    abortSignal,
+    ...(tracingOptions && { tracingOptions }),
+    conditions: { ...(ifMatch !== undefined && { ifMatch }), ...(settings.leaseId !== undefined && { leaseId: settings.leaseId }) },
+  };
+}
+
+/** Counts what arrives. An error of the caller's function ends the download. */
+export function progressOf(source: RangeSource, totalBytes: number, restarts: number): (count: number) => void {
+  const { onProgress } = source.settings;
+  if (!onProgress) return () => undefined;
+  let loadedBytes = 0;
+  return (count) => {
+    loadedBytes += count;
+    try {
+      onProgress({ loadedBytes, totalBytes, restarts });
+    } catch (error) {
+      source.stop.abort(error);
+    }
+  };
+}
+
+export function stopOnAbort(source: RangeSource, { abortSignal }: CallOptions): () => void {
+  return onAbort(abortSignal, () => abortSignal && source.stop.abort(abortReason(abortSignal)));
+}

@@ -1,0 +1,94 @@
+import { describe, expect, it, vi } from "vitest";
+import { CommitUnknownError, createIfAbsent, DeadlineError, overwrite, readTarget, removeIfUnchanged } from "../../src/index.js";
+import type { RequestOptions } from "../../src/index.js";
+import { gate, hang, hangAfterCommit, pass } from "../fakes/faults.js";
+import { counterBlob } from "../support/counter.js";
+import { countingController } from "../support/counting-signal.js";
+import { rejection } from "../support/outcome.js";
+import { useFakeTimers } from "../support/timers.js";
+
+useFakeTimers();
+
+type Subject = ReturnType<typeof counterBlob>["blob"];
+const calls: Record<string, (blob: Subject, options: RequestOptions) => Promise<unknown>> = {
+  readTarget: (blob, options) => readTarget(blob, options),
+  "readTarget with ifChangedSince": (blob, options) => readTarget(blob, { ...options, ifChangedSince: '"0x0"' }),
+  createIfAbsent: (blob, options) => createIfAbsent(blob, { n: 1 }, options),
+  overwrite: (blob, options) => overwrite(blob, { n: 1 }, options),
+  removeIfUnchanged: (blob, options) => removeIfUnchanged(blob, blob.stored!.etag, options),
+};
+
+describe.each(Object.entries(calls))("the time of %s", (name, call) => {
+  const isRead = name.startsWith("readTarget");
+
+  it("is 30 s unless it is given, and its end is told for what it is", async () => {
+    for (const [options, limitInMs] of [[{}, 30_000], [{ timeoutInMs: 50 }, 50]] as const) {
+      const { service, blob } = counterBlob();
+      service.next("any", hang);
+      let error: unknown;
+      void rejection(call(blob, options)).then((e) => (error = e));
+      await vi.advanceTimersByTimeAsync(limitInMs - 1);
+      expect(error).toBeUndefined();
+      await vi.advanceTimersByTimeAsync(1);
+      expect(error).toBeInstanceOf(isRead ? DeadlineError : CommitUnknownError);
+      expect((error as Error).message).toContain(`${limitInMs} ms (timeoutInMs)`);
+      if (!isRead) expect((error as Error).cause).toBeInstanceOf(DeadlineError);
+      expect(service.count()).toBe(1);
+    }
+  });
+
+  it("ends also if the client takes no notice of its signal", async () => {
+    const { service, blob } = counterBlob();
+    service.next("any", () => new Promise(() => undefined));
+    const error = rejection(call(blob, { timeoutInMs: 50 }));
+    await vi.advanceTimersByTimeAsync(50);
+    expect(await error).toBeInstanceOf(isRead ? DeadlineError : CommitUnknownError);
+  });
+
+  it("does not take the place of the caller's reason, and leaves no listener", async () => {
+    const { service, blob } = counterBlob();
+    service.next("any", hangAfterCommit);
+    const controller = countingController();
+    const error = rejection(call(blob, { abortSignal: controller.signal }));
+    await vi.advanceTimersByTimeAsync(0);
+    controller.abort(new Error("enough"));
+    expect((await error).message).toBe("enough");
+    expect(controller.listeners()).toBe(0);
+  });
+
+  it("leaves no timer when all is well", async () => {
+    const { service, blob } = counterBlob();
+    if (name === "createIfAbsent") blob.drop();
+    service.next("any", pass);
+    await call(blob, {});
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("can be without end", async () => {
+    const { service, blob } = counterBlob();
+    if (name === "createIfAbsent") blob.drop();
+    const held = gate();
+    service.next("any", held.fault);
+    const result = call(blob, { timeoutInMs: Number.POSITIVE_INFINITY });
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    held.open();
+    await result;
+  });
+
+  it.each([[0, RangeError], [-1, RangeError], [Number.NaN, TypeError], ["1", TypeError]])("cannot be %s", async (timeoutInMs, error) => {
+    const { service, blob } = counterBlob();
+    expect(await rejection(call(blob, { timeoutInMs: timeoutInMs as number }))).toBeInstanceOf(error);
+    expect(service.count()).toBe(0);
+  });
+});
+
+describe("the time of createIfAbsent", () => {
+  it("is over without a doubt if only the read of what exists is late", async () => {
+    const { service, blob } = counterBlob();
+    service.next("download", hang);
+    const error = rejection(createIfAbsent(blob, { n: 1 }, { timeoutInMs: 50 }));
+    await vi.advanceTimersByTimeAsync(50);
+    expect(await error).toBeInstanceOf(DeadlineError);
+    expect(service.operations).toEqual(["upload", "download"]);
+  });
+});
