@@ -28,7 +28,9 @@ describe("README and docs", () => {
       .filter((path) => path.endsWith(".ts") && !/^(testing|cli)\b/.test(path) && path !== "clients.ts")
       .map((path) => readFileSync(join(root, "src", path), "utf8"));
     const interfaces = sources.flatMap((source) => [...source.matchAll(/export interface (\w+Options)\b[^{]*\{\n([\s\S]*?)\n\}/g)]);
-    const options = interfaces.flatMap(([, owner = "", body = ""]) =>
+    const surface = readFileSync(join(root, "src/index.ts"), "utf8");
+    const exported = interfaces.filter(([, owner = ""]) => new RegExp(`\\b${owner}\\b`).test(surface));
+    const options = exported.flatMap(([, owner = "", body = ""]) =>
       [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, name = ""]) => ({ owner, name })),
     );
     expect(options.length).toBeGreaterThan(40);

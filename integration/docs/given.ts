@@ -2,7 +2,6 @@ import { TableClient } from "@azure/data-tables";
 import { BlobServiceClient, type BlockBlobClient, type ContainerClient } from "@azure/storage-blob";
 import { ShareServiceClient, type ShareClient, type ShareFileClient } from "@azure/storage-file-share";
 import { QueueServiceClient, type QueueClient } from "@azure/storage-queue";
-import { BlobLocks } from "azure-storage-concurrency";
 
 /** What the examples take for granted: clients, and functions that stand for somebody's work. */
 export interface Given {
@@ -14,7 +13,6 @@ export interface Given {
   poisonQueue: QueueClient;
   share: ShareClient;
   file: ShareFileClient;
-  locks: BlobLocks;
   doTheWork: (options: { conditions: { leaseId: string }; abortSignal: AbortSignal }) => Promise<void>;
   runDueJobs: (epoch: number, signal: AbortSignal) => Promise<void>;
 }
@@ -28,7 +26,6 @@ export const givenNames: readonly (keyof Given)[] = [
   "poisonQueue",
   "share",
   "file",
-  "locks",
   "doTheWork",
   "runDueJobs",
 ];
@@ -54,7 +51,6 @@ export async function given(example: number): Promise<Given> {
     poisonQueue: queues.getQueueClient(`${name}-poison`),
     share,
     file: share.rootDirectoryClient.getFileClient("example.json"),
-    locks: new BlobLocks(container),
     doTheWork: async (options) => void (await blob.getProperties(options)),
     runDueJobs: (_epoch, signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve())),
   };
