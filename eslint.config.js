@@ -1,7 +1,9 @@
 import tseslint from "typescript-eslint";
 
+import layers from "./eslint.layers.js";
+
 export default tseslint.config(
-  { ignores: ["integration/docs/.examples/**", "dist/**", "coverage/**", "node_modules/**"] },
+  { ignores: ["integration/docs/.examples/**", "dist/**", "site/**", "coverage/**", "node_modules/**"] },
   {
     files: ["**/*.ts"],
     extends: [...tseslint.configs.strictTypeChecked],
@@ -12,22 +14,23 @@ export default tseslint.config(
       "@typescript-eslint/consistent-type-imports": "error",
     },
   },
+  ...layers,
   {
     // The library runs wherever the Azure SDKs run: no node: modules, no timers that fake clocks cannot move,
     // and nothing that breaks when an application holds a second copy of an SDK.
     files: ["src/**/*.ts"],
-    ignores: ["src/testing/**", "src/testing.ts"],
+    ignores: ["src/testing/**", "src/testing.ts", "src/cli/**"],
     rules: {
-      "no-restricted-imports": ["error", { patterns: [{ group: ["node:*"], message: "src/ outside src/testing/ uses web standards only." }] }],
       "no-restricted-syntax": [
         "error",
+        { selector: "ImportExpression[source.value=/^node:/]", message: "src/ outside src/testing/ and src/cli/ uses web standards only." },
         { selector: "MemberExpression[object.name='AbortSignal'][property.name='timeout']", message: "Fake timers cannot move AbortSignal.timeout." },
         { selector: "BinaryExpression[operator='instanceof'][right.name=/(Client|RestError|Credential)$/]", message: "Apps may hold another copy of the SDK: compare structure." },
       ],
     },
   },
   {
-    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts", "chaos/**/*.ts"],
+    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts", "chaos/**/*.ts", "packaging/**/*.ts"],
     rules: {
       "@typescript-eslint/no-non-null-assertion": "off",
       "@typescript-eslint/require-await": "off",

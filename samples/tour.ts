@@ -10,6 +10,7 @@ import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
+import { sharedSettingsFile } from "./shared-settings-file.js";
 import { say } from "./support/narrator.js";
 import { orderNumbers } from "./order-numbers.js";
 import { orderConsumer } from "./order-consumer.js";
@@ -34,6 +35,7 @@ try {
     blobPessimistic,
     semaphore,
     forceUnlock,
+    sharedSettingsFile,
     recalculation,
     orderConsumer,
     gracefulShutdown,

@@ -9,6 +9,7 @@ export {
   DeadlineError,
   FencedError,
   IdCounterError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   SchemaError,
@@ -23,6 +24,7 @@ export {
   isDeadlineError,
   isFencedError,
   isIdCounterError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isSchemaError,
@@ -41,6 +43,7 @@ export { PageWriter } from "./page/page-writer.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";
@@ -64,6 +67,8 @@ export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
 export type { WatchOptions } from "./read/watch-options.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
+export type { HeldLike, LeasedUpdateOptions, LockChoice, LocksLike } from "./update/leased-options.js";
+export { leasedUpdate } from "./update/leased-update.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
@@ -73,10 +78,12 @@ export type { OverwriteOptions } from "./update/overwrite.js";
 export { readTarget } from "./update/read-target.js";
 export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
 export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
-export type { UpdateTarget } from "./update/target.js";
+export type { GuardedTarget, UpdateTarget } from "./update/target.js";
 export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";
 export type { BlobContentOptions, JsonBlobOptions } from "./update/targets/blob-content.js";
 export { blobHttpHeaders, blobMetadata } from "./update/targets/blob-properties.js";
 export type { BlobHttpHeadersValue } from "./update/targets/blob-properties.js";
 export { blobTags } from "./update/targets/blob-tags.js";
+export { containerAccessPolicy, containerMetadata } from "./update/targets/container-properties.js";
+export type { ContainerAccessPolicyValue, StoredAccessPolicy } from "./update/targets/container-properties.js";
 export type { UpdateResult } from "./update/update-call.js";

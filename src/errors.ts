@@ -204,6 +204,22 @@ export class LeaseLostError extends ConcurrencyError {
   }
 }
 
+/**
+ * A lease that never expires could not be given back: the service did not answer. It is tried again in the background
+ * for two minutes; if that is in vain too, it stays until somebody releases it with this id, or breaks it.
+ */
+export class LeaseLeftError extends ConcurrencyError {
+  override readonly name = "LeaseLeftError";
+  readonly url: string;
+  readonly leaseId: string;
+
+  constructor(message: string, facts: { url: string; leaseId: string; cause?: unknown }) {
+    super("LEASE_LEFT", message, { cause: facts.cause });
+    this.url = facts.url;
+    this.leaseId = facts.leaseId;
+  }
+}
+
 /** SMB clients kept a file in use until the attempts or the time ran out. `cause` is the last refusal. */
 export class FileInUseError extends ConcurrencyError {
   override readonly name = "FileInUseError";
@@ -342,6 +358,10 @@ export function isFileInUseError(error: unknown): error is FileInUseError {
 export function isLeaseLostError(error: unknown): error is LeaseLostError {
   return isNamed(error, "LeaseLostError");
 }
+/** Whether `error` is a {@link LeaseLeftError}. */
+export function isLeaseLeftError(error: unknown): error is LeaseLeftError {
+  return isNamed(error, "LeaseLeftError");
+}
 /** Whether `error` is an {@link AlreadyExistsError}. */
 export function isAlreadyExistsError(error: unknown): error is AlreadyExistsError {
   return isNamed(error, "AlreadyExistsError");
@@ -404,6 +424,7 @@ const names: ReadonlySet<string> = new Set([
   "LeaseUnavailableError",
   "FileInUseError",
   "LeaseLostError",
+  "LeaseLeftError",
   "MessageLostError",
   "SchemaError",
   "ContentChangedError",

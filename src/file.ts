@@ -1,4 +1,51 @@
 /** What concerns files, for applications that have `@azure/storage-file-share` alone. */
-export { FileInUseError, isFileInUseError } from "./errors.js";
+export {
+  CommitUnknownError,
+  ConcurrencyError,
+  ConflictError,
+  DeadlineError,
+  FileInUseError,
+  LeaseLeftError,
+  LeaseLostError,
+  LeaseUnavailableError,
+  SchemaError,
+  TargetNotFoundError,
+  isCommitUnknownError,
+  isConcurrencyError,
+  isConflictError,
+  isDeadlineError,
+  isFileInUseError,
+  isLeaseLeftError,
+  isLeaseLostError,
+  isLeaseUnavailableError,
+  isSchemaError,
+  isTargetNotFoundError,
+} from "./errors.js";
+export { ConcurrentFile } from "./facade/concurrent-file.js";
+export type { ConcurrentFileOptions } from "./facade/concurrent-file.js";
+export { bytesFile, jsonFile, textFile } from "./file/file-content.js";
+export type { FileContentOptions, JsonFileOptions } from "./file/file-content.js";
+export { fileHttpHeaders, fileMetadata } from "./file/file-properties.js";
 export { retryWhileInUse } from "./file/retry-while-in-use.js";
 export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
+export { shareMetadata } from "./file/share-metadata.js";
+export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
+export { breakLease, inspectLease } from "./lease/inspect-lease.js";
+export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
+export { LeaseGuard } from "./lease/lease-guard.js";
+export type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease/lease-options.js";
+export { withLease } from "./lease/with-lease.js";
+export { createIfAbsent } from "./update/create-if-absent.js";
+export type { HeldLike, LeasedUpdateOptions, LockChoice, LocksLike } from "./update/leased-options.js";
+export { leasedUpdate } from "./update/leased-update.js";
+export { remove } from "./update/mutator.js";
+export type { Mutator, MutatorContext } from "./update/mutator.js";
+export type { TargetConditions, TargetOptions } from "./update/options.js";
+export { overwrite } from "./update/overwrite.js";
+export type { OverwriteOptions } from "./update/overwrite.js";
+export { readTarget } from "./update/read-target.js";
+export type { ReadResult } from "./update/read-target.js";
+export type { GuardedTarget } from "./update/target.js";
+export type { HttpHeadersValue } from "./update/targets/property-set.js";
+export type { UpdateResult } from "./update/update-call.js";

@@ -11,6 +11,7 @@ export {
   FencedError,
   GranularityMismatchError,
   IdCounterError,
+  LeaseLeftError,
   LeaseLostError,
   LeaseUnavailableError,
   MessageLostError,
@@ -30,6 +31,7 @@ export {
   isFencedError,
   isGranularityMismatchError,
   isIdCounterError,
+  isLeaseLeftError,
   isLeaseLostError,
   isLeaseUnavailableError,
   isMessageLostError,
@@ -49,17 +51,33 @@ export type {
   BlobConditions,
   BlobDownloadLike,
   BlobHttpHeadersLike,
+  BlobLeasableLike,
   BlobLike,
   BlobPropertiesLike,
   BlobUploadOptions,
   BlockBlobLike,
   CallOptions,
+  ContainerLike,
   DownloadableLike,
+  FileAnswerLike,
+  FileCallOptions,
+  FileCreateOptions,
+  FileDownloadLike,
+  FileHttpHeadersLike,
+  FileLike,
+  FileRenameOptions,
+  QueueMetadataLike,
+  ShareLike,
+  SignedIdentifierLike,
+  FileLeasableLike,
   LeasableLike,
   LeaseAnswerLike,
   LeaseCallOptions,
   LeaseClientLike,
   LeasePropertiesLike,
+  ShareLeasableLike,
+  ShareLeaseCallOptions,
+  ShareLeaseClientLike,
   LockContainerLike,
   InboxTableAction,
   InboxTableLike,
@@ -90,12 +108,19 @@ export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
+export { ConcurrentFile } from "./facade/concurrent-file.js";
+export type { ConcurrentFileOptions } from "./facade/concurrent-file.js";
+export { bytesFile, jsonFile, textFile } from "./file/file-content.js";
+export type { FileContentOptions, JsonFileOptions } from "./file/file-content.js";
+export { fileHttpHeaders, fileMetadata } from "./file/file-properties.js";
+export { shareMetadata } from "./file/share-metadata.js";
 export { retryWhileInUse } from "./file/retry-while-in-use.js";
 export type { InUseAttempt, RetryWhileInUseOptions } from "./file/retry-while-in-use.js";
 export { ConcurrentQueue } from "./facade/concurrent-queue.js";
 export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { logger } from "./internal/log.js";
 export { acquireLease, tryAcquireLease } from "./lease/acquire-lease.js";
+export type { CrashGuard, CrashGuardLock } from "./lease/crash-guard.js";
 export { breakLease, inspectLease } from "./lease/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lease/inspect-lease.js";
 export { LeaseGuard } from "./lease/lease-guard.js";
@@ -148,6 +173,8 @@ export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
 export type { WatchOptions } from "./read/watch-options.js";
 export { createIfAbsent } from "./update/create-if-absent.js";
+export type { HeldLike, LeasedUpdateOptions, LockChoice, LocksLike } from "./update/leased-options.js";
+export { leasedUpdate } from "./update/leased-update.js";
 export { remove } from "./update/mutator.js";
 export type { Mutator, MutatorContext } from "./update/mutator.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
@@ -157,12 +184,16 @@ export type { OverwriteOptions } from "./update/overwrite.js";
 export { readTarget } from "./update/read-target.js";
 export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
 export { removeIfUnchanged } from "./update/remove-if-unchanged.js";
-export type { UpdateTarget } from "./update/target.js";
+export type { GuardedTarget, UpdateTarget } from "./update/target.js";
 export { bytesBlob, jsonBlob, textBlob } from "./update/targets/blob-content.js";
 export type { BlobContentOptions, JsonBlobOptions } from "./update/targets/blob-content.js";
 export { blobHttpHeaders, blobMetadata } from "./update/targets/blob-properties.js";
 export type { BlobHttpHeadersValue } from "./update/targets/blob-properties.js";
 export { blobTags } from "./update/targets/blob-tags.js";
+export { containerAccessPolicy, containerMetadata } from "./update/targets/container-properties.js";
+export type { ContainerAccessPolicyValue, StoredAccessPolicy } from "./update/targets/container-properties.js";
+export type { HttpHeadersValue } from "./update/targets/property-set.js";
+export { queueMetadata } from "./update/targets/queue-metadata.js";
 export { tableEntity } from "./update/targets/table-entity.js";
 export type { EntityValue, TableEntityOptions } from "./update/targets/table-entity.js";
 export type { UpdateResult } from "./update/update-call.js";

@@ -5,6 +5,7 @@ import { hotBlob } from "./hot-blob.js";
 import { hotEntity } from "./hot-entity.js";
 import { hotEntityProcesses } from "./hot-entity-processes.js";
 import { ids } from "./ids.js";
+import { leasedUpdates } from "./leased-update.js";
 import { leaseUncontended } from "./lease-uncontended.js";
 import { lockHandover } from "./lock-handover.js";
 import { lockLocal } from "./lock-local.js";
@@ -27,6 +28,7 @@ export const benches: readonly Bench[] = [
   lockLocal,
   lockHandover,
   leaseUncontended,
+  leasedUpdates,
   queuePlain,
   queueInbox,
   queueCommit,

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+
 import { type ShareClient, ShareLeaseClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -32,6 +34,22 @@ it("renewLease of a file throws a TypeError and sends nothing", async () => {
   const before = server.requests;
   await expect(lease.renewLease()).rejects.toBeInstanceOf(TypeError);
   expect(server.requests).toBe(before);
+});
+
+it("breakLease of a share takes a period that its types do not know", async () => {
+  const other = await freshShare(server);
+  await new ShareLeaseClient(other).acquireLease(60);
+  const options: object = { breakPeriod: 7 };
+  expect((await new ShareLeaseClient(other).breakLease(options)).leaseTimeInSeconds).toBe(7);
+});
+
+it("getProperties of a share and of a file sends the lease id that it is given", async () => {
+  const other = await freshShare(server);
+  const file = other.rootDirectoryClient.getFileClient("f");
+  await file.create(1);
+  const options = { leaseAccessConditions: { leaseId: randomUUID() } };
+  await expect(other.getProperties(options)).rejects.toMatchObject({ statusCode: 412 });
+  await expect(file.getProperties(options)).rejects.toMatchObject({ statusCode: 412 });
 });
 
 it("rename drops the account from an IP-style URL, and returns a client with such a URL", async () => {

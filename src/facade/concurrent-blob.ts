@@ -1,4 +1,4 @@
-import type { BlockBlobLike, CallOptions, LeasableLike, StandardSchemaLike } from "../clients.js";
+import type { BlobLeasableLike, BlockBlobLike, CallOptions, StandardSchemaLike } from "../clients.js";
 import { inspectLease } from "../lease/inspect-lease.js";
 import type { LeaseInfo } from "../lease/inspect-lease.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
@@ -40,11 +40,11 @@ export interface ConcurrentBlobOptions<T> {
 
 /** One block blob, and what can be done with it safely. */
 export class ConcurrentBlob<T = unknown> {
-  readonly client: BlockBlobLike & LeasableLike;
+  readonly client: BlockBlobLike & BlobLeasableLike;
   readonly #target: UpdateTarget<T>;
   readonly #defaults: OptimisticUpdateOptions<T>;
 
-  constructor(client: BlockBlobLike & LeasableLike, options: ConcurrentBlobOptions<T> = {}) {
+  constructor(client: BlockBlobLike & BlobLeasableLike, options: ConcurrentBlobOptions<T> = {}) {
     this.client = client;
     this.#target = options.target ?? jsonBlob<T>(client, { schema: options.schema });
     this.#defaults = { ...options.defaults };

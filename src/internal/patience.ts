@@ -1,4 +1,5 @@
 interface Waitable {
+  readonly settled: boolean;
   readonly tookInMs: number;
   onSettled: (() => void) | undefined;
 }
@@ -36,6 +37,8 @@ export async function waitFor<R>(
       resolve("gone");
       notify?.();
     };
+    // The function may have cancelled its own call before it returned: nobody will say so again.
+    if (call.settled) resolve("gone");
   });
   const first = await Promise.race([mutated, impatient]).finally(() => {
     clearTimeout(timer);

@@ -23,3 +23,12 @@ export function countSends(): CountedSignal {
   };
   return { signal, sends: () => listeners, abort: (reason) => controller.abort(reason) };
 }
+
+/**
+ * Whether the refusal of a write that was sent once may be meant for a copy of it all the same. A browser sends a
+ * request again by itself if a connection that it kept breaks before the answer (Chromium does so with a PUT, too),
+ * and neither the SDK nor the page hears of it: the first copy is carried out, and the second one finds the target changed.
+ */
+export function mayBeForACopy(): boolean {
+  return "document" in globalThis || "WorkerGlobalScope" in globalThis;
+}

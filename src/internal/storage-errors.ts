@@ -31,6 +31,7 @@ const raceCodes = new Set([
   "AppendPositionConditionNotMet",
   "BlobAlreadyExists",
   "EntityAlreadyExists",
+  "ResourceAlreadyExists",
 ]);
 
 /** Somebody else wrote, created or deleted in between: read again. */
@@ -102,6 +103,11 @@ export function isInUse(error: unknown): boolean {
   return code !== undefined && inUseCodes.has(code);
 }
 
+/** A file was asked for, and a directory has that name; or the other way round. */
+export function isOtherKind(error: unknown): boolean {
+  return codeOf(error) === "ResourceTypeMismatch";
+}
+
 /** The credentials do not allow it; the same request will be refused again whoever asks. */
 export function isDenied(error: unknown): boolean {
   const status = statusOf(error);
@@ -164,6 +170,12 @@ export function isEntityThere(error: unknown): boolean {
 /** Breaking or changing: there is no lease. */
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
+}
+
+/** An operation that names a lease: there is one, but not that one. */
+export function isOtherLease(error: unknown): boolean {
+  const code = codeOf(error);
+  return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
 }
 
 const lostMessageCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);

@@ -1,7 +1,5 @@
-import { TargetNotFoundError } from "../errors.js";
+import { isConcurrencyError, TargetNotFoundError } from "../errors.js";
 import { bounded } from "../internal/bounded.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
   isAlreadyThere,
@@ -54,7 +52,7 @@ export async function acquireOnce(
 }
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  return { kind: "failed", error: explain(error, adapter.url), passing: isPassing(error), uncertain: !isDefinitive(error) };
+  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain: !isDefinitive(error) };
 }
 
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */
@@ -62,21 +60,17 @@ export function isPassing(error: unknown): boolean {
   return !isDefinitive(error) || statusOf(error) === 429;
 }
 
-function explain(error: unknown, url: string): unknown {
-  if (isMissingParent(error)) {
-    return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
-  }
-  if (isMissing(error)) {
-    return new TargetNotFoundError(`${url} does not exist: create it, or pass createIfMissing`, { url, cause: error });
-  }
-  return error;
+/** As {@link isPassing}, of what a caller would get: one of this library's own errors is its last word. */
+export function mayPass(error: unknown): boolean {
+  return !isConcurrencyError(error) && isPassing(error);
 }
 
-/** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
-export async function releaseUncertain(adapter: LeaseAdapter, leaseId: string): Promise<void> {
-  try {
-    await bounded(5_000, undefined, (abortSignal) => adapter.release(leaseId, { abortSignal }));
-  } catch (error) {
-    logger.verbose(`a lease on ${adapter.url} that may have been acquired was not released: ${errorLabel(error)}`);
+function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
+  if (isMissingParent(error) && (kind === "blob" || kind === "file")) {
+    return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
   }
+  if (isMissing(error) || isMissingParent(error)) {
+    return new TargetNotFoundError(`${url} does not exist: create it${create ? ", or pass createIfMissing" : ""}`, { url, cause: error });
+  }
+  return error;
 }

@@ -4,10 +4,9 @@ import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import type { SpanFacts } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
 import { checkNumber } from "../internal/validate.js";
-import { checkLeasable, leaseOptions } from "./lease-adapter.js";
-import type { LeaseRequest } from "./lease-adapter.js";
+import { leaseAdapterOf } from "./lease-adapter-of.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -28,6 +27,7 @@ export interface LeaseInfo {
 export interface BreakLeaseOptions extends CallOptions {
   /**
    * How long the holder may go on: its guard reports `"broken"` at its next renewal, its writes pass until the end.
+   * The lease of a file has no such time.
    * @defaultValue 0: at once
    */
   periodInSeconds?: number | undefined;
@@ -38,7 +38,7 @@ export interface BreakLeaseOptions extends CallOptions {
 /** Who holds the lease, if anybody. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
-    withSignal(options, async (abortSignal) => (await look(target, { abortSignal, tracingOptions })).info),
+    withSignal(options, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
     leaseOf(target),
   );
 }
@@ -51,26 +51,26 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
   const { periodInSeconds = 0, expectedEpoch } = options;
   return withSpan("breakLease", options, (tracingOptions) =>
     withSignal(options, async (abortSignal) => {
-      checkLeasable(target);
-      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: 60, integer: true });
-      if (expectedEpoch !== undefined) checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+      const adapter = leaseAdapterOf(target);
+      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
+      if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
       const request = { abortSignal, tracingOptions };
-      let conditions: { ifMatch: string } | undefined;
+      let ifMatch: string | undefined;
       if (expectedEpoch !== undefined) {
-        const { info, record, etag } = await look(target, request);
+        const { info, record, etag } = await look(adapter, request);
         if (info.state !== "leased" && info.state !== "breaking") return false;
         // A lock that was handed on within a process has its later numbers reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
-        if (!etag) throw new TypeError(`the answer has no ETag: ${displayUrl(target.url)} cannot be compared with what was expected`);
-        conditions = { ifMatch: etag };
+        if (!etag) throw new TypeError(`the answer has no ETag: ${adapter.url} cannot be compared with what was expected`);
+        ifMatch = etag;
       }
       try {
         // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await target.getBlobLeaseClient().breakLease(periodInSeconds, { ...leaseOptions(request), ...(conditions && { conditions }) });
+        await adapter.breakIt(periodInSeconds, request, ifMatch);
         return true;
       } catch (error) {
-        if (isNotLeased(error) || (conditions && isRace(error))) return false;
-        throw notFound(error, target) ?? error;
+        if (isNotLeased(error) || (ifMatch !== undefined && isRace(error))) return false;
+        throw notFound(error, adapter) ?? error;
       }
     }),
     leaseOf(target),
@@ -82,20 +82,25 @@ function leaseOf(target: LeasableLike): SpanFacts {
   return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
 }
 
+function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
+  checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+  // It takes a condition on the ETag, and a record in the metadata.
+  if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
+}
+
 interface Look {
   readonly info: LeaseInfo;
   readonly record: LockRecord;
   readonly etag: string | undefined;
 }
 
-async function look(target: LeasableLike, request: LeaseRequest): Promise<Look> {
-  checkLeasable(target);
+async function look(adapter: LeaseAdapter, request: LeaseRequest): Promise<Look> {
   try {
-    const properties = await target.getProperties(leaseOptions(request));
+    const properties = await adapter.look(request);
     const record = parseLockRecord(properties.metadata);
     return { info: leaseInfo(properties, record), record, etag: properties.etag };
   } catch (error) {
-    throw notFound(error, target) ?? error;
+    throw notFound(error, adapter) ?? error;
   }
 }
 
@@ -112,9 +117,8 @@ export function leaseInfo(
   };
 }
 
-function notFound(error: unknown, target: LeasableLike): Error | undefined {
+function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
   if (!isMissing(error) && !isMissingParent(error)) return undefined;
-  const url = displayUrl(target.url);
   return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
 }
 

@@ -16,6 +16,8 @@ export class LeaseGuard implements AsyncDisposable {
   #releasing: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
+  /** @internal Whether it was taken over from a holder that died. */
+  tookOver = false;
 
   /** @internal */
   constructor(keeper: LeaseKeeper, giveBack: () => Promise<void>) {
@@ -37,7 +39,7 @@ export class LeaseGuard implements AsyncDisposable {
     return this.#keeper.leaseId;
   }
 
-  /** What a request to the leased blob has to carry: pass it as its `conditions`. */
+  /** What a request has to carry: pass it as its `conditions`; with Azure Files, as its `leaseAccessConditions`. */
   get conditions(): { leaseId: string } {
     return { leaseId: this.leaseId };
   }
@@ -76,8 +78,9 @@ export class LeaseGuard implements AsyncDisposable {
 
   /**
    * Gives the lease back, or on to the next one who waits for it in this process. Again and again is the same as
-   * once. Rejects if the service could not be told (the lease runs out then), or with the `LeaseLostError`, if it
-   * turns out that the lease had been lost before.
+   * once. Rejects if the service could not be told (the lease runs out then; if it never does, that is a
+   * `LeaseLeftError`, and it is tried again in the background), or with the `LeaseLostError`, if it turns out that the
+   * lease had been lost before.
    */
   release(): Promise<void> {
     this.#releasing ??= this.#giveBackOnce().catch((error: unknown) => {

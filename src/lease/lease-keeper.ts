@@ -1,13 +1,17 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import { LeaseLostError } from "../errors.js";
+import type { LeaseAnswerLike } from "../clients.js";
+import { isLeaseLostError, LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
+import { onAbort } from "../internal/abort.js";
 import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
 import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import type { Stopwatch } from "../internal/stopwatch.js";
-import { isDefinitive, leaseLossOf, statusOf } from "../internal/storage-errors.js";
+import { isDefinitive, leaseLossOf } from "../internal/storage-errors.js";
 import { inSpan } from "../internal/tracing.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
+import { LeaseIdentity } from "./lease-identity.js";
+import { LeaseRelease } from "./lease-release.js";
 
 /** The times of a lease, after defaults and checks. */
 export interface LeaseTimes {
@@ -18,12 +22,16 @@ export interface LeaseTimes {
   readonly autoRenew: boolean;
 }
 
+/** What a lease stands and falls with. */
+export interface LeaseBacking {
+  readonly signal: AbortSignal;
+  readonly remainingInMs: number;
+}
+
 /** After a failed renewal: often enough to use a short break in the trouble, seldom enough not to add to it. */
 const retryRenewalInMs = 1_000;
 /** A timer may be set for the deadline, but a suspended machine does not count for it: look at the clock this often. */
 const lookInMs = 1_000;
-/** A release is a courtesy to the next one: it must not hold up the caller for long. */
-const releaseLimitInMs = 5_000;
 
 /**
  * Keeps one lease: renews it, and knows at any moment whether it is still held.
@@ -38,10 +46,13 @@ export class LeaseKeeper {
   tracingOptions: OperationTracingOptions | undefined;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
-  #leaseId: string;
+  readonly #identity: LeaseIdentity;
+  readonly #release: LeaseRelease;
   /** Since the last request that certainly established or extended the lease was sent. */
   #since: Stopwatch;
   #lost: LeaseLostError | undefined;
+  #backing: LeaseBacking | undefined;
+  #offBacking: (() => void) | undefined;
   #lastFailure: unknown;
   #renewing: Promise<boolean> | undefined;
   /** One request at a time: a renewal that overlaps a change of the id, or a release, would look like a loss. */
@@ -55,7 +66,8 @@ export class LeaseKeeper {
   constructor(adapter: LeaseAdapter, leaseId: string, since: Stopwatch, times: LeaseTimes) {
     this.url = adapter.url;
     this.#adapter = adapter;
-    this.#leaseId = leaseId;
+    this.#identity = new LeaseIdentity(leaseId);
+    this.#release = new LeaseRelease(adapter, this.#identity, times.durationInMs === Infinity);
     this.#since = since;
     this.#times = times;
     this.#watchDeadline();
@@ -63,7 +75,7 @@ export class LeaseKeeper {
   }
 
   get leaseId(): string {
-    return this.#leaseId;
+    return this.#identity.current;
   }
 
   /** Until the lease counts as lost unless it is renewed; 0 if it does. */
@@ -78,7 +90,8 @@ export class LeaseKeeper {
 
   /** The loss, if the lease is lost. Asks the clock, not the timers: right even if the event loop was blocked. */
   check(): LeaseLostError | undefined {
-    if (!this.#lost && !this.#closed && this.#untilDeadline() <= 0) {
+    // Looking at the clock may make what backs it notice its own loss, and this one's with it.
+    if (!this.#lost && !this.#closed && this.#untilDeadline() <= 0 && !this.#isLost()) {
       if (this.#lastFailure === undefined) this.#lose("expired", undefined);
       else this.#lose("unreachable", this.#lastFailure);
     }
@@ -91,6 +104,12 @@ export class LeaseKeeper {
     return () => this.#lossListeners.delete(listener);
   }
 
+  /** From now on the loss of `backing` is the loss of this lease. */
+  backBy(backing: LeaseBacking): void {
+    this.#backing = backing;
+    this.#offBacking = onAbort(backing.signal, () => this.#loseWith(backing.signal.reason));
+  }
+
   /** Extends the lease now. Rejects with the loss, or with what kept the request from being answered. */
   async renew(): Promise<void> {
     const renewed = await this.#startRenewal();
@@ -100,6 +119,8 @@ export class LeaseKeeper {
 
   /** Gives the lease another id. Afterwards the old one is worth nothing. */
   async change(proposedLeaseId: string): Promise<void> {
+    // Its successor would not recognise what is left of it after a crash.
+    if (this.#backing) throw new TypeError("the id of a lease with a crashGuard says whose it is, and cannot be changed");
     await this.#inLine(() => this.#changeOnce(proposedLeaseId));
     this.#throwIfLost();
   }
@@ -116,15 +137,13 @@ export class LeaseKeeper {
     // A renewal that arrived after the release would be answered 409, and one before it must not be cut off midway.
     await this.#line;
     this.#throwIfLost();
-    try {
-      await this.#request("release", releaseLimitInMs, (request) => this.#adapter.release(this.#leaseId, request));
-    } catch (error) {
-      if (statusOf(error) === 404) return; // deleted, by its holder most likely: nothing is left to be released
-      const reason = leaseLossOf(error);
-      if (!reason) throw error;
-      // Sent more than once: the first try released it, and the second found it gone.
-      if (wasSentOnce(error)) throw this.#lose(reason, error);
-    }
+    const loss = await this.#release.run((limitInMs, call) => this.#request("release", limitInMs, call));
+    if (loss) throw this.#lose(loss.reason, loss.cause);
+  }
+
+  /** Resolves when no request is under way. */
+  async whenIdle(): Promise<void> {
+    await this.#line;
   }
 
   #throwIfLost(): void {
@@ -140,12 +159,18 @@ export class LeaseKeeper {
 
   #close(): void {
     this.#closed = true;
+    this.#offBacking?.();
     clearTimeout(this.#deadlineTimer);
     clearTimeout(this.#renewTimer);
   }
 
   #untilDeadline(): number {
-    return this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();
+    const own = this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();
+    return Math.min(own, this.#backing?.remainingInMs ?? Infinity);
+  }
+
+  #isLost(): boolean {
+    return this.#lost !== undefined;
   }
 
   #watchDeadline(): void {
@@ -176,12 +201,12 @@ export class LeaseKeeper {
       // Until there is an answer, that there is none is what keeps the lease from being renewed.
       this.#lastFailure ??= new RequestTimeout("a renewal was not answered in time");
       const since = startStopwatch();
-      const answer = await this.#request("renew", this.#requestLimit(), (request) => this.#adapter.renew(this.#leaseId, request));
+      const answer = await this.#identity.use((leaseId) => this.#renewAs(leaseId));
       // Too late: the loss has been reported, and nothing is re-established behind anybody's back.
       if (this.check()) return false;
-      // Azurite renews an expired lease for anybody, and tells by the id whose it is.
-      if (!isSameId(answer.leaseId, this.#leaseId)) {
-        this.#lose("stolen", undefined);
+      const loss = lossIn(answer, this.leaseId);
+      if (loss) {
+        this.#lose(loss, undefined);
         return false;
       }
       this.#since = since;
@@ -201,18 +226,29 @@ export class LeaseKeeper {
     this.#throwIfLost();
     const since = startStopwatch();
     try {
-      await this.#request("change", this.#requestLimit(), (request) => this.#adapter.change(this.#leaseId, proposedLeaseId, request));
+      await this.#identity.use((leaseId) =>
+        this.#request("change", this.#requestLimit(), (request) => this.#adapter.change(leaseId, proposedLeaseId, request)),
+      );
     } catch (error) {
       if (isDefinitive(error) && wasSentOnce(error)) throw this.#lossFrom(error) ?? error;
       // The answer was lost: the lease may have either id now. Renewing with the new one tells.
-      const changed = await this.#request("renew", this.#requestLimit(), (request) => this.#adapter.renew(proposedLeaseId, request)).then(
-        (answer) => isSameId(answer.leaseId, proposedLeaseId),
+      const changed = await this.#renewAs(proposedLeaseId).then(
+        (answer) => lossIn(answer, proposedLeaseId) === undefined,
         () => false,
       );
-      if (!changed) throw error;
+      if (!changed) {
+        // That could have been lost too: whatever comes next finds out.
+        this.#identity.mayBecome(proposedLeaseId);
+        throw error;
+      }
       this.#since = since;
     }
-    this.#leaseId = proposedLeaseId;
+    this.#identity.becomes(proposedLeaseId);
+  }
+
+  #renewAs(leaseId: string): Promise<LeaseAnswerLike> {
+    const duration = this.#times.durationInMs === Infinity ? -1 : this.#times.durationInMs / 1_000;
+    return this.#request("renew", this.#requestLimit(), (request) => this.#adapter.renew(leaseId, duration, request));
   }
 
   /** One request, in a span of its own: it belongs to none of the holder's calls, but to the time of holding. */
@@ -232,12 +268,19 @@ export class LeaseKeeper {
 
   #lossFrom(error: unknown): LeaseLostError | undefined {
     const reason = leaseLossOf(error);
+    // The service has one code for both; but by this clock it cannot have expired yet, as the service's started later.
+    if (reason === "expired" && !this.check()) return this.#lose("broken", error);
     return reason && this.#lose(reason, error);
   }
 
-  #lose(reason: LeaseLossReason, cause: unknown): LeaseLostError {
+  #loseWith(loss: unknown): void {
+    const reason = isLeaseLostError(loss) ? loss.reason : "expired";
+    this.#lose(reason, loss, "its crash guard is lost, so that another may take it over any moment");
+  }
+
+  #lose(reason: LeaseLossReason, cause: unknown, why: string = explanations[reason]): LeaseLostError {
     if (this.#lost) return this.#lost;
-    this.#lost = new LeaseLostError(`the lease on ${this.url} is lost: ${explanations[reason]}`, { url: this.url, reason, cause });
+    this.#lost = new LeaseLostError(`the lease on ${this.url} is lost: ${why}`, { url: this.url, reason, cause });
     logger.warning(this.#lost.message);
     this.#close();
     for (const listener of this.#lossListeners) listener(this.#lost);
@@ -246,8 +289,11 @@ export class LeaseKeeper {
   }
 }
 
-function isSameId(answered: string | undefined, leaseId: string): boolean {
-  return !answered || answered.toLowerCase() === leaseId.toLowerCase();
+/** What an answer says that is a success and all the same a loss. */
+function lossIn({ leaseId: answered, leaseState }: LeaseAnswerLike, leaseId: string): LeaseLossReason | undefined {
+  if (leaseState !== undefined && leaseState !== "leased") return leaseState === "expired" ? "expired" : "broken";
+  // Azurite renews an expired lease for anybody, and tells by the id whose it is.
+  return answered && answered.toLowerCase() !== leaseId.toLowerCase() ? "stolen" : undefined;
 }
 
 const explanations: Record<LeaseLossReason, string> = {

@@ -1,13 +1,16 @@
 import type { CallOptions } from "../clients.js";
 import { checkNumber } from "../internal/validate.js";
+import type { CrashGuard } from "./crash-guard.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
 import type { LeaseTimes } from "./lease-keeper.js";
 
 /** Options of a single try to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {
   /**
    * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. Longer means fewer renewals, and a longer
-   * wait for everybody else after a crash. An infinite one is never given up by the service.
-   * @defaultValue 30
+   * wait for everybody else after a crash. An infinite one is never given up by the service. That of a file is always
+   * infinite.
+   * @defaultValue 30; Infinity for a file
    */
   durationInSeconds?: number | undefined;
   /**
@@ -18,7 +21,8 @@ export interface TryAcquireLeaseOptions extends CallOptions {
   autoRenew?: boolean | undefined;
   /**
    * @defaultValue a third of the duration: two renewals may fail before it is in danger; 30 s for an infinite one,
-   * which needs none, but would not notice otherwise that it was broken
+   * which needs none, but would not notice otherwise that it was broken (the lease of a file cannot be renewed at all:
+   * a read asks whether it is still there)
    */
   renewEveryInMs?: number | undefined;
   /**
@@ -37,6 +41,13 @@ export interface TryAcquireLeaseOptions extends CallOptions {
    * @defaultValue a new one for each acquisition
    */
   leaseId?: string | undefined;
+  /**
+   * For leases that never expire, those of files above all: a `BlobLocks`, of which a lock is taken first. It does
+   * expire, so the next one can take over the lease of a holder that died. All users of the file must pass the same,
+   * and reach both the file and the locks under the same host names.
+   * @defaultValue none: a dead holder blocks the file until somebody calls `breakLease`
+   */
+  crashGuard?: CrashGuard | undefined;
 }
 
 /** Options of {@link acquireLease} and {@link withLease}. */
@@ -44,7 +55,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
    * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
    * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
-   * @defaultValue Infinity
+   * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease for ever
    */
   waitInMs?: number | undefined;
 }
@@ -55,10 +66,14 @@ export interface LeaseSettings extends LeaseTimes {
   readonly leaseId: string | undefined;
 }
 
-const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity });
+const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity, fileWaitInMs: 60_000 });
 
-export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSettings {
-  const { durationInSeconds = defaults.durationInSeconds, autoRenew = true, createIfMissing = false, leaseId } = options;
+export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
+  const usual = kind === "file" ? Infinity : defaults.durationInSeconds;
+  const { durationInSeconds = usual, autoRenew = true, createIfMissing = false, leaseId } = options;
+  if (kind === "file" && durationInSeconds !== Infinity) {
+    throw new RangeError(`the lease of a file never expires: durationInSeconds must be Infinity; got ${durationInSeconds}`);
+  }
   if (durationInSeconds !== Infinity) {
     checkNumber("durationInSeconds (15 to 60, or Infinity)", durationInSeconds, { min: 15, max: 60, integer: true });
   }
@@ -80,8 +95,8 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions): LeaseSetting
   };
 }
 
-export function checkWait(waitInMs: number | undefined): number {
-  return checkNumber("waitInMs", waitInMs ?? defaults.waitInMs, { min: 0 });
+export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind"] = "blob"): number {
+  return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
 const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -3,24 +3,33 @@ import { logger } from "../internal/log.js";
 import { delay, maxWaitBeforeLookInMs, waitBeforeLook } from "../internal/delay.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
-import { acquireOnce, isPassing, releaseUncertain } from "./acquire-once.js";
+import { acquireOnce, isPassing } from "./acquire-once.js";
+import { FailureStreak } from "./failure-streak.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
+import { releaseIfLeft, releaseLater } from "./release-left.js";
+
+/** The number of one holder. */
+export interface LeaseTicket {
+  readonly epoch: number;
+  /** The smallest number that the holder before may have had: not all that were reserved were used. */
+  readonly previousEpoch: number;
+}
 
 /** What a named lock does with a fresh lease before anybody gets it, and at each hand-over: it takes its number. */
 export interface LeaseTicketing {
   /** Those who take numbers in the same way can hand the lease on to each other. */
   readonly key: string;
   /** `waiting`: how many wait for it in this process. Rejects if the lease cannot be used. */
-  take(keeper: LeaseKeeper, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<number>;
+  take(keeper: LeaseKeeper, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<LeaseTicket>;
 }
 
-/** A lease that somebody has been given: what keeps it, its number, and what gives it back. */
+/** A lease that somebody has been given: what keeps it, its number if there are any, and what gives it back. */
 export interface LeaseGrant {
   readonly keeper: LeaseKeeper;
-  readonly ticket: number;
+  readonly ticket: LeaseTicket | undefined;
   readonly giveBack: () => Promise<void>;
 }
 
@@ -31,8 +40,6 @@ const maxHoldInMs = 5_000;
 const stayAwayInMs = 1.2 * maxWaitBeforeLookInMs;
 /** A lease that was confirmed longer ago is renewed before it is handed on. */
 const confirmAfterInMs = 1_000;
-/** So many failures in a row, each after the SDK's own retries, are not passing. */
-const maxFailures = 5;
 
 const queues = new WeakMap<object, Map<string, LeaseQueue>>();
 
@@ -66,7 +73,7 @@ export class LeaseQueue {
   /** How often, and since when, this process had it without others having had a chance. */
   #turns = 0;
   #turnsSince = startStopwatch();
-  #failures = 0;
+  readonly #failures = new FailureStreak();
   /** Ends a request, or the wait for the next look, when the last waiter goes. */
   #io = new AbortController();
 
@@ -120,7 +127,7 @@ export class LeaseQueue {
         logger.verbose(`${this.#adapter.url} is leased by somebody else`);
         uncertain = false;
         this.#turns = 0;
-        this.#failures = 0;
+        this.#failures.end();
         for (const waiter of this.#waiters) waiter.looked();
       } else {
         uncertain ||= outcome.uncertain;
@@ -130,13 +137,21 @@ export class LeaseQueue {
       }
       if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
     }
-    if (uncertain) await releaseUncertain(this.#adapter, leaseId);
+    if (uncertain) await this.#releaseUncertain(leaseId);
     this.#rest();
+  }
+
+  /** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
+  async #releaseUncertain(leaseId: string): Promise<void> {
+    const gone = await releaseIfLeft(this.#adapter, leaseId);
+    if (gone || this.#settings.durationInMs !== Infinity) return;
+    logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by a call that was given up: releasing it in the background`);
+    releaseLater(this.#adapter, leaseId);
   }
 
   /** Gives the lease to whoever is first in line. Never rejects. */
   async #grant(keeper: LeaseKeeper): Promise<void> {
-    let ticket = 0;
+    let ticket: LeaseTicket | undefined;
     try {
       const first = this.#first();
       if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, requestFor(first));
@@ -152,7 +167,7 @@ export class LeaseQueue {
       return;
     }
     this.#turns++;
-    this.#failures = 0;
+    this.#failures.end();
     keeper.tracingOptions = waiter.holderTracing;
     waiter.resolve({ keeper, ticket, giveBack: () => this.#giveBack(keeper) });
   }
@@ -165,6 +180,8 @@ export class LeaseQueue {
 
   /** Nobody starts work on a lease that may have been broken long ago: that costs a request a second at most. */
   async #handOver(keeper: LeaseKeeper): Promise<void> {
+    // A change of the id that is under way would pull the rug from under the one who takes its number now.
+    await keeper.whenIdle();
     if (keeper.unconfirmedForInMs > confirmAfterInMs) await keeper.renew().catch(() => undefined);
     await this.#grant(keeper);
   }
@@ -201,6 +218,12 @@ export class LeaseQueue {
       this.#io = new AbortController();
       await delay(stayAwayInMs, this.#io.signal).catch(() => undefined);
     }
+    // The lease was had, but could not be numbered: not again in the same instant.
+    const failing = this.#failures.lastsForInMs;
+    if (failing !== undefined) {
+      this.#io = new AbortController();
+      await delay(waitBeforeLook(failing), this.#io.signal).catch(() => undefined);
+    }
     await this.#poll();
   }
 
@@ -216,8 +239,8 @@ export class LeaseQueue {
   }
 
   #lookFailed(error: unknown, passing: boolean): void {
-    const hopeless = !passing || ++this.#failures >= maxFailures;
-    if (hopeless) this.#failures = 0;
+    const hopeless = !passing || this.#failures.add();
+    if (!passing) this.#failures.end();
     for (const waiter of this.#waiters) {
       if (hopeless) waiter.reject(error);
       else waiter.looked(error);

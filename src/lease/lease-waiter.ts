@@ -11,6 +11,8 @@ export interface LeaseWish extends CallOptions {
   /** For messages: `the lease on ...`. */
   readonly what: string;
   readonly url: string;
+  /** What can be done about a holder that does not let go. */
+  readonly advice?: string | undefined;
   readonly waitInMs: number | "one look";
   /** What is told of the looks that are made for it. */
   readonly trace?: Attempts | undefined;
@@ -78,10 +80,10 @@ export class LeaseWaiter {
   }
 
   #giveUp(): void {
-    const { what, url, waitInMs } = this.#wish;
+    const { what, url, waitInMs, advice } = this.#wish;
     const why =
       this.#lastFailure === undefined
-        ? `somebody else holds ${what}, and still did after ${waitInMs} ms (waitInMs)`
+        ? `somebody else holds ${what}, and still did after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
         : `${what} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
     this.reject(new LeaseUnavailableError(why, { url, waitedInMs: this.#waited.elapsedInMs(), cause: this.#lastFailure }));
   }

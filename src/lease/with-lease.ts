@@ -10,7 +10,8 @@ import type { AcquireLeaseOptions } from "./lease-options.js";
 /**
  * Runs `fn` while holding a lease on the target, which is renewed as long as `fn` runs and released afterwards. If
  * the lease is lost, `lease.signal` aborts, and once `fn` has ended the call rejects with the `LeaseLostError`, even
- * if `fn` has a result: it can no longer be trusted. Costs 2 requests, and one for each renewal.
+ * if `fn` has a result: it can no longer be trusted. Costs 2 requests, and one for each renewal (2 for a share); with a
+ * `crashGuard` 6.
  */
 export function withLease<R>(
   target: LeasableLike,
@@ -57,7 +58,7 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
   const lost = lossOf(held);
   await held.release().catch((error: unknown) => {
     if (isLeaseLostError(error)) throw error;
-    logger.warning(`a lease could not be released and will have to run out: ${errorLabel(error)}`);
+    logger.warning(`a lease could not be released: ${errorLabel(error)}`);
   });
   if (lost) throw lost;
   return result;

@@ -1,9 +1,9 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
-import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError } from "../errors.js";
+import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { abortReason, onAbort } from "../internal/abort.js";
 import { bounded } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
-import { isMissing } from "../internal/storage-errors.js";
+import { isMissing, isMissingParent } from "../internal/storage-errors.js";
 import { withAttempts } from "../internal/attempts.js";
 import type { Attempts } from "../internal/attempts.js";
 import { describeSpan, withSpan } from "../internal/tracing.js";
@@ -11,7 +11,7 @@ import type { CallSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
-import { leaseAdapterOf } from "../lease/lease-adapter.js";
+import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { leaseQueueFor } from "../lease/lease-queue.js";
@@ -43,9 +43,9 @@ export interface BlobLocksOptions {
 }
 
 /** Options of a single try to acquire a lock. */
-export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "leaseId">;
+export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
 /** Options of acquiring a lock. */
-export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId">;
+export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
 
 /** A lock, held or not. */
 export interface LockInfo extends LeaseInfo {
@@ -84,18 +84,12 @@ export class BlobLocks {
 
   /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
   acquire(name: string, options?: LockOptions): Promise<LockGuard> {
-    return this.#looking("acquire", options, async (merged, trace, span) => {
-      const waitInMs = checkWait(merged.waitInMs);
-      const queue = this.#queue(name, merged);
-      const waiter = new LeaseWaiter({ ...this.#wish(name, merged, trace, span), waitInMs });
-      queue.enter(waiter);
-      const grant = await waiter.promise.catch(async (error: unknown) => {
-        throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, merged) : error;
-      });
-      if (!grant) throw new TypeError("a waiter gave up that was not asked to");
-      describeSpan(span, { outcome: "acquired", epoch: grant.ticket });
-      return new LockGuard(name, grant);
-    });
+    return this.#looking("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
+  }
+
+  /** @internal As `acquire`, but others see each holder, also those to whom it is handed on within the process. */
+  acquireVisibly(name: string, options?: LockOptions): Promise<LockGuard> {
+    return this.#looking("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
   }
 
   /** The lock if it is free right now, else `null`. */
@@ -104,7 +98,7 @@ export class BlobLocks {
       const waiter = new LeaseWaiter({ ...this.#wish(name, merged, trace, span), waitInMs: "one look" });
       this.#queue(name, merged).tryOnce(waiter);
       const grant = await waiter.promise;
-      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.ticket });
+      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.ticket?.epoch });
       return grant ? new LockGuard(name, grant) : null;
     });
   }
@@ -130,12 +124,22 @@ export class BlobLocks {
     }
   }
 
-  /** All locks that were ever used, held or not. Costs 1 request for every 5,000. */
+  /**
+   * All locks that were ever used, held or not. Costs 1 request for every 5,000. A `TargetNotFoundError` if there is no
+   * such container.
+   */
   async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockInfo> {
     const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
-    for await (const blob of blobs) {
-      const name = lockNameOf(this.#prefix, blob.name);
-      if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+    try {
+      for await (const blob of blobs) {
+        const name = lockNameOf(this.#prefix, blob.name);
+        if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+      }
+    } catch (error) {
+      if (!isMissingParent(error)) throw error;
+      // No list, rather than an empty one: a container that was never made is most likely a mistake in its name.
+      const url = displayUrl(this.#container.url);
+      throw new TargetNotFoundError(`${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
 
@@ -148,6 +152,19 @@ export class BlobLocks {
       if (isUnused(error)) return false;
       throw error;
     });
+  }
+
+  async #acquire(name: string, options: LockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockGuard> {
+    const waitInMs = checkWait(options.waitInMs);
+    const queue = this.#queue(name, options, visibly);
+    const waiter = new LeaseWaiter({ ...this.#wish(name, options, trace, span), waitInMs });
+    queue.enter(waiter);
+    const grant = await waiter.promise.catch(async (error: unknown) => {
+      throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, options) : error;
+    });
+    if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+    describeSpan(span, { outcome: "acquired", epoch: grant.ticket?.epoch });
+    return new LockGuard(name, grant);
   }
 
   async #acquireAll(names: readonly string[], options: LockOptions): Promise<LockSet> {
@@ -187,10 +204,10 @@ export class BlobLocks {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }
 
-  #queue(name: string, options: TryLockOptions): LeaseQueue {
+  #queue(name: string, options: TryLockOptions, visibly = false): LeaseQueue {
     const blob = this.#blob(name);
     const settings = { ...checkLeaseOptions(options), createIfMissing: true };
-    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder));
+    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder, visibly));
   }
 
   #wish(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<LeaseWish, "waitInMs"> {

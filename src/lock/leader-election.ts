@@ -8,10 +8,11 @@ import { logger } from "../internal/log.js";
 import { describeSpan, failSpan, inSpan } from "../internal/tracing.js";
 import type { CallSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
+import { mayPass } from "../lease/acquire-once.js";
+import { FailureStreak } from "../lease/failure-streak.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
-import { blobNameOf } from "./lock-name.js";
 
 /** One time of being the leader. */
 export interface Term {
@@ -55,7 +56,7 @@ export class LeaderElection {
     if (typeof (options as Partial<LeaderElectionOptions> | undefined)?.onElected !== "function") {
       throw new TypeError("onElected must be a function");
     }
-    blobNameOf("", name);
+    locks.blobOf(name); // A bad name is found out now: it depends on the prefix how long it may be.
     checkLeaseOptions(locks.withDefaults(this.#lockOptions(options)));
     this.#locks = locks;
     this.name = name;
@@ -97,38 +98,42 @@ export class LeaderElection {
   }
 
   /**
-   * Who leads, whenever that changes: `state` is `"leased"` while there is a leader. Looks every `intervalInMs`, and
-   * ends when `abortSignal` aborts. A look that fails is thrown.
+   * Who leads, whenever that changes: `state` is `"leased"` while there is a leader. Looks every `intervalInMs`
+   * (default 1_000), and ends when `abortSignal` aborts. Looks that fail in a way that may pass are repeated, for ten
+   * seconds at least; then, and if it will not pass, the failure is thrown.
    */
   async *observe(options: { intervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockInfo & { isSelf: boolean }> {
     const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
     const { abortSignal } = options;
+    const failures = new FailureStreak();
     let last = "";
     while (!abortSignal?.aborted) {
-      let info: LockInfo;
+      let info: LockInfo | undefined;
       try {
         info = await this.#locks.inspect(this.name, { abortSignal });
+        failures.end();
       } catch (error) {
         if (abortSignal && isAborted(abortSignal)) return;
-        throw error;
+        if (!mayPass(error) || failures.add()) throw error;
       }
-      const isSelf = info.state === "leased" && this.#leadsSince(info.epoch);
-      const seen = JSON.stringify([info.state, info.epoch, isSelf]);
-      if (seen !== last) yield { ...info, isSelf };
-      last = seen;
+      if (info) {
+        const isSelf = info.state === "leased" && this.#isTermOf(info.epoch);
+        const seen = JSON.stringify([info.state, info.epoch, isSelf]);
+        if (seen !== last) yield { ...info, isSelf };
+        last = seen;
+      }
       await delay(intervalInMs, abortSignal).catch(() => undefined);
     }
   }
 
-  /** A lease that was handed on within this process has the number of its first holder on record. */
-  #leadsSince(epoch: number | undefined): boolean {
-    return this.isLeader && epoch !== undefined && this.#present !== undefined && this.#present.lock.epoch >= epoch;
+  #isTermOf(epoch: number | undefined): boolean {
+    return this.isLeader && this.#present?.lock.epoch === epoch;
   }
 
   async #takePart(stopped: AbortSignal): Promise<void> {
     while (!stopped.aborted) {
       try {
-        const lock = await this.#locks.acquire(this.name, { ...this.#lockOptions(this.#options), abortSignal: stopped });
+        const lock = await this.#locks.acquireVisibly(this.name, { ...this.#lockOptions(this.#options), abortSignal: stopped });
         if ((await this.#lead(lock, stopped)) === "go on") continue;
       } catch (error) {
         if (isAborted(stopped)) return;

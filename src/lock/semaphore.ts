@@ -7,7 +7,9 @@ import { startStopwatch } from "../internal/stopwatch.js";
 import { describeSpan, withSpan } from "../internal/tracing.js";
 import type { CallSpan } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
-import { checkWait } from "../lease/lease-options.js";
+import { mayPass } from "../lease/acquire-once.js";
+import { FailureStreak } from "../lease/failure-streak.js";
+import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
@@ -29,10 +31,11 @@ export class Semaphore {
   #wake: (() => void) | undefined;
 
   constructor(locks: BlobLocks, name: string, slots: number) {
+    this.slots = checkNumber("slots", slots, { min: 1, max: 10_000, integer: true });
     blobNameOf("", name);
+    locks.blobOf(`${name}/${slots - 1}`); // The longest name of all slots must fit.
     this.#locks = locks;
     this.name = name;
-    this.slots = checkNumber("slots", slots, { min: 1, max: 10_000, integer: true });
   }
 
   /** Runs `fn` while holding a slot. */
@@ -54,6 +57,7 @@ export class Semaphore {
   async #acquire(merged: LockOptions, trace: Attempts, span: CallSpan): Promise<LockGuard> {
     const { abortSignal } = merged;
     const waitInMs = checkWait(merged.waitInMs);
+    checkLeaseOptions(merged); // Whatever a look fails of then, is a failure of a request.
     const patience = new AbortController();
     const offCaller = onAbort(abortSignal, () => abortSignal && patience.abort(abortReason(abortSignal)));
     const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
@@ -118,10 +122,19 @@ export class Semaphore {
   /** Looks until there is a free slot. A look that is under way when the time is over may still find one. */
   async #look(options: LockOptions, patience: AbortSignal, trace: Attempts): Promise<LockGuard> {
     const waited = startStopwatch();
+    const failures = new FailureStreak();
     for (;;) {
       const freed = this.#freed;
-      const slot = await this.#lookOnce(options, trace);
-      if (slot) return slot;
+      try {
+        const slot = await this.#lookOnce(options, trace);
+        if (slot) return slot;
+        failures.end();
+      } catch (error) {
+        trace.end("failed", error);
+        throwIfAborted(options.abortSignal);
+        if (!mayPass(error) || failures.add()) throw error;
+        if (patience.aborted) throw this.#unavailable(waited.elapsedInMs(), error);
+      }
       throwIfAborted(patience);
       // A slot that was given back during the look may have been passed by.
       if (freed === this.#freed) await this.#pause(waitBeforeLook(waited.elapsedInMs()), patience);
@@ -138,9 +151,13 @@ export class Semaphore {
     throwIfAborted(patience);
   }
 
-  #unavailable(waitedInMs: number): LeaseUnavailableError {
-    const message = `all ${this.slots} slots of ${JSON.stringify(this.name)} were taken for ${waitedInMs} ms (waitInMs)`;
-    return new LeaseUnavailableError(message, { url: this.name, waitedInMs });
+  #unavailable(waitedInMs: number, cause?: unknown): LeaseUnavailableError {
+    const name = JSON.stringify(this.name);
+    const message =
+      cause === undefined
+        ? `all ${this.slots} slots of ${name} were taken for ${waitedInMs} ms (waitInMs)`
+        : `no slot of ${name} could be had in time (waitInMs): the last request failed`;
+    return new LeaseUnavailableError(message, { url: this.name, waitedInMs, cause });
   }
 }
 

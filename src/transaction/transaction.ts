@@ -14,7 +14,11 @@ import type { RowOptions } from "./row.js";
 export type EntityInput<T extends object = Record<string, unknown>> = T & { rowKey: string; partitionKey?: string };
 
 /** What to read with {@link Transaction.query}. */
-export interface TransactionQuery<T extends object = Record<string, unknown>> extends RowRange {
+export interface TransactionQuery<T extends object = Record<string, unknown>> {
+  /** The first row key of a range. @defaultValue the first of the partition */
+  readonly from?: string | undefined;
+  /** The last row key of a range, included. @defaultValue the last of the partition */
+  readonly to?: string | undefined;
   /** An OData filter, applied by the service to what is stored. */
   filter?: string | undefined;
   /**

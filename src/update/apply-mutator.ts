@@ -22,7 +22,7 @@ const patienceInMs = 50;
 
 /** Runs one caller's mutator on a private copy of the draft (undefined: the target does not exist). */
 export async function applyMutator<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: Pick<TargetAdapter<T, Raw>, "decode" | "encode" | "same" | "check">,
   call: UpdateCall<T, Raw>,
   draft: Raw | undefined,
   othersWait: () => boolean,

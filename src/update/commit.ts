@@ -1,9 +1,10 @@
 import { fullJitter, delay } from "../internal/delay.js";
-import { countSends } from "../internal/sends.js";
+import { countSends, mayBeForACopy } from "../internal/sends.js";
 import { isSchemaError } from "../errors.js";
 import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
 import { onAbort } from "../internal/abort.js";
 import { isMisuse } from "../internal/validate.js";
+import { NotSentError } from "./not-sent.js";
 import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
 import type { Journal } from "./journal.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
@@ -45,15 +46,17 @@ export async function commit<T, Raw>(
     let lost: unknown;
     let answered: boolean;
     try {
-      const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal });
+      const found = await send(adapter, plan, journal, { ...context, abortSignal: counted.signal, preparing: context.abortSignal });
       return { kind: "landed", found, overtaken: false };
     } catch (error) {
       // Sent once and answered: the answer speaks of this write. Otherwise an earlier try may have landed, and the
       // SDK's re-send is what was refused.
       if (resend === 0 && counted.sends() === 1 && isDefinitive(error)) {
-        return isRace(error) || isMissing(error) ? { kind: "race", error } : { kind: "refused", error };
+        if (!isRace(error) && !isMissing(error)) return { kind: "refused", error };
+        return mayBeForACopy() ? await lookForOwn(adapter, plan, journal, error, context) : { kind: "race", error };
       }
       if (counted.sends() === 0 && isMisuse(error)) return { kind: "refused", error };
+      if (resend === 0 && error instanceof NotSentError) return { kind: error.race ? "race" : "refused", error: error.cause };
       lost = error;
       answered = counted.sends() === 1 && (isRace(error) || isMissing(error));
     } finally {
@@ -89,6 +92,21 @@ function send<T, Raw>(
 }
 
 /**
+ * A race is lost, unless what is stored says that it was won. If it says nothing, because there is no journal, another
+ * program has dropped it or all is deleted, the race counts as lost: races are common, and copies are rare.
+ */
+async function lookForOwn<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  plan: Plan<Raw>,
+  journal: Journal | undefined,
+  error: unknown,
+  context: RequestContext,
+): Promise<Verdict<Raw>> {
+  const verdict = journal && plan.draft !== undefined ? await readBack(adapter, plan, journal, error, context) : "unmoved";
+  return verdict !== "unmoved" && verdict.kind === "landed" ? verdict : { kind: "race", error };
+}
+
+/**
  * Reads what is stored, at once: every write of somebody else that comes in between moves ours further down the
  * journal, and after 32 out of it.
  */
@@ -100,6 +118,15 @@ async function readBack<T, Raw>(
   context: RequestContext,
 ): Promise<Verdict<Raw> | "unmoved"> {
   if (context.abortSignal.aborted) return { kind: "unknown", error };
+  // With what was to be deleted its lease is gone, too, and there is no id left that could be changed.
+  if (plan.draft === undefined && context.fence && (await isGone(adapter, context))) return { kind: "landed", found: null, overtaken: false };
+  try {
+    // Without a condition on the content, a first try that is still on its way could land at any time: not under a lease
+    // whose id has changed. What is read after that stays.
+    await context.fence?.();
+  } catch (fenceError) {
+    return { kind: "unknown", error: new AggregateError([error, fenceError], "the write got no answer, and the lease could not be changed") };
+  }
   let found: Snapshot<Raw> | null | undefined;
   for (let tries = 1; found === undefined; tries++) {
     try {
@@ -118,6 +145,13 @@ async function readBack<T, Raw>(
     case "unknown":
       return { kind: "unknown", error, found };
   }
+}
+
+function isGone<T, Raw>(adapter: TargetAdapter<T, Raw>, context: RequestContext): Promise<boolean> {
+  return adapter.read(context).then(
+    (found) => !found,
+    () => false,
+  );
 }
 
 /** A broken network on the way back says nothing yet: for a client that does not retry by itself, one more look does. */

@@ -9,7 +9,7 @@ import { checkGroupSettings } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { checkedResult } from "./read-target.js";
 import { resolveTarget } from "./resolve-target.js";
-import type { UpdateTarget } from "./target.js";
+import type { GuardedTarget, UpdateTarget } from "./target.js";
 import type { UpdateResult } from "./update-call.js";
 
 /** How often a target that is there at one moment and gone at the next is tried. */
@@ -20,7 +20,7 @@ const maxAttempts = 10;
  * returns what is stored. Costs 1 request if it is created, 2 if it exists.
  */
 export async function createIfAbsent<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   value: T,
   options: TargetOptions = {},
 ): Promise<UpdateResult<T>> {

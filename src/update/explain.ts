@@ -1,10 +1,13 @@
 import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
-import { isLeaseConflict, isMissingParent, leaseProblemOf } from "../internal/storage-errors.js";
+import { isLeaseConflict, isMissingParent, isOtherKind, leaseProblemOf } from "../internal/storage-errors.js";
 
 /** Turns what the service says about leases and missing parents into errors that name the target and the remedy. */
 export function explain(error: unknown, url: string): unknown {
   if (isLeaseConflict(error)) {
     return new LeaseUnavailableError(`${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, cause: error });
+  }
+  if (isOtherKind(error)) {
+    return new TargetNotFoundError(`there is no file ${url}: a directory has that name`, { url, cause: error });
   }
   if (isMissingParent(error)) {
     return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });

@@ -6,7 +6,7 @@ import type { Mutator } from "./mutator.js";
 import { checkGroupSettings, checkUpdateOptions } from "./options.js";
 import type { OptimisticUpdateOptions } from "./options.js";
 import { snapshotOf } from "./read-target.js";
-import { resolveTarget } from "./resolve-target.js";
+import { requireConditional, resolveTarget } from "./resolve-target.js";
 import type { UpdateTarget } from "./target.js";
 import { UpdateCall } from "./update-call.js";
 import type { UpdateResult } from "./update-call.js";
@@ -28,6 +28,7 @@ export function optimisticUpdate<T = unknown>(
     if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
     const settings = checkGroupSettings(options);
     const adapter = resolveTarget(target, settings);
+    requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),

@@ -3,7 +3,7 @@ import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
 import type { RequestOptions, TargetConditions } from "./options.js";
 import { resolveTarget } from "./resolve-target.js";
-import type { UpdateTarget } from "./target.js";
+import type { GuardedTarget, UpdateTarget } from "./target.js";
 
 /** Options of {@link overwrite}. */
 export interface OverwriteOptions extends RequestOptions {
@@ -17,7 +17,7 @@ export interface OverwriteOptions extends RequestOptions {
  * is under way elsewhere notices it and starts again from this value.
  */
 export async function overwrite<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   value: T,
   options: OverwriteOptions = {},
 ): Promise<{ etag: string }> {

@@ -5,7 +5,7 @@ import { checkGroupSettings } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { resolveTarget } from "./resolve-target.js";
 import { readIfChanged } from "./target.js";
-import type { Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import type { GuardedTarget, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** A value and the ETag that it was read with. */
 export interface ReadResult<T> {
@@ -31,15 +31,15 @@ export interface ReadTargetOptions extends TargetOptions {
  * has tags, unless it is unchanged).
  */
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   options?: ReadTargetOptions & { ifChangedSince?: undefined },
 ): Promise<ReadResult<T>>;
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   options: ReadTargetOptions,
 ): Promise<ReadResult<T> | "unchanged">;
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   options: ReadTargetOptions = {},
 ): Promise<ReadResult<T> | "unchanged"> {
   const settings = checkGroupSettings(options);

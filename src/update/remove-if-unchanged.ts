@@ -5,7 +5,7 @@ import { commit } from "./commit.js";
 import { withRequestContext } from "./one-request.js";
 import { checkGroupSettings } from "./options.js";
 import type { OverwriteOptions } from "./overwrite.js";
-import { resolveTarget } from "./resolve-target.js";
+import { requireConditional, resolveTarget } from "./resolve-target.js";
 import { requireETag } from "./target.js";
 import type { UpdateTarget } from "./target.js";
 
@@ -20,6 +20,7 @@ export async function removeIfUnchanged<T>(
 ): Promise<void> {
   const settings = checkGroupSettings(options);
   const adapter = resolveTarget(target, settings);
+  requireConditional(adapter, "removeIfUnchanged");
   requireETag(etag, adapter.url);
   if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
   await withRequestContext("removeIfUnchanged", options, settings, adapter.url, async (context, { writing }) => {

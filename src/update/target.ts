@@ -1,4 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { LeasableLike } from "../clients.js";
 import type { Journal } from "./journal.js";
 
 /** What an update reads and writes: made by `jsonBlob`, `tableEntity`, ... */
@@ -8,6 +9,20 @@ export interface UpdateTarget<T> {
   readonly url: string;
   /** Not there at run time; it makes a target of one type differ from a target of another. */
   readonly valueType?: T;
+  readonly needsLease?: false;
+}
+
+/**
+ * What has no If-Match, so that only a lease (or a lock) keeps two writers apart: made by `jsonFile`, `shareMetadata`,
+ * `containerMetadata`, `queueMetadata`, ... `leasedUpdate` takes it, `optimisticUpdate` does not.
+ */
+export interface GuardedTarget<T> {
+  readonly kind: string;
+  /** Where it is, without the query. */
+  readonly url: string;
+  /** Not there at run time; it makes a target of one type differ from a target of another. */
+  readonly valueType?: T;
+  readonly needsLease: true;
 }
 
 /** One state of a target, as an adapter read or wrote it. */
@@ -25,6 +40,12 @@ export interface RequestContext {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
+  /** What a file that is created is leased with until it is complete; undefined: up to the adapter. */
+  readonly newLeaseId?: string | undefined;
+  /** For requests that prepare a write and do not decide it: those to `abortSignal` are counted. */
+  readonly preparing?: AbortSignal | undefined;
+  /** Makes sure that no request that was sent under the lease so far has an effect any more: gives it another id. */
+  readonly fence?: (() => Promise<void>) | undefined;
   /** Where the journal is kept: hidden from values, and preserved, even if this writer does not journal. */
   readonly journalName: string;
   /** Called for each request that is made. */
@@ -49,6 +70,10 @@ export interface TargetAdapter<T, Raw> {
   readonly whenMissing?: string;
   /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
   readonly journaled: boolean;
+  /** Has no condition but the lease: `write` and `remove` overwrite whatever is there. */
+  readonly guarded?: true;
+  /** What a pessimistic update leases; undefined: it has no leases. */
+  readonly leasable?: LeasableLike | undefined;
 
   decode(raw: Raw): T;
   /** Throws a `TypeError` for what cannot be stored. */
@@ -77,6 +102,8 @@ export interface TargetAdapter<T, Raw> {
   callOff?(refusal: unknown, context: RequestContext): Promise<boolean>;
   /** Whatever is there. */
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
+  /** Under the lease: removes what a writer that crashed has left beside the target. */
+  sweep?(context: RequestContext): Promise<void>;
 }
 
 /** What is stored, unless that is what the caller knows already. */
@@ -95,6 +122,13 @@ const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
 /** Makes the opaque target that users pass around. */
 export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T> {
   const target: UpdateTarget<T> = { kind: adapter.kind, url: adapter.url };
+  Object.defineProperty(target, adapterKey, { value: adapter });
+  return target;
+}
+
+/** The same for what needs a lease. */
+export function guardedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly guarded: true }): GuardedTarget<T> {
+  const target: GuardedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }

@@ -91,12 +91,38 @@ describe("acquireLease", () => {
     await outcome.value!.release();
   });
 
-  it("gives up after five failures in a row, but not if they are not in a row", async () => {
-    const blob = new ScriptedLeasable({ acquire: [reset, reset, reset, reset, taken, reset, reset, reset, reset, status(503), ok] });
+  it("gives up after ten seconds of failures", async () => {
+    const blob = new ScriptedLeasable({ acquire: (at) => (at < 5_000 ? reset : status(503)) });
     const outcome = outcomeOf(acquireLease(blob));
     await pass(60_000);
     expect(outcome.error).toMatchObject({ statusCode: 503 });
-    expect(blob.times("acquire")).toHaveLength(10);
+    expect(outcome.at).toBeGreaterThanOrEqual(10_000);
+    expect(outcome.at).toBeLessThan(12_000);
+  });
+
+  it("outlasts any number of quick failures", async () => {
+    const blob = new ScriptedLeasable({ acquire: (at) => (at < 9_000 ? reset : ok) });
+    const outcome = outcomeOf(acquireLease(blob));
+    await pass(12_000);
+    expect(outcome.error).toBeUndefined();
+    expect(blob.times("acquire").length).toBeGreaterThan(5);
+    await outcome.value!.release();
+  });
+
+  it("gives up after five failures that take long, and not after four", async () => {
+    const blob = new ScriptedLeasable({ acquire: after(9_000, reset) });
+    const outcome = outcomeOf(acquireLease(blob));
+    await pass(90_000);
+    expect(outcome.error).toMatchObject({ message: "ECONNRESET" });
+    expect(blob.times("acquire")).toHaveLength(5);
+  });
+
+  it("does not add up failures with an answer in between", async () => {
+    const blob = new ScriptedLeasable({ acquire: (at) => (at < 8_000 ? reset : at < 9_500 ? taken : at < 17_000 ? reset : ok) });
+    const outcome = outcomeOf(acquireLease(blob));
+    await pass(20_000);
+    expect(outcome.error).toBeUndefined();
+    await outcome.value!.release();
   });
 
   it.each([
@@ -114,9 +140,34 @@ describe("acquireLease", () => {
   it("gives the lease back that a request without an answer may have acquired", async () => {
     const blob = new ScriptedLeasable({ acquire: reset });
     const outcome = outcomeOf(acquireLease(blob));
-    await pass(10_000);
+    await pass(15_000);
     expect(outcome.error).toMatchObject({ message: "ECONNRESET" });
     expect(blob.callsOf("release")).toMatchObject([{ leaseId: blob.callsOf("acquire")[0]!.leaseId }]);
+  });
+
+  it("goes on giving back what it may have acquired, if that never expires, until the service answers", async () => {
+    const blob = new ScriptedLeasable({ acquire: hang, release: (at) => (at < 10_000 ? reset : ok) });
+    const caller = new AbortController();
+    const outcome = outcomeOf(acquireLease(blob, { durationInSeconds: Infinity, abortSignal: caller.signal }));
+    await pass(10);
+    caller.abort();
+    await pass(120_000);
+    expect(outcome.error).toBe(caller.signal.reason);
+    const releases = blob.callsOf("release");
+    expect(new Set([...releases, ...blob.callsOf("acquire")].map(({ leaseId }) => leaseId)).size).toBe(1);
+    expect(releases.map(({ at }) => at)).toEqual([10, 1_010, 3_010, 7_010, 15_010]);
+  });
+
+  it("leaves it to run out if it expires", async () => {
+    const blob = new ScriptedLeasable({ acquire: hang, release: reset });
+    const caller = new AbortController();
+    const outcome = outcomeOf(acquireLease(blob, { abortSignal: caller.signal }));
+    await pass(10);
+    caller.abort();
+    await pass(1);
+    expect(outcome.error).toBe(caller.signal.reason);
+    await pass(120_000);
+    expect(blob.times("release")).toEqual([10]);
   });
 
   it("asks with the tracing options of whoever is first in line", async () => {

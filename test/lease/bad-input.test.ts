@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { LeasableLike } from "../../src/clients.js";
+import type { BlobLeasableLike, LeasableLike } from "../../src/clients.js";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { breakLease, inspectLease } from "../../src/lease/inspect-lease.js";
 import type { BreakLeaseOptions } from "../../src/lease/inspect-lease.js";
@@ -60,7 +60,7 @@ it.each([15, 60, Infinity])("a duration of %s s is accepted", async (durationInS
 it.each([undefined, null, "https://account.test/c/b", {}, { url: "https://account.test/c/b" }])("%j is not a client", async (target) => {
   const blob = target as unknown as LeasableLike;
   for (const call of [acquireLease, tryAcquireLease, inspectLease, breakLease]) {
-    await expect(call(blob)).rejects.toThrow(new TypeError("not a target for leases: pass a blob client or a ContainerClient"));
+    await expect(call(blob)).rejects.toThrow(new TypeError("not a target for leases: pass a blob client, a ContainerClient, a ShareClient or a ShareFileClient"));
   }
   await expect(withLease(blob, () => 1)).rejects.toThrow(TypeError);
 });
@@ -73,7 +73,7 @@ it.each([undefined, null, "fn", {}])("%j is not a function to run", async (fn) =
 
 it("a client that cannot make a block blob is told so", async () => {
   const blob = new ScriptedLeasable();
-  const container: LeasableLike = {
+  const container: BlobLeasableLike = {
     url: blob.url,
     getBlobLeaseClient: (id) => blob.getBlobLeaseClient(id),
     getProperties: (options) => blob.getProperties(options),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { startStopwatch } from "../../src/internal/stopwatch.js";
-import { leaseAdapterOf } from "../../src/lease/lease-adapter.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapter-of.js";
 import { LeaseGuard } from "../../src/lease/lease-guard.js";
 import { LeaseKeeper } from "../../src/lease/lease-keeper.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
@@ -207,5 +207,31 @@ describe("change", () => {
     await pass(300);
     expect(guard.signal.aborted).toBe(true);
     expect(change.error).toBeDefined();
+  });
+
+  it("that nothing was heard of is found out by the next renewal", async () => {
+    const blob = new ScriptedLeasable({ change: reset, renew: [reset, mismatch, ok] });
+    const guard = (await tryAcquireLease(blob))!;
+    const old = guard.leaseId;
+    await expect(guard.change(wanted)).rejects.toThrow("ECONNRESET");
+    await pass(10_000);
+    expect(blob.callsOf("renew").map(({ leaseId }) => leaseId)).toEqual([wanted, old, wanted]);
+    guard.assertHeld();
+    expect(guard.leaseId).toBe(wanted);
+    await guard.release();
+    expect(blob.callsOf("release")).toMatchObject([{ leaseId: wanted }]);
+  });
+
+  it("that nothing was heard of is found out by the release", async () => {
+    const blob = new ScriptedLeasable({ change: after(500, reset), renew: reset, release: [mismatch, ok] });
+    const guard = (await tryAcquireLease(blob))!;
+    const old = guard.leaseId;
+    const change = outcomeOf(guard.change(wanted));
+    const release = outcomeOf(guard.release());
+    await pass(1_000);
+    expect(change.error).toMatchObject({ message: "ECONNRESET" });
+    expect(release).toMatchObject({ at: 500 });
+    expect(release.error).toBeUndefined();
+    expect(blob.callsOf("release").map(({ leaseId }) => leaseId)).toEqual([old, wanted]);
   });
 });

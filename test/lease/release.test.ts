@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { isLeaseLeftError } from "../../src/errors.js";
+import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { after, deafHang, hang, ok, reset, resent, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
@@ -119,13 +120,55 @@ it("has nothing to say of a loss that the signal has told of", async () => {
 
 it("can be tried again if the service could not be told", async () => {
   const blob = new ScriptedLeasable({ release: [status(503), ok] });
-  const acquiring = acquireLease(blob, { durationInSeconds: Infinity });
-  await pass(10);
-  const guard = await acquiring;
-  const first = outcomeOf(guard.release());
-  await pass(10);
-  expect(first.error).toMatchObject({ statusCode: 503 });
+  const guard = (await tryAcquireLease(blob))!;
+  await expect(guard.release()).rejects.toMatchObject({ statusCode: 503 });
   expect(() => guard.assertHeld()).toThrow("released");
   await guard.release();
   expect(blob.times("release")).toHaveLength(2);
+});
+
+it("is no loss if an earlier try, of which nothing was heard, has released the lease", async () => {
+  const blob = new ScriptedLeasable({ release: [reset, mismatch] });
+  const guard = (await tryAcquireLease(blob))!;
+  await expect(guard.release()).rejects.toThrow("ECONNRESET");
+  await guard.release();
+  expect(guard.signal.aborted).toBe(false);
+});
+
+describe("of a lease that never expires", () => {
+  it("goes on in the background, and says what is left if somebody has to care", async () => {
+    const blob = new ScriptedLeasable({ release: (at) => (at < 20_000 ? status(503) : ok) });
+    const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
+    const outcome = outcomeOf(guard.release());
+    await pass(0);
+    expect(outcome.error).toMatchObject({ name: "LeaseLeftError", code: "LEASE_LEFT", url: "https://account.test/container/blob", leaseId: guard.leaseId, cause: { statusCode: 503 } });
+    expect(isLeaseLeftError(outcome.error)).toBe(true);
+    await pass(300_000);
+    expect(blob.times("release")).toEqual([0, 1_000, 3_000, 7_000, 15_000, 30_000]);
+  });
+
+  it("is tried for two minutes, and no longer", async () => {
+    const blob = new ScriptedLeasable({ release: reset });
+    const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
+    await guard[Symbol.asyncDispose]();
+    await pass(600_000);
+    expect(blob.times("release")).toEqual([0, 1_000, 3_000, 7_000, 15_000, 30_000, 60_000, 120_000]);
+  });
+
+  it("ends in the background when the caller does it", async () => {
+    const blob = new ScriptedLeasable({ release: [reset, ok] });
+    const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
+    await expect(guard.release()).rejects.toThrow("could not be released");
+    await guard.release();
+    await pass(300_000);
+    expect(blob.times("release")).toEqual([0, 0]);
+  });
+
+  it("is at its end when the service refuses it for good", async () => {
+    const blob = new ScriptedLeasable({ release: status(403, "AuthorizationFailure") });
+    const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
+    await expect(guard.release()).rejects.toMatchObject({ statusCode: 403 });
+    await pass(300_000);
+    expect(blob.times("release")).toEqual([0]);
+  });
 });

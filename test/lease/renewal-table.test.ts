@@ -21,7 +21,7 @@ const table: readonly { answer: string; given: Answer; lost?: LeaseLostError["re
   { answer: "409 LeaseIsBreakingAndCannotBeAcquired", given: status(409, "LeaseIsBreakingAndCannotBeAcquired"), lost: "broken" },
   { answer: "409 LeaseNotPresentWithLeaseOperation", given: status(409, "LeaseNotPresentWithLeaseOperation"), lost: "broken" },
   { answer: "409 of another kind", given: status(409, "ContainerBeingDeleted"), retryAfter: 1_000 },
-  { answer: "412 LeaseLost", given: status(412, "LeaseLost"), lost: "expired" },
+  { answer: "412 LeaseLost", given: status(412, "LeaseLost"), lost: "broken" }, // before it can have expired
   { answer: "412 LeaseIdMissing", given: status(412, "LeaseIdMissing"), lost: "stolen" },
   { answer: "412 without a code", given: status(412), lost: "stolen" },
   { answer: "404", given: status(404, "BlobNotFound"), lost: "deleted" },

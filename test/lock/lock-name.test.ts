@@ -1,6 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { LeaderElection } from "../../src/lock/leader-election.js";
 import { blobNameOf, lockNameOf } from "../../src/lock/lock-name.js";
+import { Semaphore } from "../../src/lock/semaphore.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { locksOn } from "./support.js";
 
 const wellFormed = fc.string({ unit: "binary", minLength: 1, maxLength: 60 });
 
@@ -56,6 +60,16 @@ describe("the name of a lock's blob", () => {
   it("may be as long as that of a blob", () => {
     expect(blobNameOf("locks/", "x".repeat(1_018))).toHaveLength(1_024);
     expect(() => blobNameOf("locks/", "x".repeat(1_019))).toThrow(RangeError);
+  });
+
+  it("is checked with the prefix, and for a semaphore with the number of the slot, before anything is sent", () => {
+    const locks = locksOn(new FakeLeaseServer());
+    const onElected = (): void => undefined;
+    expect(new LeaderElection(locks, "x".repeat(1_018), { onElected }).isLeader).toBe(false);
+    expect(() => new LeaderElection(locks, "x".repeat(1_019), { onElected })).toThrow(RangeError);
+    // "/999" takes six characters: the slash is encoded.
+    expect(new Semaphore(locks, "x".repeat(1_012), 1_000).slots).toBe(1_000);
+    expect(() => new Semaphore(locks, "x".repeat(1_013), 1_000)).toThrow(RangeError);
   });
 
   it.each(["other/orders", "locks/", "locks/a.b", "locks/a/b", "locks/a~2", "locks/a~2f", "locks/~41", "locks/~FF", "locks/%41"])(

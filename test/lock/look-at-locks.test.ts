@@ -84,4 +84,13 @@ describe("looking at locks", () => {
     expect(second.signal.aborted).toBe(true);
     expect(await run(locks.forceUnlock("never used"))).toBe(false);
   });
+
+  it("says that there is no such container", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(404, "ContainerNotFound");
+    const listing = (async () => {
+      for await (const lock of locksOn(server).list()) expect(lock).toBeUndefined();
+    })();
+    await expect(run(listing)).rejects.toMatchObject({ name: "TargetNotFoundError", url: "https://account.test/container", cause: { statusCode: 404 } });
+  });
 });

@@ -75,6 +75,49 @@ describe("observe", () => {
     await run(it.election.stop());
   });
 
+  it("tells somebody else of a hand-over from one to the other within a process", async () => {
+    const server = new FakeLeaseServer();
+    const shared = locksOn(server);
+    const [first, second] = [candidate(server, {}, shared), candidate(server, {}, shared)];
+    first.election.start();
+    second.election.start();
+    await pass(20);
+    const here = watch(candidate(server).election);
+    await pass(200);
+    await run(first.election.stop());
+    await pass(200);
+    expect(second.terms).toMatchObject([{ epoch: 2 }]);
+    expect(here.seen).toEqual([
+      { state: "leased", epoch: 1, isSelf: false },
+      { state: "leased", epoch: 2, isSelf: false },
+    ]);
+    await here.stop();
+    await run(second.election.stop());
+  });
+
+  it("goes on after failures that pass, and tells of no change where there was none", async () => {
+    const server = new FakeLeaseServer();
+    const here = watch(candidate(server).election);
+    await pass(500);
+    server.intercept = () => status(503);
+    await pass(9_000);
+    server.intercept = undefined;
+    await pass(5_000);
+    server.intercept = () => status(503);
+    await pass(9_000);
+    expect(here.seen).toEqual([{ state: "available", epoch: undefined, isSelf: false }]);
+    await here.stop();
+  });
+
+  it("throws a failure that might have passed after ten seconds of them", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(503);
+    const here = watch(candidate(server).election);
+    await pass(12_000);
+    expect(here.ended.error).toMatchObject({ statusCode: 503 });
+    expect(here.ended.at).toBeGreaterThanOrEqual(10_000);
+  });
+
   it("ends when aborted in the middle of a look, and at once if it had been before", async () => {
     const server = new FakeLeaseServer();
     server.intercept = () => hang;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import type { LockGuard } from "../../src/lock/lock-guard.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
-import { hang, status } from "../lease/fakes/answers.js";
+import { after, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { later, run } from "./support.js";
@@ -197,6 +197,40 @@ describe("the line for a slot", () => {
     const second = await run(semaphore.acquire());
     expect(first.error).toMatchObject({ statusCode: 403 });
     await giveBack([second]);
+  });
+
+  it("outlasts failures that pass", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(503);
+    const outcome = outcomeOf(semaphoreOn(server, 2).acquire());
+    await pass(9_000);
+    server.intercept = undefined;
+    await pass(2_000);
+    expect(outcome.error).toBeUndefined();
+    await giveBack([outcome.value]);
+  });
+
+  it("gives up after ten seconds of failures, and at once after one that will not pass", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(503);
+    const outcome = outcomeOf(semaphoreOn(server, 2).acquire());
+    await pass(12_000);
+    expect(outcome.error).toMatchObject({ statusCode: 503 });
+    expect(outcome.at).toBeGreaterThanOrEqual(10_000);
+    server.intercept = () => status(404, "ContainerNotFound");
+    const before = elapsed();
+    const hopeless = outcomeOf(semaphoreOn(server, 2).acquire());
+    await pass(12_000);
+    expect(hopeless.error).toMatchObject({ name: "TargetNotFoundError" });
+    expect(hopeless.at! - before).toBeLessThan(100);
+  });
+
+  it("says that the last request failed if its time is over meanwhile", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => after(600, status(503));
+    const outcome = outcomeOf(semaphoreOn(server, 2).acquire({ waitInMs: 500 }));
+    await pass(12_000);
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", cause: { statusCode: 503 }, message: expect.stringContaining("the last request failed") as string });
   });
 
   it("honours the defaults of the locks", async () => {

@@ -1,5 +1,6 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { blobHttpHeaders, blobTags, tableEntity } from "../../src/index.js";
+import type { BlobUploadOptions } from "../../src/index.js";
 import { commit } from "../../src/update/commit.js";
 import type { Verdict } from "../../src/update/commit.js";
 import { journalAfter, newWriteId, parseJournal } from "../../src/update/journal.js";
@@ -417,4 +418,69 @@ it("takes its listener off the signal that it was given", async () => {
   await verdict;
   expect(added).toHaveBeenCalledTimes(1);
   expect(removed).toHaveBeenCalledTimes(1);
+});
+
+describe("a write in a browser, which may send it again by itself", () => {
+  beforeEach(() => {
+    vi.stubGlobal("document", {});
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  /** The next upload is sent twice, and the answer to the second one is what the SDK gets to see. */
+  function sendTwice(blob: FakeBlockBlob): void {
+    const upload = blob.upload.bind(blob);
+    blob.upload = async (body: Uint8Array, length: number, given?: BlobUploadOptions) => {
+      const { abortSignal, ...options } = given ?? {};
+      blob.upload = upload;
+      await upload(body, length, options);
+      return upload(body, length, { ...options, ...(abortSignal && { abortSignal }) });
+    };
+  }
+
+  it("landed if the refusal was meant for the second copy", async () => {
+    const { service, blob, adapter, base } = await setUp();
+    sendTwice(blob);
+    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false, found: { etag: blob.stored?.etag } });
+    expect(service.operations).toEqual(["upload", "upload", "download"]);
+  });
+
+  it("landed if it was to create the target, and the second copy found it there", async () => {
+    const { blob, adapter } = await setUp();
+    blob.drop();
+    sendTwice(blob);
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "landed", overtaken: false });
+  });
+
+  it("landed even if others have written on top of the first copy", async () => {
+    const { blob, adapter, base } = await setUp();
+    sendTwice(blob);
+    const write = adapter.write.bind(adapter);
+    const read = vi.spyOn(adapter, "read").mockImplementationOnce(async (context) => {
+      read.mockRestore();
+      const top = (await adapter.read(context))!;
+      await write(top, '{"n":7}', journalAfter(top, newWriteId()), context);
+      return adapter.read(context);
+    });
+    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: true });
+  });
+
+  it.each([
+    ["that kept the journal", true],
+    ["that dropped the journal", false],
+  ])("lost a race to somebody %s", async (_, keeps) => {
+    const { blob, adapter, base } = await setUp();
+    if (keeps) await othersWrite(adapter, 1);
+    else blob.put({ n: 9 });
+    expect(await update(adapter, base)).toMatchObject({ kind: "race", error: { statusCode: 412 } });
+  });
+
+  it("was refused for any other reason without a look", async () => {
+    const { service, blob, adapter, base } = await setUp();
+    service.next("upload", answer(403, "AuthorizationFailure"));
+    expect(await update(adapter, base)).toMatchObject({ kind: "refused" });
+    expect(blob.stored?.etag).toBe(base.etag);
+    expect(service.operations).toEqual(["upload"]);
+  });
 });

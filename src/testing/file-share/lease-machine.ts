@@ -17,7 +17,7 @@ export interface Lease {
 }
 
 export type LeaseKind = "file" | "share";
-export type LeaseState = "available" | "leased" | "breaking" | "broken" | "expired";
+type LeaseState = "available" | "leased" | "breaking" | "broken" | "expired";
 
 export type LeaseRequest =
   | { readonly action: "acquire"; readonly id: string; readonly durationInSeconds: number }

@@ -1,4 +1,4 @@
-import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, StandardSchemaLike } from "../../clients.js";
+import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, LeasableLike, StandardSchemaLike } from "../../clients.js";
 import { SchemaError } from "../../errors.js";
 import { readBody } from "../../internal/blob-body.js";
 import { identityOf } from "../../internal/identity.js";
@@ -67,6 +67,7 @@ function contentTarget<T, Raw>(
     kind,
     url,
     owner: ownerOf(blob),
+    leasable: blob as BlockBlobLike & LeasableLike,
     key: JSON.stringify([kind, blob.url, keepTier, schema ? identityOf(schema) : 0]),
     staleETag: blobStaleETag,
     journaled: true,

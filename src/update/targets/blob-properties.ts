@@ -1,20 +1,14 @@
-import { deepEqual } from "fast-equals";
 import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../../clients.js";
 import { isMissing } from "../../internal/storage-errors.js";
-import { ownerOf } from "../../internal/owner.js";
 import { displayUrl } from "../../internal/url.js";
-import { requireClient, requireETag, targetOf } from "../target.js";
+import { requireETag, targetOf } from "../target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target.js";
-import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
+import type { HttpHeadersValue, StringMap } from "./property-set.js";
 
 /** The HTTP headers of a blob that can be set. */
-export interface BlobHttpHeadersValue {
-  contentType?: string | undefined;
-  cacheControl?: string | undefined;
-  contentEncoding?: string | undefined;
-  contentLanguage?: string | undefined;
-  contentDisposition?: string | undefined;
-}
+export type BlobHttpHeadersValue = HttpHeadersValue;
 
 /**
  * The metadata of an existing blob, of any kind. Names come back in lower case. Shares its journal with the content
@@ -25,9 +19,9 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
     journalText: string | undefined;
   }
   return targetOf<Record<string, string>, Record<string, string>>({
-    ...propertyAdapter("blobMetadata", blob),
+    ...propertyAdapter("blobMetadata", blob, "blob"),
     journaled: true,
-    encode: (value) => lowerCaseNames(checkMetadata(stringValues(value, "metadata"))),
+    encode: metadataOf,
     ...propertyReads(blob, ({ metadata }, etag, { journalName }) => {
       const { own, journal, journalText } = splitMetadata(metadata, journalName);
       return { raw: own, etag, journal, keep: { journalText } satisfies Kept };
@@ -51,11 +45,11 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
     contentMD5: Uint8Array | undefined;
   }
   return targetOf<BlobHttpHeadersValue, Record<string, string>>({
-    ...propertyAdapter("blobHttpHeaders", blob),
+    ...propertyAdapter("blobHttpHeaders", blob, "blob"),
     journaled: false,
-    encode: (value) => checkHeaderNames(headerValues(stringValues(value, "HTTP header"), "HTTP header")),
+    encode: httpHeadersOf,
     ...propertyReads(blob, (properties, etag) => ({
-      raw: Object.fromEntries(headerNames.flatMap((name) => (properties[name] ? [[name, properties[name]]] : []))),
+      raw: pickHttpHeaders(properties),
       etag,
       journal: undefined,
       keep: { contentMD5: properties.contentMD5 } satisfies Kept,
@@ -70,82 +64,6 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
     overwrite: async (raw, context) =>
       requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, displayUrl(blob.url)),
   });
-}
-
-const headerNames = ["contentType", "cacheControl", "contentEncoding", "contentLanguage", "contentDisposition"] as const;
-
-function checkHeaderNames(headers: Record<string, string>): Record<string, string> {
-  for (const name of Object.keys(headers)) {
-    if (!(headerNames as readonly string[]).includes(name)) {
-      throw new TypeError(`${name} is no header that can be set: ${headerNames.join(", ")}`);
-    }
-  }
-  return headers;
-}
-
-type StringMap = Record<string, string>;
-
-interface PropertyAdapter
-  extends Pick<
-    TargetAdapter<StringMap, StringMap>,
-    "kind" | "url" | "owner" | "key" | "staleETag" | "whenMissing" | "decode" | "same" | "create" | "remove"
-  > {
-  readonly check: undefined;
-}
-
-/** What targets that are a set of strings on an existing blob share: they cannot be created or removed. */
-export function propertyAdapter(kind: string, blob: BlobLike): PropertyAdapter {
-  requireClient(kind, blob, "a blob client");
-  const url = displayUrl(blob.url);
-  return {
-    kind,
-    url,
-    owner: ownerOf(blob),
-    key: JSON.stringify([kind, blob.url]),
-    staleETag: blobStaleETag,
-    whenMissing: `${kind} cannot create it: create the blob first`,
-    decode: (raw) => ({ ...raw }),
-    same: deepEqual,
-    check: undefined,
-    create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the blob first`)),
-    remove: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the blob`)),
-  };
-}
-
-/** Sent as headers: what HTTP cannot carry would be cut, changed or never sent. */
-function headerValues(values: StringMap, what: string): StringMap {
-  for (const [name, value] of Object.entries(values)) {
-    if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
-      throw new TypeError(`${what} ${JSON.stringify(name)} must be printable ASCII without spaces around it: encode it, for example with encodeURIComponent`);
-    }
-  }
-  return values;
-}
-
-const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
-
-function checkMetadata(metadata: StringMap): StringMap {
-  for (const name of Object.keys(metadata)) {
-    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name for metadata: letters, digits and _`);
-  }
-  return headerValues(metadata, "metadata");
-}
-
-/** As a reader gets them: else the next mutator of a group would see a name twice that is one to the service. */
-function lowerCaseNames(metadata: StringMap): StringMap {
-  return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-/** A private copy that holds strings only; what is set to undefined is left out. */
-export function stringValues(value: unknown, what: string): StringMap {
-  if (typeof value !== "object" || value === null) throw new TypeError(`${what}: an object of strings is needed`);
-  const entries: [string, string][] = [];
-  for (const [name, v] of Object.entries(value)) {
-    if (v === undefined) continue;
-    if (typeof v !== "string") throw new TypeError(`${what} ${JSON.stringify(name)} must be a string, not ${typeof v}`);
-    entries.push([name, v]);
-  }
-  return Object.fromEntries(entries);
 }
 
 /** Both ways to read what one HEAD tells. */

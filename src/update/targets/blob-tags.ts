@@ -3,7 +3,7 @@ import { isMissing } from "../../internal/storage-errors.js";
 import { targetOf } from "../target.js";
 import type { UpdateTarget } from "../target.js";
 import { blobOptions } from "./blob-requests.js";
-import { propertyAdapter, stringValues } from "./blob-properties.js";
+import { propertyAdapter, stringValues } from "./property-set.js";
 
 /**
  * The index tags of an existing blob.
@@ -17,7 +17,7 @@ import { propertyAdapter, stringValues } from "./blob-properties.js";
  */
 export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
   return targetOf<Record<string, string>, Record<string, string>>({
-    ...propertyAdapter("blobTags", blob),
+    ...propertyAdapter("blobTags", blob, "blob"),
     staleETag: noCondition,
     journaled: false,
     encode: (value) => stringValues(value, "tag"),

@@ -1,8 +1,8 @@
 import type {
   BlobCallOptions,
+  BlobLeasableLike,
   BlobUploadOptions,
   BlockBlobLike,
-  LeasableLike,
   LeaseAnswerLike,
   LeaseCallOptions,
   LockContainerLike,
@@ -11,7 +11,7 @@ import { after, give, ok, restError, status } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
 
-export type BlobClient = LeasableLike & BlockBlobLike;
+export type BlobClient = BlobLeasableLike & BlockBlobLike;
 type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "list";
 
 interface Blob {
@@ -100,7 +100,7 @@ export class FakeLeaseServer {
 
   async *#list(prefix: string, abortSignal: AbortSignal | undefined): ReturnType<LockContainerLike["listBlobsFlat"]> & AsyncGenerator {
     this.requests.push({ operation: "list", blob: prefix, at: elapsed(), leaseId: undefined, tracing: undefined });
-    await give(after(this.latencyInMs, ok), abortSignal, () => undefined);
+    await give(this.intercept?.("list", prefix) ?? after(this.latencyInMs, ok), abortSignal, () => undefined);
     for (const [name, blob] of [...this.blobs].sort(([a], [b]) => (a < b ? -1 : 1))) {
       if (name.startsWith(prefix)) yield { name, metadata: { ...blob.metadata }, properties: describe(blob) };
     }

@@ -1,4 +1,4 @@
-import type { LeasableLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike } from "../../../src/clients.js";
+import type { BlobLeasableLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike } from "../../../src/clients.js";
 import { give, ok } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
@@ -17,7 +17,7 @@ interface Call {
 }
 
 /** A blob client whose answers are written down beforehand. It has no state: it does not know who holds what. */
-export class ScriptedLeasable implements LeasableLike {
+export class ScriptedLeasable implements BlobLeasableLike {
   readonly url = "https://account.test/container/blob?sig=secret";
   readonly pipeline = {};
   readonly calls: Call[] = [];

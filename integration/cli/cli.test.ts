@@ -1,0 +1,194 @@
+import { beforeEach, describe, expect, it } from "vitest";
+
+import { run } from "../../src/cli/run.js";
+import { BlobLocks, enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
+import { answerWith, startFaultProxy } from "../../src/testing.js";
+import { FakeTerminal } from "../../test/cli/fake-terminal.js";
+import { azurite, connectionString, freshContainer, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
+
+function terminalWith(answers?: string[]): FakeTerminal {
+  return new FakeTerminal({ env: { AZURE_STORAGE_CONNECTION_STRING: azurite().connectionString }, ...(answers && { answers }) });
+}
+
+let terminal: FakeTerminal;
+beforeEach(() => {
+  terminal = terminalWith();
+});
+
+describe("locks", () => {
+  it("lists who holds what, and shows one of them", async () => {
+    const container = await freshContainer();
+    const locks = new BlobLocks(container, { holder: "orders-7" });
+    await locks.withLock("free", async () => undefined);
+    const held = await locks.acquire("nightly/export");
+    try {
+      expect(await run(["locks", "list", "-c", container.containerName], terminal)).toBe(0);
+      const lines = terminal.stdout.trimEnd().split("\n");
+      expect(lines).toHaveLength(3);
+      expect(lines[0]).toMatch(/^NAME +STATE +EPOCH +HOLDER +SINCE$/);
+      expect(lines[1]).toMatch(/^free +available +1 +- +-$/);
+      expect(lines[2]).toMatch(/^nightly\/export +leased +1 +orders-7 +\d+ s ago$/);
+
+      const json = terminalWith();
+      expect(await run(["--json", "locks", "list", "-c", container.containerName, "--held"], json)).toBe(0);
+      expect(JSON.parse(json.stdout)).toEqual([expect.objectContaining({ name: "nightly/export", state: "leased", epoch: 1, holder: "orders-7" })]);
+
+      const one = terminalWith();
+      expect(await run(["locks", "show", "nightly/export", "-c", container.containerName], one)).toBe(0);
+      expect(one.stdout).toMatch(/^name +nightly\/export\nstate +leased\n/);
+    } finally {
+      await held.release();
+    }
+  });
+
+  it("takes a lock away after asking, and the holder is told", async () => {
+    const container = await freshContainer();
+    const held = await new BlobLocks(container, { holder: "gone" }).acquire("job", { renewEveryInMs: 200 });
+    const asked = terminalWith(["y"]);
+    expect(await run(["locks", "break", "job", "-c", container.containerName], asked)).toBe(0);
+    expect(asked.asked[0]).toContain("held by gone");
+    await expect.poll(() => held.signal.aborted).toBe(true);
+    await (await new BlobLocks(container).acquire("job", { waitInMs: 5_000 })).release();
+  });
+
+  it("leaves it alone if nobody says yes, or if nobody is there", async () => {
+    const container = await freshContainer();
+    const held = await new BlobLocks(container).acquire("job");
+    expect(await run(["locks", "break", "job", "-c", container.containerName], terminalWith(["n"]))).toBe(5);
+    expect(await run(["locks", "break", "job", "-c", container.containerName], terminal)).toBe(5);
+    await held.renew();
+    await held.release();
+  });
+
+  it("does not take it away from the successor of the one that was looked at", async () => {
+    const container = await freshContainer();
+    const locks = new BlobLocks(container, { holder: "first" });
+    const first = await locks.acquire("job");
+    let second: Awaited<ReturnType<BlobLocks["acquire"]>> | undefined;
+    // While somebody thinks about the question, the lock changes hands.
+    const slow = terminalWith();
+    const thinking = Object.assign(slow, {
+      interactive: true,
+      ask: async () => {
+        await first.release();
+        second = await new BlobLocks(container, { holder: "second" }).acquire("job");
+        return "y";
+      },
+    });
+    expect(await run(["locks", "break", "job", "-c", container.containerName], thinking)).toBe(4);
+    expect(slow.stderr).toContain("not that of epoch 1 any more");
+    await second?.renew();
+    await second?.release();
+  });
+
+  it("says that a lock is not there, not held, or has another epoch", async () => {
+    const container = await freshContainer();
+    const name = container.containerName;
+    expect(await run(["locks", "show", "nope", "-c", name], terminal)).toBe(3);
+    expect(await run(["locks", "break", "nope", "-c", name, "--yes"], terminal)).toBe(3);
+    await new BlobLocks(container).withLock("job", async () => {
+      expect(await run(["locks", "break", "job", "-c", name, "--yes", "--epoch", "7"], terminal)).toBe(4);
+    });
+  });
+});
+
+describe("leases show", () => {
+  it("tells the state of a blob and of a container", async () => {
+    const container = await freshContainer();
+    const blob = container.getBlockBlobClient("a b/ü.json");
+    await blob.upload("x", 1);
+    await blob.getBlobLeaseClient().acquireLease(-1);
+    expect(await run(["leases", "show", "-c", container.containerName, "-b", blob.name, "--json"], terminal)).toBe(0);
+    expect(JSON.parse(terminal.stdout)).toEqual({ target: `${container.containerName}/a b/ü.json`, state: "leased", duration: "infinite" });
+
+    const other = terminalWith();
+    expect(await run(["leases", "show", "-c", container.containerName], other)).toBe(0);
+    expect(other.stdout).toMatch(/state +available/);
+  });
+
+  it("ends with 3 if there is no such blob", async () => {
+    const container = await freshContainer();
+    expect(await run(["leases", "show", "-c", container.containerName, "-b", "nope"], terminal)).toBe(3);
+    expect(terminal.stderr).not.toBe("");
+  });
+});
+
+describe("queue", () => {
+  it("peeks without taking", async () => {
+    const queue = await freshQueue();
+    await enqueue(queue, { order: 42 }, { idempotencyKey: "order-42" });
+    await queue.sendMessage("from somebody\telse");
+    expect(await run(["queue", "peek", queue.name], terminal)).toBe(0);
+    expect(terminal.stdout).toContain("order-42");
+    expect(terminal.stdout).toContain('{"order":42}');
+    expect(terminal.stdout).toContain("from somebody else");
+    expect((await queue.receiveMessages({ numberOfMessages: 32 })).receivedMessageItems).toHaveLength(2);
+  });
+
+  it("shows why messages were put aside, and brings them back", async () => {
+    const queue = await freshQueue();
+    const poisonQueue = queueClient(`${queue.name}-poison`);
+    await enqueue(queue, { order: 7 }, { idempotencyKey: "order-7" });
+    const consumer = new QueueConsumer(queue, (_, context) => context.poison("no such customer"), { poisonQueue, pollIntervalInMs: { min: 50 } });
+    const poisoned = new Promise((resolve) => consumer.on("poisoned", resolve));
+    await consumer.start();
+    await poisoned;
+    await consumer.stop();
+
+    expect(await run(["queue", "poison", queue.name], terminal)).toBe(0);
+    expect(terminal.stdout).toMatch(/PUT ASIDE +ATTEMPTS +REASON/);
+    expect(terminal.stdout).toContain("no such customer");
+
+    expect(await run(["queue", "redrive", queue.name], terminalWith())).toBe(5);
+    expect(await run(["queue", "redrive", queue.name], terminalWith(["no"]))).toBe(5);
+    expect((await queue.peekMessages()).peekedMessageItems).toHaveLength(0);
+
+    const redriven = terminalWith();
+    expect(await run(["queue", "redrive", queue.name, "--yes", "--json"], redriven)).toBe(0);
+    expect(JSON.parse(redriven.stdout)).toEqual({ moved: 1, skipped: 0 });
+    expect((await queue.peekMessages()).peekedMessageItems[0]?.messageText).toContain("order-7");
+  });
+
+  it("ends with 3 if the queue is not there, before anything is moved", async () => {
+    const poison = await freshQueue();
+    await poison.sendMessage("x");
+    expect(await run(["queue", "peek", freshName()], terminal)).toBe(3);
+    expect(await run(["queue", "redrive", freshName(), "--poison-queue", poison.name, "--yes"], terminal)).toBe(3);
+    expect((await poison.peekMessages()).peekedMessageItems).toHaveLength(1);
+  });
+});
+
+describe("inbox purge", () => {
+  it("removes records that are old enough, after asking", async () => {
+    const queue = await freshQueue();
+    const table = await freshTable();
+    await enqueue(queue, 1);
+    const consumer = new QueueConsumer(queue, () => undefined, { inbox: new TableInbox(table), pollIntervalInMs: { min: 50 } });
+    const completed = new Promise((resolve) => consumer.on("completed", resolve));
+    await consumer.start();
+    await completed;
+    await consumer.stop();
+
+    const kept = terminalWith(["y"]);
+    expect(await run(["inbox", "purge", table.tableName], kept)).toBe(0);
+    expect(kept.asked[0]).toContain(table.tableName);
+    expect(kept.stdout).toBe("0 records were removed.\n");
+    const purged = terminalWith();
+    expect(await run(["inbox", "purge", table.tableName, "--older-than-days", "0", "--yes", "--json"], purged)).toBe(0);
+    expect(JSON.parse(purged.stdout)).toMatchObject({ removed: 1 });
+  });
+
+  it("ends with 3 if the table is not there", async () => {
+    expect(await run(["inbox", "purge", freshName(), "--yes"], terminal)).toBe(3);
+  });
+});
+
+describe("a service that fails", () => {
+  it("ends with 1 after a few tries, with what the service said on one line", async () => {
+    await using proxy = await startFaultProxy(azurite().blobUrl, [answerWith(503)]);
+    const args = ["locks", "list", "-c", "c123", "--connection-string", connectionString({ blobUrl: proxy.url })];
+    expect(await run(args, terminal)).toBe(1);
+    expect(terminal.stderr.trimEnd().split("\n")).toHaveLength(1);
+    expect(terminal.stderr).toContain("ServerBusy");
+  });
+});

@@ -1,0 +1,95 @@
+import { ShareServiceClient, StorageSharedKeyCredential, type ShareClient, type ShareFileClient } from "@azure/storage-file-share";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+import { createIfAbsent, fileMetadata, leasedUpdate, overwrite, remove, shareMetadata, textFile } from "../../src/index.js";
+import { answerWith, dropAnswer, type FaultProxy, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { freshShare } from "./support.js";
+
+let server: FileShareServer;
+let proxy: FaultProxy;
+let share: ShareClient;
+let file: ShareFileClient;
+
+beforeAll(async () => {
+  server = await startFileShareServer();
+  proxy = await startFaultProxy(server.url);
+});
+afterAll(async () => {
+  await proxy.stop();
+  await server.stop();
+});
+beforeEach(async () => {
+  proxy.reset();
+  share = await freshShare(server);
+  file = share.rootDirectoryClient.getFileClient("file");
+});
+
+function shareThrough(maxTries: number): ShareClient {
+  const credential = new StorageSharedKeyCredential(server.accountName, server.accountKey);
+  const retryOptions = { maxTries, retryDelayInMs: 1, maxRetryDelayInMs: 5 };
+  return new ShareServiceClient(proxy.url, credential, { retryOptions }).getShareClient(share.name);
+}
+
+const faults = {
+  "its answer lost": (nth: () => boolean) => dropAnswer({ when: nth }),
+  "itself lost": (nth: () => boolean) => refuse({ when: nth }),
+  "an error though it was carried out": (nth: () => boolean) => answerWith(500, { when: nth, at: "answer" }),
+};
+
+const calls: Record<string, { before: string | undefined; run: (f: ShareFileClient, s: ShareClient) => Promise<unknown>; after: string | undefined }> = {
+  "an update that grows": { before: "1", run: (f) => leasedUpdate(textFile(f), (t) => `${t}2`), after: "12" },
+  "an update in place": { before: "a", run: (f) => leasedUpdate(textFile(f), (t) => String.fromCharCode(t.charCodeAt(0) + 1)), after: "b" },
+  "an update that creates": { before: undefined, run: (f) => leasedUpdate(textFile(f), (t) => `${t}2`, { initial: "1" }), after: "12" },
+  "an update that removes": { before: "1", run: (f) => leasedUpdate(textFile(f), () => remove), after: undefined },
+  "createIfAbsent": {
+    before: undefined,
+    run: async (f) => expect(await createIfAbsent(textFile(f), "1")).toMatchObject({ outcome: "created" }),
+    after: "1",
+  },
+  "overwrite": { before: "something else", run: (f) => overwrite(textFile(f), "1"), after: "1" },
+};
+
+describe.each(Object.entries(faults))("with %s", (_, fault) => {
+  describe.each([1, 5])("and a client that tries %i times", (maxTries) => {
+    describe.each(Object.entries(calls))("%s", (_name, { before, run, after }) => {
+      it.each(Array.from({ length: 8 }, (_empty, i) => i + 1))("at its request %i, lands once or says that it did not", async (n) => {
+        if (before !== undefined) await file.uploadData(Buffer.from(before));
+        let seen = 0;
+        proxy.reset([fault(() => ++seen === n)]);
+        const client = shareThrough(maxTries);
+        const failed = await run(client.rootDirectoryClient.getFileClient("file"), client).then(
+          () => false,
+          (error: unknown) => error,
+        );
+        const content = (await file.exists()) ? (await file.downloadToBuffer()).toString() : undefined;
+        if (failed === false) expect(content).toBe(after);
+        // A client without retries may give up on a read or a lease; then nothing has happened.
+        else expect({ content, failed, maxTries }).toMatchObject({ content: before, maxTries: 1 });
+        const names: string[] = [];
+        for await (const entry of share.rootDirectoryClient.listFilesAndDirectories()) names.push(entry.name);
+        expect(names).toEqual(content === undefined ? [] : ["file"]);
+        // A release that was lost itself is repeated after a while.
+        if (content !== undefined) await expect.poll(async () => (await file.getProperties()).leaseState, { timeout: 5_000 }).toBe("available");
+      });
+    });
+  });
+});
+
+it("gives the lease another id before it looks whether a write whose answer was lost has landed", async () => {
+  await file.uploadData(Buffer.from("a"));
+  proxy.reset([dropAnswer({ when: (r) => r.query.get("comp") === "range", times: 1 })]);
+  await leasedUpdate(textFile(shareThrough(1).rootDirectoryClient.getFileClient("file")), () => "b");
+  const steps = proxy.log.map((r) => r.headers["x-ms-lease-action"] ?? `${r.method} ${r.query.get("comp") ?? ""}`.trim());
+  expect(steps).toEqual(["acquire", "GET", "PUT range", "change", "GET", "release"]);
+});
+
+it("keeps the effects of metadata updates apart from each other when every third answer is lost", async () => {
+  await file.uploadData(Buffer.from("x"));
+  const client = shareThrough(20);
+  proxy.reset([dropAnswer({ probability: 0.33 })]);
+  const count = (m: Record<string, string>): void => void (m["n"] = String(Number(m["n"] ?? 0) + 1));
+  const targets = [fileMetadata(client.rootDirectoryClient.getFileClient("file")), shareMetadata(client)];
+  await Promise.all(targets.flatMap((target) => Array.from({ length: 20 }, () => leasedUpdate(target, count))));
+  expect((await file.getProperties()).metadata).toEqual({ n: "20" });
+  expect((await share.getProperties()).metadata).toEqual({ n: "20" });
+});

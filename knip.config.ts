@@ -1,0 +1,26 @@
+import type { KnipConfig } from "knip";
+
+export default {
+  entry: [
+    "src/{index,blob,table,queue,file,testing}.ts",
+    "samples/**/*.ts",
+    "bench/benches/*.ts",
+    "{bench,chaos}/*.ts",
+    // Started as processes of their own.
+    "integration/**/workers/*.ts",
+    "integration/browser/page.ts",
+    "integration/conformance/generate.ts",
+    "packaging/apps/*.{ts,js,cjs}",
+  ],
+  project: ["{src,test,integration,samples,bench,chaos,packaging}/**/*.{ts,js,cjs}"],
+  // A type that a file exports beside what it is part of does no harm.
+  ignoreExportsUsedInFile: true,
+  rules: { duplicates: "off" },
+  ignoreDependencies: [
+    // For the command line.
+    "commander",
+    // Started as programs.
+    "@arethetypeswrong/cli",
+    "azurite",
+  ],
+} satisfies KnipConfig;

@@ -1,0 +1,1 @@
+console.log(process.versions.node.split(".")[0]);

@@ -1,0 +1,15 @@
+const { BlobServiceClient } = require("@azure/storage-blob");
+const { optimisticUpdate, withLease } = require("azure-storage-concurrency");
+const { BlobLocks } = require("azure-storage-concurrency/blob");
+
+async function main() {
+  const container = BlobServiceClient.fromConnectionString(process.env.STORAGE).getContainerClient(process.env.SCENE);
+  await container.createIfNotExists();
+  const blob = container.getBlockBlobClient("from-a-script");
+  const { value } = await optimisticUpdate(blob, (counter) => ({ n: counter.n + 1 }), { initial: { n: 0 } });
+  const held = await withLease(blob, async (lease) => lease.remainingInMs > 0);
+  const epoch = await new BlobLocks(container).withLock("script", async (lock) => lock.epoch);
+  console.log(JSON.stringify({ value, held, epoch }));
+}
+
+main();

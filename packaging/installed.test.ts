@@ -1,0 +1,94 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+
+import { afterAll, describe, expect, inject, test } from "vitest";
+
+import { Project, type ProjectOptions, removeProjects } from "./support/project.js";
+import { manifest } from "./support/repository.js";
+
+/**
+ * The packed library in projects outside of this repository, where it finds only what they have installed. What runs
+ * there talks to the Azurite of this run.
+ */
+const tarball = inject("tarball");
+const sdks = ["@azure/storage-blob", "@azure/data-tables", "@azure/storage-queue", "@azure/storage-file-share"];
+const node20Types = "@types/node@20";
+
+const everything = {
+  blobs: { n: 2, lost: 1, second: null },
+  entities: { first: 1, n: 8 },
+  locks: { found: true },
+  queue: { handled: 7, duplicates: 1 },
+  files: { attempts: 2 },
+};
+
+function createProject(options: ProjectOptions): Promise<Project> {
+  return Project.create({ ...options, packages: [tarball, ...options.packages] });
+}
+
+/** Each program gets names of its own. */
+function scene(): NodeJS.ProcessEnv {
+  const { connectionString, blobUrl, tableUrl } = inject("azurite");
+  return { STORAGE: connectionString, BLOB_URL: blobUrl, TABLE_URL: tableUrl, SCENE: `t${randomUUID().replaceAll("-", "")}` };
+}
+
+afterAll(removeProjects);
+
+describe.concurrent("installed from its package, the library works", () => {
+  test("in an ES module in strict TypeScript", async () => {
+    const project = await createProject({ type: "module", packages: [...sdks, node20Types] });
+    await project.add("everything.ts");
+    await project.compile("everything.ts");
+    expect(await project.run("everything.js", scene())).toEqual(everything);
+  });
+
+  test("in CommonJS in strict TypeScript, with the SDK clients of that side", async () => {
+    const project = await createProject({ type: "commonjs", packages: [...sdks, node20Types] });
+    await project.add("everything.ts");
+    for (const resolution of [{}, { module: "commonjs", moduleResolution: "bundler" }]) {
+      await project.compile("everything.ts", { esModuleInterop: true, ...resolution });
+      expect(await project.run("everything.js", scene())).toEqual(everything);
+    }
+  });
+
+  test("in plain JavaScript, by import and by require", async () => {
+    const project = await createProject({ type: "module", packages: ["@azure/storage-blob"] });
+    const env = scene();
+    for (const program of ["plain.js", "plain.cjs"]) {
+      await project.add(program);
+      expect(await project.run(program, env)).toEqual({ value: { n: 1 }, held: true, epoch: 1 });
+    }
+  });
+
+  test.for([
+    ["only-blob", "@azure/storage-blob", { value: { n: 2 }, second: null, epoch: 1, guard: false }],
+    ["only-table", "@azure/data-tables", { outcome: "created", balances: [70, 130] }],
+    ["only-queue", "@azure/storage-queue", { handled: ["hello"] }],
+    ["only-file", "@azure/storage-file-share", { refused: true, exists: false }],
+  ] as const)("%s, with %s and no other SDK", async ([app, sdk, report]) => {
+    const project = await createProject({ type: "module", packages: [sdk, node20Types] });
+    await project.add(`${app}.ts`);
+    await project.compile(`${app}.ts`);
+    expect(await project.run(`${app}.js`, scene())).toEqual(report);
+  });
+
+  test("with the oldest SDKs that it asks for, and an old compiler", async () => {
+    const oldest = sdks.map((sdk) => `${sdk}@${manifest.peerDependencies[sdk]!.replace("^", "")}`);
+    const project = await createProject({ type: "module", packages: [...oldest, node20Types, "typescript@5.2.2"] });
+    await project.add("everything.ts");
+    await project.compile("everything.ts", {}, join(project.folder, "node_modules/typescript"));
+    expect(await project.run("everything.js", scene())).toEqual(everything);
+  });
+
+  test("with the newest SDKs, on Node 24", async () => {
+    const node = await Project.create({ type: "module", packages: ["node@24"] });
+    const nodeFolder = join(node.folder, "node_modules/node/bin");
+    const newest = sdks.map((sdk) => `${sdk}@latest`);
+    const project = await createProject({ type: "module", packages: [...newest, "@types/node@24"], nodeFolder });
+    await project.add("everything.ts");
+    await project.add("node-version.js");
+    await project.compile("everything.ts");
+    expect(await project.run("node-version.js", {})).toBe(24);
+    expect(await project.run("everything.js", scene())).toEqual(everything);
+  });
+});

@@ -1,0 +1,51 @@
+import type { Command } from "commander";
+
+import type { LeasableLike } from "../../clients.js";
+import { inspectLease } from "../../lease/inspect-lease.js";
+import { contextOf } from "../command-context.js";
+import type { CommandContext } from "../command-context.js";
+import { CommandError, exitCodes } from "../exit-codes.js";
+import { ago, printFacts } from "../print.js";
+import type { Terminal } from "../terminal.js";
+
+interface LeaseOptions {
+  container?: string;
+  blob?: string;
+  share?: string;
+  file?: string;
+}
+
+/** `leases show`: whether something is leased. */
+export function addLeases(program: Command, terminal: Terminal): void {
+  program
+    .command("leases")
+    .description("leases of containers, blobs, shares and files")
+    .command("show")
+    .description("whether it is leased")
+    .option("-c, --container <name>", "a container")
+    .option("-b, --blob <name>", "a blob in it")
+    .option("-s, --share <name>", "a share")
+    .option("-f, --file <path>", "a file in it")
+    .action(async (options: LeaseOptions, command: Command) => {
+      const context = contextOf(terminal, command);
+      const { state, duration, holder, epoch, since } = await inspectLease(await open(context, options));
+      const lock = holder === undefined ? {} : { holder, epoch, since, held: context.json ? undefined : ago(since) };
+      printFacts(context, { target: named(options), state, duration, ...lock });
+    });
+}
+
+async function open({ account }: CommandContext, { container, blob, share, file }: LeaseOptions): Promise<LeasableLike> {
+  if ((container === undefined) === (share === undefined) || (blob !== undefined && !container) || (file !== undefined && !share)) {
+    throw new CommandError(exitCodes.usage, "name a container (with --blob: a blob in it) or a share (with --file: a file in it)");
+  }
+  if (container !== undefined) {
+    const client = await account.container(container);
+    return blob === undefined ? client : client.getBlobClient(blob);
+  }
+  const client = await account.share(share ?? "");
+  return file === undefined ? client : client.rootDirectoryClient.getFileClient(file);
+}
+
+function named({ container, blob, share, file }: LeaseOptions): string {
+  return [container ?? share, blob ?? file].filter((part) => part !== undefined).join("/");
+}

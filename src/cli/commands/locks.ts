@@ -1,0 +1,92 @@
+import type { Command } from "commander";
+
+import { BlobLocks } from "../../lock/blob-locks.js";
+import type { LockInfo } from "../../lock/blob-locks.js";
+import { contextOf } from "../command-context.js";
+import { confirm } from "../confirm.js";
+import { CommandError, exitCodes } from "../exit-codes.js";
+import { wholeNumber } from "../parse-option.js";
+import { ago, printFacts, printOutcome, printRows } from "../print.js";
+import type { Terminal } from "../terminal.js";
+
+interface LocksOptions {
+  container: string;
+  prefix?: string;
+}
+
+/** `locks list`, `locks show`, `locks break`: the named locks of a container. */
+export function addLocks(program: Command, terminal: Terminal): void {
+  const locks = program.command("locks").description("named locks: who holds what, since when");
+
+  withContainer(locks.command("list"))
+    .description("all locks that were ever used")
+    .option("--held", "only those that somebody holds")
+    .action(async (options: LocksOptions & { held?: boolean }, command: Command) => {
+      const context = contextOf(terminal, command);
+      const shown: LockInfo[] = [];
+      for await (const lock of (await openLocks(context, options)).list()) {
+        if (isHeld(lock) || !options.held) shown.push(lock);
+      }
+      printRows(context, shown, columns, options.held ? "Nobody holds a lock." : "There are no locks.");
+    });
+
+  withContainer(locks.command("show"))
+    .description("one lock")
+    .argument("<name>", "its name")
+    .action(async (name: string, options: LocksOptions, command: Command) => {
+      const context = contextOf(terminal, command);
+      const { epoch, state, duration, holder, since } = await (await openLocks(context, options)).inspect(name);
+      if (!epoch && state === "available") throw new CommandError(exitCodes.notFound, `The lock ${quote(name)} was never used.`);
+      printFacts(context, { name, state, duration, epoch, holder, since, held: context.json ? undefined : ago(since) });
+    });
+
+  withContainer(locks.command("break"))
+    .description("takes a lock away from its holder, who is refused from then on")
+    .argument("<name>", "its name")
+    .option("--epoch <number>", "only if it still has this epoch, as list and show tell it", wholeNumber(1))
+    .option("--period <seconds>", "how long the holder may go on; it is told so at its next renewal", wholeNumber(0, 60), 0)
+    .option("-y, --yes", "do not ask")
+    .action(async (name: string, options: LocksOptions & BreakOptions, command: Command) => {
+      const context = contextOf(terminal, command);
+      const locks = await openLocks(context, options);
+      const seen = await locks.inspect(name);
+      if (!isHeld(seen)) throw new CommandError(exitCodes.notFound, `Nobody holds the lock ${quote(name)}.`);
+      const epoch = options.epoch ?? seen.epoch;
+      const who = `${seen.holder ?? "an unknown holder"}${seen.since ? `, ${ago(seen.since) ?? ""}` : ""}`;
+      await confirm(terminal, `The lock ${quote(name)} (epoch ${seen.epoch ?? "none"}) is held by ${who}. It will be taken away.`, options.yes ?? false);
+      // Only from the one that was shown: whoever got the lock while somebody thought about it keeps it.
+      const broken = await locks.forceUnlock(name, { periodInSeconds: options.period, ...(epoch !== undefined && { expectedEpoch: epoch }) });
+      if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} is not that of epoch ${epoch ?? "none"} any more: nothing was done.`);
+      printOutcome(context, `The lock ${quote(name)} was taken away from ${seen.holder ?? "its holder"}.`, { broken, ...seen });
+    });
+}
+
+interface BreakOptions {
+  epoch?: number;
+  period: number;
+  yes?: boolean;
+}
+
+const columns = {
+  name: (lock: LockInfo) => lock.name,
+  state: (lock: LockInfo) => lock.state,
+  epoch: (lock: LockInfo) => lock.epoch,
+  holder: (lock: LockInfo) => (isHeld(lock) ? lock.holder : undefined),
+  since: (lock: LockInfo) => (isHeld(lock) ? ago(lock.since) : undefined),
+};
+
+function withContainer(command: Command): Command {
+  return command.requiredOption("-c, --container <name>", "the container of the locks").option("--prefix <prefix>", "where they are in it", "locks/");
+}
+
+async function openLocks(context: ReturnType<typeof contextOf>, { container, prefix }: LocksOptions): Promise<BlobLocks> {
+  return new BlobLocks(await context.account.container(container), { prefix });
+}
+
+function isHeld({ state }: LockInfo): boolean {
+  return state === "leased" || state === "breaking";
+}
+
+function quote(name: string): string {
+  return JSON.stringify(name);
+}

@@ -1,0 +1,112 @@
+import { Option } from "commander";
+import type { Command } from "commander";
+import type { PeekedMessageItem } from "@azure/storage-queue";
+
+import type { QueueEncoding } from "../../queue/encoding.js";
+import { openEnvelope } from "../../queue/envelope.js";
+import type { Envelope, PoisonFacts } from "../../queue/envelope.js";
+import { redrive } from "../../queue/redrive.js";
+import { contextOf } from "../command-context.js";
+import { confirm } from "../confirm.js";
+import { wholeNumber } from "../parse-option.js";
+import { ago, oneLine, printOutcome, printRows } from "../print.js";
+import type { Terminal } from "../terminal.js";
+
+/** `queue peek`, `queue poison`, `queue redrive`. */
+export function addQueue(program: Command, terminal: Terminal): void {
+  const queue = program.command("queue").description("messages that wait, and messages that were put aside");
+
+  withCount(queue.command("peek"))
+    .description("the next messages, without taking them")
+    .argument("<queue>", "its name")
+    .addOption(new Option("--encoding <encoding>", "how texts stand in it").choices(["text", "base64"]).default("text"))
+    .action(async (name: string, options: { count: number; encoding: QueueEncoding }, command: Command) => {
+      const context = contextOf(terminal, command);
+      const client = await context.account.queue(name);
+      const { peekedMessageItems } = await client.peekMessages({ numberOfMessages: options.count });
+      printRows(context, peekedMessageItems.map((message) => lookAt(message, options.encoding)), peekColumns, "Nothing is visible in the queue.");
+    });
+
+  withPoison(withCount(queue.command("poison")))
+    .description("messages that were put aside, and why")
+    .argument("<queue>", "the queue that they came from")
+    .action(async (name: string, options: { count: number; poisonQueue?: string }, command: Command) => {
+      const context = contextOf(terminal, command);
+      const client = await context.account.queue(options.poisonQueue ?? `${name}-poison`);
+      const { peekedMessageItems } = await client.peekMessages({ numberOfMessages: options.count });
+      // Put aside as plain text, whatever the encoding of the queue.
+      printRows(context, peekedMessageItems.map((message) => lookAt(message, "text")), poisonColumns, "Nothing was put aside.");
+    });
+
+  withPoison(queue.command("redrive"))
+    .description("brings messages that were put aside back")
+    .argument("<queue>", "the queue that they go back to")
+    .option("--max <number>", "how many at most; all that are there otherwise", wholeNumber(1))
+    .option("-y, --yes", "do not ask")
+    .action(async (name: string, options: { poisonQueue?: string; max?: number; yes?: boolean }, command: Command) => {
+      const context = contextOf(terminal, command);
+      const from = await context.account.queue(options.poisonQueue ?? `${name}-poison`);
+      const to = await context.account.queue(name);
+      const { approximateMessagesCount = 0 } = await from.getProperties();
+      await to.getProperties(); // a missing queue is found out before anything is moved
+      const many = options.max === undefined ? "all" : `at most ${options.max}`;
+      await confirm(terminal, `About ${approximateMessagesCount} messages are in ${from.name}; ${many} will go back to ${name}.`, options.yes ?? false);
+      const result = await redrive(from, to, options.max === undefined ? {} : { maxMessages: options.max });
+      const kept = result.skipped > 0 ? ` ${result.skipped} stayed, put aside meanwhile.` : "";
+      printOutcome(context, `${result.moved} messages went back to ${name}.${kept}`, result);
+    });
+}
+
+interface LookedAt {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly insertedOn: Date;
+  readonly expiresOn: Date;
+  readonly dequeueCount: number;
+  readonly content: unknown;
+  readonly poison: PoisonFacts | undefined;
+}
+
+const peekColumns = {
+  id: (message: LookedAt) => message.id,
+  inserted: (message: LookedAt) => ago(message.insertedOn),
+  deliveries: (message: LookedAt) => message.dequeueCount,
+  key: (message: LookedAt) => oneLine(message.key, 40),
+  content: (message: LookedAt) => textOf(message.content),
+};
+
+const poisonColumns = {
+  "put aside": (message: LookedAt) => ago(new Date(message.poison?.poisonedOn ?? message.insertedOn)),
+  attempts: (message: LookedAt) => message.poison?.attempts,
+  reason: (message: LookedAt) => oneLine(message.poison?.reason),
+  error: (message: LookedAt) => oneLine(message.poison?.error),
+  key: (message: LookedAt) => oneLine(message.key, 40),
+  content: (message: LookedAt) => textOf(message.content),
+};
+
+function lookAt(message: PeekedMessageItem, encoding: QueueEncoding): LookedAt {
+  const { key, body, text, poison } = open(message.messageText, encoding);
+  const { messageId: id, insertedOn, expiresOn, dequeueCount } = message;
+  return { id, key, insertedOn, expiresOn, dequeueCount, content: text ?? body, poison };
+}
+
+// A message of somebody who writes otherwise is still worth a look.
+function open(text: string, encoding: QueueEncoding): Envelope {
+  try {
+    return openEnvelope(text, encoding);
+  } catch {
+    return { asc: 1, text };
+  }
+}
+
+function textOf(content: unknown): string | undefined {
+  return oneLine(typeof content === "string" ? content : JSON.stringify(content));
+}
+
+function withCount(command: Command): Command {
+  return command.option("-n, --count <number>", "how many, 32 at most", wholeNumber(1, 32), 32);
+}
+
+function withPoison(command: Command): Command {
+  return command.option("--poison-queue <name>", "where they were put (default: the queue's name with -poison)");
+}

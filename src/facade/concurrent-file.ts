@@ -1,0 +1,100 @@
+import type { CallOptions, FileLike, StandardSchemaLike } from "../clients.js";
+import { jsonFile } from "../file/file-content.js";
+import { fileHttpHeaders, fileMetadata } from "../file/file-properties.js";
+import type { CrashGuard } from "../lease/crash-guard.js";
+import { inspectLease } from "../lease/inspect-lease.js";
+import type { LeaseInfo } from "../lease/inspect-lease.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+import { withLease } from "../lease/with-lease.js";
+import { createIfAbsent } from "../update/create-if-absent.js";
+import { leaseOptionsOf } from "../update/leased-options.js";
+import type { LeasedUpdateOptions } from "../update/leased-options.js";
+import { leasedUpdate } from "../update/leased-update.js";
+import type { Mutator } from "../update/mutator.js";
+import type { TargetOptions } from "../update/options.js";
+import { overwrite } from "../update/overwrite.js";
+import type { OverwriteOptions } from "../update/overwrite.js";
+import { readTarget } from "../update/read-target.js";
+import type { ReadResult } from "../update/read-target.js";
+import type { GuardedTarget } from "../update/target.js";
+import type { HttpHeadersValue } from "../update/targets/property-set.js";
+import type { UpdateResult } from "../update/update-call.js";
+
+/** Options of {@link ConcurrentFile}. */
+export interface ConcurrentFileOptions<T> {
+  /** Checks the document when it is read and before it is written. */
+  schema?: StandardSchemaLike<T> | undefined;
+  /** What the content is. @defaultValue a JSON document */
+  target?: GuardedTarget<T> | undefined;
+  /** A `BlobLocks`, the same for all users of the file: takes over the lease of one that crashed. Strongly advised. */
+  crashGuard?: CrashGuard | undefined;
+  /** Options of every call that takes the lease, unless the call has its own. */
+  defaults?: LeasedUpdateOptions<T> | undefined;
+}
+
+/** One file of a share, and what can be done with it safely. */
+export class ConcurrentFile<T = unknown> {
+  readonly client: FileLike;
+  readonly #target: GuardedTarget<T>;
+  readonly #defaults: LeasedUpdateOptions<T>;
+
+  constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
+    this.client = client;
+    this.#target = options.target ?? jsonFile<T>(client, { schema: options.schema });
+    this.#defaults = { ...(options.crashGuard && { crashGuard: options.crashGuard }), ...options.defaults };
+  }
+
+  /** See {@link leasedUpdate}. */
+  update(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
+    return leasedUpdate(this.#target, mutator, { ...this.#defaults, ...options });
+  }
+
+  /** See {@link readTarget}. */
+  read(options?: TargetOptions): Promise<ReadResult<T>> {
+    return readTarget(this.#target, options);
+  }
+
+  /** See {@link createIfAbsent}. */
+  createIfAbsent(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
+    return createIfAbsent(this.#target, value, options);
+  }
+
+  /** See {@link overwrite}. */
+  overwrite(value: T, options?: OverwriteOptions): Promise<{ etag: string }> {
+    return overwrite(this.#target, value, options);
+  }
+
+  /** See {@link withLease}. */
+  withLease<R>(fn: (lease: LeaseGuard) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
+    return withLease(this.client, fn, { ...leaseOptionsOf(this.#defaults), ...options });
+  }
+
+  /** See {@link inspectLease}. */
+  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
+    return inspectLease(this.client, options);
+  }
+
+  /** Updates the metadata. See {@link fileMetadata}. */
+  updateMetadata(
+    mutator: Mutator<Record<string, string>>,
+    options?: LeasedUpdateOptions<Record<string, string>>,
+  ): Promise<UpdateResult<Record<string, string>>> {
+    return leasedUpdate(fileMetadata(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  }
+
+  /** Updates the HTTP headers. See {@link fileHttpHeaders}. */
+  updateHttpHeaders(
+    mutator: Mutator<HttpHeadersValue>,
+    options?: LeasedUpdateOptions<HttpHeadersValue>,
+  ): Promise<UpdateResult<HttpHeadersValue>> {
+    return leasedUpdate(fileHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  }
+}
+
+/** The defaults that do not speak of the document's value. */
+function withoutValues<T>(defaults: LeasedUpdateOptions<T>): LeasedUpdateOptions<never> {
+  const rest = { ...defaults };
+  delete rest.initial;
+  return rest as LeasedUpdateOptions<never>;
+}

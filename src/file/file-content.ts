@@ -1,0 +1,217 @@
+import type { FileCreateOptions, FileDownloadLike, FileLike, StandardSchemaLike } from "../clients.js";
+import { SchemaError } from "../errors.js";
+import { readBody } from "../internal/blob-body.js";
+import { identityOf } from "../internal/identity.js";
+import { ownerOf } from "../internal/owner.js";
+import { isMissing } from "../internal/storage-errors.js";
+import { displayUrl } from "../internal/url.js";
+import { checkNumber } from "../internal/validate.js";
+import { NotSentError } from "../update/not-sent.js";
+import { checkSchema } from "../update/schema.js";
+import { guardedTargetOf, requireETag } from "../update/target.js";
+import type { GuardedTarget, RequestContext, Snapshot } from "../update/target.js";
+import { bytesCodec, jsonCodec, textCodec } from "../update/targets/content-codecs.js";
+import type { ContentCodec } from "../update/targets/content-codecs.js";
+import { putAside, sweepAside } from "./aside.js";
+import type { Replacement } from "./aside.js";
+import { checkFile, fileHeadersOf, fileOptions, fileStaleETag } from "./file-requests.js";
+import { maxRangeInBytes } from "./put-ranges.js";
+import { siblingOf } from "./sibling.js";
+
+/** Options of {@link textFile} and {@link bytesFile}. */
+export interface FileContentOptions {
+  /**
+   * A larger file is neither read nor written, but a `SchemaError`: the content is held in memory, several times.
+   * @defaultValue 67_108_864 (64 MiB)
+   */
+  maxBytes?: number | undefined;
+}
+
+/** Options of {@link jsonFile}. */
+export interface JsonFileOptions<T> extends FileContentOptions {
+  /** Checks the document when it is read and before it is written. */
+  schema?: StandardSchemaLike<T> | undefined;
+}
+
+/**
+ * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
+ * It is never seen half written: see {@link Replacement} for how. That needs the right to create, write and delete
+ * beside the file, so a SAS has to be for its directory or share.
+ */
+export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): GuardedTarget<T> {
+  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
+}
+
+/** The content of a file as UTF-8 text. Otherwise as {@link jsonFile}. */
+export function textFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<string> {
+  return contentTarget("textFile", file, textCodec, options);
+}
+
+/** The content of a file as bytes. Otherwise as {@link jsonFile}. */
+export function bytesFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<Uint8Array> {
+  return contentTarget("bytesFile", file, bytesCodec, options);
+}
+
+/** How the file is called in which new content is written, beside the file itself. */
+const asideSuffix = ".asc-new";
+const maxNameLength = 255;
+const defaultMaxBytes = 64 * 1024 * 1024;
+
+interface Kept {
+  readonly properties: FileCreateOptions;
+  readonly length: number;
+  /** The file has a hash of its content, which a write of the content alone would leave wrong. */
+  readonly hashed: boolean;
+  readonly readOnly: boolean;
+}
+
+function contentTarget<T, Raw>(
+  kind: string,
+  file: FileLike,
+  codec: ContentCodec<T, Raw>,
+  options: JsonFileOptions<T>,
+): GuardedTarget<T> {
+  checkFile(file);
+  const url = displayUrl(file.url);
+  const { schema } = options;
+  const maxBytes = checkNumber("maxBytes", options.maxBytes ?? defaultMaxBytes, { min: 1, integer: true });
+  if (file.name.length + asideSuffix.length > maxNameLength) {
+    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${asideSuffix}`);
+  }
+  let sibling: FileLike | undefined;
+  const aside = (): FileLike => (sibling ??= siblingOf(file, asideSuffix));
+  const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
+
+  async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
+    // Resuming a download that was cut off, as the SDK would, could join the halves of two versions.
+    const answer = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
+    const etag = requireETag(answer.etag, url);
+    const length = answer.contentLength ?? 0;
+    if (length > maxBytes) {
+      leaveUnread(answer);
+      throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`);
+    }
+    const bytes = await readBody(answer).catch((cause: unknown) => {
+      throw new TornReadError(`the answer of ${url} was cut off`, { cause });
+    });
+    if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
+    return { raw: parse(bytes), etag, journal: undefined, keep: keptOf(answer, length) };
+  }
+
+  function parse(bytes: Uint8Array): Raw {
+    try {
+      return codec.fromBytes(bytes);
+    } catch (error) {
+      throw unusable(url, "read", error instanceof Error ? error.message : String(error), error);
+    }
+  }
+
+  function toBytes(raw: Raw): Uint8Array {
+    const bytes = codec.toBytes(raw);
+    if (bytes.length <= maxBytes) return bytes;
+    throw new NotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
+  }
+
+  async function put(
+    raw: Raw,
+    properties: FileCreateOptions,
+    how: Pick<Replacement, "mode" | "leaseId">,
+    context: RequestContext,
+  ): Promise<Snapshot<Raw>> {
+    const bytes = toBytes(raw);
+    const etag = await putAside({ file, aside: aside(), bytes, properties, ...how }, context);
+    return { raw, etag, journal: undefined, keep: { properties, length: bytes.length, hashed: false, readOnly: false } satisfies Kept };
+  }
+
+  return guardedTargetOf<T, Raw>({
+    kind,
+    url,
+    owner: ownerOf(file),
+    key: JSON.stringify([kind, file.url, maxBytes, schema ? identityOf(schema) : 0]),
+    leasable: file,
+    staleETag: fileStaleETag,
+    guarded: true,
+    journaled: false,
+    decode: codec.decode,
+    encode: codec.encode,
+    same: codec.same,
+    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+
+    async read(context) {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await readOnce(context);
+        } catch (error) {
+          if (isMissing(error)) return undefined;
+          if (tries >= maxReads || context.abortSignal.aborted || !(error instanceof TornReadError)) throw error;
+        }
+      }
+    },
+
+    async write(base, raw, _journal, context) {
+      const keep = base.keep as Kept;
+      if (keep.readOnly) throw new NotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
+      const bytes = toBytes(raw);
+      const { length } = bytes;
+      // A single range of the same length is written in one go, and leaves everything else as it is.
+      if (length > 0 && length === keep.length && length <= maxRangeInBytes && !keep.hashed) {
+        const answer = await file.uploadRange(bytes, 0, length, fileOptions(context));
+        return { ...base, raw, etag: requireETag(answer.etag, url) };
+      }
+      return put(raw, keep.properties, { mode: "replace", leaseId: context.leaseId }, context);
+    },
+
+    create: (raw, _journal, context) => put(raw, fresh, { mode: "create", leaseId: undefined }, context),
+
+    async remove(_etag, context) {
+      await file.delete(fileOptions(context));
+    },
+
+    overwrite: (raw, context) =>
+      put(raw, fresh, { mode: "replace", leaseId: context.leaseId }, context).then(
+        ({ etag }) => etag,
+        (error: unknown) => {
+          throw error instanceof NotSentError ? error.cause : error;
+        },
+      ),
+
+    sweep: (context) => sweepAside(aside(), context),
+  });
+}
+
+/** How often content is read whose connection is cut while it is read. */
+const maxReads = 5;
+
+/** The answer had come, and its body did not come whole. */
+class TornReadError extends Error {
+  override readonly name = "TornReadError";
+}
+
+/** A stream that nobody reads would keep its connection. */
+function leaveUnread({ readableStreamBody }: FileDownloadLike): void {
+  const stream = readableStreamBody as { destroy?: () => void; on?: (event: "error", listener: () => void) => void } | undefined;
+  stream?.on?.("error", () => undefined);
+  stream?.destroy?.();
+}
+
+function keptOf(answer: FileDownloadLike, length: number): Kept {
+  const { metadata, fileAttributes, fileCreatedOn, filePermissionKey } = answer;
+  return {
+    length,
+    hashed: answer.contentMD5 !== undefined,
+    readOnly: /\bReadOnly\b/i.test(fileAttributes ?? ""),
+    properties: {
+      fileHttpHeaders: fileHeadersOf(answer),
+      ...(metadata && { metadata }),
+      // The SDK's type wants its class; what it sends is the text.
+      ...(fileAttributes && { fileAttributes: fileAttributes as never }),
+      ...(fileCreatedOn && { creationTime: fileCreatedOn }),
+      ...(filePermissionKey && { filePermissionKey }),
+    },
+  };
+}
+
+function unusable(url: string, phase: "read" | "write", message: string, cause?: unknown): SchemaError {
+  const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
+  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], cause });
+}

@@ -1,0 +1,106 @@
+import type { AbortSignalLike } from "../clients.js";
+import type { Attempts } from "../internal/attempts.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import { abortReason, onAbort } from "../internal/abort.js";
+import { errorLabel } from "../internal/error-label.js";
+import { logger } from "../internal/log.js";
+import { startStopwatch } from "../internal/stopwatch.js";
+import { crashGuardName, guardedLeaseId, takingOver } from "./crash-guard.js";
+import type { CrashGuard, CrashGuardLock } from "./crash-guard.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
+import { LeaseGuard } from "./lease-guard.js";
+import type { LeaseSettings } from "./lease-options.js";
+import { leaseQueueFor } from "./lease-queue.js";
+import type { LeaseGrant } from "./lease-queue.js";
+import { LeaseWaiter } from "./lease-waiter.js";
+import { releaseIfLeft } from "./release-left.js";
+
+interface GuardedCall {
+  readonly abortSignal: AbortSignalLike | undefined;
+  readonly trace: Attempts;
+  /** Parent of what is done with the lease later. */
+  readonly holderTracing: OperationTracingOptions | undefined;
+}
+
+/**
+ * First the lock, then the lease; on the way out the lease, then the lock. The lock says who may, and expires when its
+ * holder dies; the lease makes the service enforce it. `undefined` if it was to be one look, and somebody has it.
+ */
+export async function acquireGuarded(
+  adapter: LeaseAdapter,
+  guard: CrashGuard,
+  settings: LeaseSettings,
+  waitInMs: number | "one look",
+  options: GuardedCall,
+): Promise<LeaseGuard | undefined> {
+  const waited = startStopwatch();
+  const name = await crashGuardName(adapter);
+  const { abortSignal } = options;
+  const { tracingOptions } = options.trace;
+  const lock = await (waitInMs === "one look"
+    ? guard.tryAcquire(name, { abortSignal, tracingOptions })
+    : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
+  if (!lock) return undefined;
+  try {
+    const left = waitInMs === "one look" ? waitInMs : Math.max(0, waitInMs - waited.elapsedInMs());
+    let tookOver = false;
+    const taking = takingOver(adapter, lock, () => (tookOver = true));
+    const grant = await acquireUnder(lock, taking, settings, left, options);
+    if (!grant) {
+      await letGo(lock, name);
+      return undefined;
+    }
+    grant.keeper.backBy(lock);
+    const lease = new LeaseGuard(grant.keeper, () => giveBack(grant, adapter, lock));
+    lease.tookOver = tookOver;
+    return lease;
+  } catch (error) {
+    await letGo(lock, name);
+    throw error;
+  }
+}
+
+async function acquireUnder(
+  lock: CrashGuardLock,
+  adapter: LeaseAdapter,
+  settings: LeaseSettings,
+  waitInMs: number | "one look",
+  { abortSignal: caller, trace, holderTracing }: GuardedCall,
+): Promise<LeaseGrant | undefined> {
+  const stop = new AbortController();
+  const offs = [
+    onAbort(caller, () => caller && stop.abort(abortReason(caller))),
+    onAbort(lock.signal, () => stop.abort(lock.signal.reason)),
+  ];
+  try {
+    const leaseId = guardedLeaseId(lock, lock.epoch);
+    const wish = { what: `the lease on ${adapter.url}`, url: adapter.url, advice: strangerAdvice };
+    const waiter = new LeaseWaiter({ ...wish, waitInMs, abortSignal: stop.signal, trace, holderTracing });
+    // The id is this holder's alone, and so is the queue.
+    leaseQueueFor(adapter, { ...settings, leaseId }, undefined).enter(waiter);
+    return await waiter.promise;
+  } finally {
+    for (const off of offs) off();
+  }
+}
+
+const strangerAdvice =
+  "it never expires, and it was not taken with this crashGuard, so that it is not known whether its holder lives. All " +
+  "users must pass the same crashGuard and the same URL; whoever has made sure that the holder is dead may call breakLease";
+
+async function giveBack(grant: LeaseGrant, adapter: LeaseAdapter, lock: CrashGuardLock): Promise<void> {
+  const { keeper } = grant;
+  try {
+    // Lost with the lock, it may well be there still: the next one could take it over, but need not have to.
+    if (keeper.check()) await releaseIfLeft(adapter, keeper.leaseId);
+    await grant.giveBack();
+  } finally {
+    await lock.release();
+  }
+}
+
+async function letGo(lock: CrashGuardLock, name: string): Promise<void> {
+  await lock.release().catch((error: unknown) => {
+    logger.warning(`the lock ${JSON.stringify(name)} could not be released and will have to run out: ${errorLabel(error)}`);
+  });
+}

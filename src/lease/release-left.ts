@@ -1,0 +1,50 @@
+import { bounded } from "../internal/bounded.js";
+import { errorLabel } from "../internal/error-label.js";
+import { logger } from "../internal/log.js";
+import { isDefinitive } from "../internal/storage-errors.js";
+import type { LeaseAdapter } from "./lease-adapter.js";
+
+const limitInMs = 5_000;
+/** Two minutes: an outage of the network is mostly over by then, and a process that ends is not held up for longer. */
+const retryAfterInMs = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
+
+/** Releases what may be left of a lease that is nobody's any more. False if it is not known to be gone. Never rejects. */
+export async function releaseIfLeft(adapter: LeaseAdapter, leaseId: string): Promise<boolean> {
+  try {
+    await bounded(limitInMs, undefined, (abortSignal) => adapter.release(leaseId, { abortSignal }));
+    return true;
+  } catch (error) {
+    logger.verbose(`a lease on ${adapter.url} that may be left was not released: ${errorLabel(error)}`);
+    // Refused: there is no such lease. (Or this client may not release it, and never will.)
+    return isDefinitive(error);
+  }
+}
+
+/**
+ * Releases in the background a lease that never expires, and would otherwise block everybody for ever because of a
+ * passing outage. Bounded in number and time; what is left then is in the log. Returns what ends it.
+ */
+export function releaseLater(adapter: LeaseAdapter, leaseId: string): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stopped = false;
+  const tryIn = (nth: number): void => {
+    const wait = retryAfterInMs[nth];
+    if (wait === undefined) {
+      logger.error(
+        `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
+          "release it with its id, or break it, before anybody can have it again",
+      );
+      return;
+    }
+    timer = setTimeout(() => {
+      void releaseIfLeft(adapter, leaseId).then((gone) => {
+        if (!gone && !stopped) tryIn(nth + 1);
+      });
+    }, wait);
+  };
+  tryIn(0);
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}

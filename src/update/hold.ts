@@ -1,0 +1,79 @@
+import type { CallOptions, LeasableLike } from "../clients.js";
+import { isTargetNotFoundError } from "../errors.js";
+import { isMissing } from "../internal/storage-errors.js";
+import { acquireLease } from "../lease/acquire-lease.js";
+import { crashGuardName, guardedLeaseId } from "../lease/crash-guard.js";
+import type { CrashGuard } from "../lease/crash-guard.js";
+import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
+import { leaseOptionsOf } from "./leased-options.js";
+import type { HeldLike, LeasedUpdateOptions, LockChoice } from "./leased-options.js";
+import type { TargetAdapter } from "./target.js";
+
+/** What an update holds, and what it can do with it. */
+export interface Hold {
+  /** Undefined: there is nothing that could be leased, and no lock either. */
+  readonly held: HeldLike | undefined;
+  /** The lease on the target, if that is what is held. */
+  readonly lease: LeaseGuard | undefined;
+  /** The caller's own: it is not released, and if it is lost there is no other. */
+  readonly borrowed: boolean;
+  /** Whether somebody else may hold the lease under the same id afterwards. */
+  readonly handedOn: boolean;
+  /** The target does not exist: what its lease is to be when it is created. */
+  readonly newLeaseId?: string | undefined;
+}
+
+/** Acquires what keeps other writers out. */
+export type TakeHold = (options: CallOptions) => Promise<Hold>;
+
+/** Decides, before any request, what an update of this target has to hold. */
+export function holdFor<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUpdateOptions<T>): TakeHold {
+  const { leasable } = adapter;
+  const { lease, lock } = options;
+  if (leasable) {
+    if (lock) throw new TypeError(`lock: ${adapter.kind} has a lease of its own, which the service knows of`);
+    leaseAdapterOf(leasable);
+    if (!lease) return (call) => takeLease(leasable, options, call);
+    if (lease.url !== adapter.url) throw new TypeError(`lease is on ${lease.url}, not on ${adapter.url}`);
+    return () => Promise.resolve({ held: lease, lease, borrowed: true, handedOn: true });
+  }
+  if (!adapter.guarded) throw new TypeError(`${adapter.kind} has no lease: use optimisticUpdate, or a TableLock`);
+  if (!isLockChoice(lock)) {
+    throw new TypeError(`${adapter.kind} has no lease: pass lock: { locks, name }, the same for all its writers`);
+  }
+  const { locks, name } = lock;
+  return async (call) => {
+    const held = await locks.acquire(name, { ...call, ...(options.waitInMs !== undefined && { waitInMs: options.waitInMs }) });
+    return { held, lease: undefined, borrowed: false, handedOn: false };
+  };
+}
+
+async function takeLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<Hold> {
+  const { crashGuard } = options;
+  try {
+    const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
+    // Under a crash guard each holder has an id of its own, which tells its successor whose lease it was.
+    return { held: lease, lease, borrowed: false, handedOn: !crashGuard };
+  } catch (error) {
+    if (!isTargetNotFoundError(error) || !isMissing(error.cause)) throw error;
+    if (crashGuard && options.initial !== undefined) return lockToCreate(leasable, crashGuard, options.waitInMs, call);
+    return { held: undefined, lease: undefined, borrowed: false, handedOn: false };
+  }
+}
+
+/**
+ * A file that is created is leased for a moment. Its creator may die in that moment, so the lease must be one that the
+ * crash guard can take over: under the lock of the file, and with the id that belongs to it.
+ */
+async function lockToCreate(leasable: LeasableLike, guard: CrashGuard, waitInMs: number | undefined, call: CallOptions): Promise<Hold> {
+  const name = await crashGuardName(leaseAdapterOf(leasable));
+  const lock = await guard.acquire(name, { ...call, ...(waitInMs !== undefined && { waitInMs }) });
+  const held = { signal: lock.signal, assertHeld: () => lock.signal.throwIfAborted(), release: () => lock.release() };
+  return { held, lease: undefined, borrowed: false, handedOn: false, newLeaseId: guardedLeaseId(lock, lock.epoch) };
+}
+
+function isLockChoice(lock: unknown): lock is LockChoice {
+  const { locks, name } = (lock ?? {}) as { locks?: { acquire?: unknown } | null; name?: unknown };
+  return typeof locks?.acquire === "function" && typeof name === "string" && name !== "";
+}

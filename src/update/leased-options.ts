@@ -1,0 +1,96 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike } from "../clients.js";
+import { checkNumber, checkOneOf } from "../internal/validate.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+
+/** What is held while an update runs: a `LeaseGuard`, or a `LockGuard`. */
+export interface HeldLike {
+  /** Aborts when it is lost; its reason says why. */
+  readonly signal: AbortSignal;
+  assertHeld(): void;
+  release(): Promise<void>;
+}
+
+/** What named locks are taken from: `BlobLocks`. */
+export interface LocksLike {
+  acquire(
+    name: string,
+    options?: {
+      abortSignal?: AbortSignalLike | undefined;
+      tracingOptions?: OperationTracingOptions | undefined;
+      waitInMs?: number | undefined;
+    },
+  ): Promise<HeldLike>;
+}
+
+/** A named lock that stands in for a lease. */
+export interface LockChoice {
+  readonly locks: LocksLike;
+  /** The same for all writers of the target. */
+  readonly name: string;
+}
+
+/** Options of {@link leasedUpdate}: those of the lease, and those of the update. */
+export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId"> {
+  /** What to start from if the target does not exist; it is created then. Without it: `TargetNotFoundError`. */
+  initial?: T | (() => T) | undefined;
+  /**
+   * A lease on the target that the caller holds: nothing is acquired, and nothing released. Without it, an update
+   * inside of `withLease` on the same target would wait for itself.
+   */
+  lease?: LeaseGuard | undefined;
+  /** For a target that has no lease (`queueMetadata`): the lock that all its writers take instead. */
+  lock?: LockChoice | undefined;
+  /**
+   * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if somebody
+   * created or deleted the target in between, or wrote it in spite of the lease.
+   * @defaultValue 10
+   */
+  maxAttempts?: number | undefined;
+  /**
+   * The time for the whole call, waiting for the lease included.
+   * @defaultValue Infinity: `waitInMs` limits the wait, and what the mutator takes is the caller's business
+   */
+  timeoutInMs?: number | undefined;
+  /**
+   * What to do if a write's fate cannot be known: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
+   * mutator twice.
+   * @defaultValue "throw"
+   */
+  onUnknown?: "throw" | "retry" | undefined;
+  /**
+   * For blobs: whether writes carry a journal, and under which name. It has to be the one of the optimistic writers.
+   * @defaultValue true: under the name "asc_journal"
+   */
+  journal?: boolean | string | undefined;
+}
+
+/** Those that are the lease's. */
+export function leaseOptionsOf<T>(options: LeasedUpdateOptions<T>): AcquireLeaseOptions {
+  const { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions } = options;
+  return { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions };
+}
+
+const defaults = Object.freeze({ maxAttempts: 10, timeoutInMs: Infinity });
+
+interface CheckedLeasedOptions {
+  maxAttempts: number;
+  timeoutInMs: number;
+  retryDelayInMs: number;
+  maxRetryDelayInMs: number;
+  onUnknown: "throw" | "retry";
+}
+
+export function checkLeasedOptions(options: LeasedUpdateOptions<never>): CheckedLeasedOptions {
+  for (const name of ["createIfMissing", "leaseId", "conditions"]) {
+    if (name in options) throw new TypeError(`${name} is no option of leasedUpdate: pass initial, or a lease that you hold as lease`);
+  }
+  return {
+    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 1 }),
+    retryDelayInMs: 10,
+    maxRetryDelayInMs: 1_000,
+    onUnknown: checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]),
+  };
+}

@@ -1,0 +1,30 @@
+import type { Terminal } from "../../src/cli/terminal.js";
+
+/** A terminal that remembers what it showed, with somebody in front of it who gives these answers; or nobody. */
+export class FakeTerminal implements Terminal {
+  readonly env: Record<string, string | undefined>;
+  readonly interactive: boolean;
+  readonly asked: string[] = [];
+  stdout = "";
+  stderr = "";
+  readonly #answers: string[];
+
+  constructor({ env = {}, answers }: { env?: Record<string, string | undefined>; answers?: string[] } = {}) {
+    this.env = env;
+    this.interactive = answers !== undefined;
+    this.#answers = [...(answers ?? [])];
+  }
+
+  out(text: string): void {
+    this.stdout += text;
+  }
+
+  err(text: string): void {
+    this.stderr += text;
+  }
+
+  ask(question: string): Promise<string> {
+    this.asked.push(question);
+    return Promise.resolve(this.#answers.shift() ?? "");
+  }
+}

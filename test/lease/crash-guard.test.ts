@@ -1,0 +1,234 @@
+import { describe, expect, it } from "vitest";
+import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
+import type { CrashGuard, CrashGuardLock } from "../../src/lease/crash-guard.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapter-of.js";
+import type { LeaseGuard } from "../../src/lease/lease-guard.js";
+import { checkLeaseId } from "../../src/lease/lease-options.js";
+import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
+import { withLease } from "../../src/lease/with-lease.js";
+import { locksOn, run } from "../lock/support.js";
+import { hang, reset, status } from "./fakes/answers.js";
+import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
+import { ScriptedFile } from "./fakes/scripted-file.js";
+import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+
+useFakeClock();
+
+/** The blob of the lock that guards "blob". */
+const lockBlob = "locks/blob~3Aaccount~2Etest~2Fcontainer~2Fblob";
+
+/** A process of its own: what it acquires, and with what. */
+function party(server: FakeLeaseServer): { acquire: (options?: AcquireLeaseOptions) => Promise<LeaseGuard>; options: AcquireLeaseOptions } {
+  const blob = server.blob();
+  const options = { durationInSeconds: Infinity, crashGuard: locksOn(server) };
+  return { acquire: (more) => acquireLease(blob, { ...options, ...more }), options };
+}
+
+function newServer(): FakeLeaseServer {
+  const server = new FakeLeaseServer();
+  server.addBlob();
+  return server;
+}
+
+/** What was done to what, without the renewals. */
+function stepsOf(server: FakeLeaseServer): string[] {
+  return server.requests.map(({ operation, blob }) => `${operation} ${blob === "blob" ? "it" : "lock"}`).filter((step) => !step.startsWith("renew"));
+}
+
+describe("a lease with a crash guard", () => {
+  it("is taken after the lock and released before it", async () => {
+    const server = newServer();
+    const { acquire } = party(server);
+    await run((await run(acquire())).release());
+    server.requests.length = 0;
+    await run((await run(acquire())).release());
+    expect(stepsOf(server)).toEqual(["acquire lock", "properties lock", "metadata lock", "acquire it", "release it", "release lock"]);
+  });
+
+  it("is lost with the lock, at its deadline, when the service cannot be reached", async () => {
+    const server = newServer();
+    const guard = await run(party(server).acquire());
+    const aborted = abortTime(guard.signal);
+    server.intercept = () => hang;
+    await pass(40_000);
+    expect(aborted.at).toBeLessThanOrEqual(28_503);
+    expect(guard.signal.reason).toMatchObject({ name: "LeaseLostError", url: "https://account.test/container/blob", reason: "unreachable", message: expect.stringContaining("crash guard") as string });
+    expect(() => guard.assertHeld()).toThrow("crash guard");
+    expect(guard.remainingInMs).toBe(0);
+    server.intercept = undefined;
+    await run(guard.release());
+    // What is left of it is given back all the same.
+    expect(server.isLeased()).toBe(false);
+  });
+
+  it("is lost when it is broken itself, and the lock is given back", async () => {
+    const server = newServer();
+    const guard = await run(party(server).acquire({ renewEveryInMs: 1_000 }));
+    server.blobs.get("blob")!.lease = undefined;
+    await pass(1_100);
+    expect(guard.signal.reason).toMatchObject({ reason: "stolen" });
+    await run(guard.release());
+    expect(server.isLeased(lockBlob)).toBe(false);
+  });
+
+  it("is taken over from a dead holder once its lock has run out, and from nobody else", async () => {
+    const server = newServer();
+    const dead = await run(party(server).acquire());
+    const before = dead.leaseId;
+    // Dead to the service: nothing of it arrives any more.
+    const lock = server.blobs.get(lockBlob)!;
+    lock.lease!.id = "gone";
+    const next = outcomeOf(party(server).acquire());
+    await pass(29_000);
+    expect(next.value).toBeUndefined();
+    await pass(3_000);
+    expect(next.value!.leaseId).not.toBe(before);
+    expect(server.blobs.get("blob")!.lease!.id).toBe(next.value!.leaseId);
+    expect(server.count("break")).toBe(0);
+    await run(next.value!.release());
+    await run(dead.release().catch(() => undefined));
+  });
+
+  it("is found also under the last of many numbers that were reserved", async () => {
+    const server = newServer();
+    const busy = party(server);
+    const crash = Array.from({ length: 20 }, () => new AbortController());
+    const line = crash.map(({ signal }) => outcomeOf(busy.acquire({ abortSignal: signal })));
+    for (const turn of line.slice(0, 7)) {
+      await pass(50);
+      await run(turn.value!.release());
+    }
+    // It dies in the eighth turn, and with it all who wait.
+    await pass(50);
+    expect(line[7]!.value).toBeDefined();
+    for (const controller of crash) controller.abort();
+    server.blobs.get(lockBlob)!.lease!.id = "gone";
+    const next = outcomeOf(party(server).acquire());
+    await pass(35_000);
+    expect(next.value).toBeDefined();
+    expect(server.count("change")).toBeGreaterThan(10);
+    expect(server.blobs.get("blob")!.lease!.id).toBe(next.value!.leaseId);
+    await run(next.value!.release());
+    await run(line[7]!.value!.release().catch(() => undefined));
+  });
+
+  it("has an id of its own under each number, and under each lock", () => {
+    const ids = ["https://a.test/x", "https://a.test/y", "https://a.test/x#"].flatMap((url) => [1, 2, 300].map((epoch) => guardedLeaseId({ url } as CrashGuardLock, epoch)));
+    expect(new Set(ids).size).toBe(9);
+    for (const id of ids) expect(() => checkLeaseId("id", id)).not.toThrow();
+  });
+
+  it("is not taken from one who does not use the guard: looked for once, then waited for", async () => {
+    const server = newServer();
+    const stranger = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
+    for (let i = 0; i < 3; i++) await run(party(server).acquire({ waitInMs: 0 }).catch(() => undefined), 100);
+    server.requests.length = 0;
+    const outcome = outcomeOf(party(server).acquire({ waitInMs: 5_000 }));
+    await pass(6_000);
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not taken with this crashGuard") as string });
+    expect(server.count("change")).toBe(3);
+    expect(server.isLeased(lockBlob)).toBe(false);
+    stranger.assertHeld();
+    await run(stranger.release());
+  });
+
+  it("survives that the answer to the take-over is lost", async () => {
+    const server = newServer();
+    const dead = await run(party(server).acquire());
+    server.blobs.get(lockBlob)!.lease!.id = "gone";
+    let lose = true;
+    server.disturb = (operation) => (operation === "change" && lose ? ((lose = false), reset) : undefined);
+    const next = outcomeOf(party(server).acquire());
+    await pass(35_000);
+    expect(next.error).toBeUndefined();
+    next.value!.assertHeld();
+    await run(next.value!.release());
+    await run(dead.release().catch(() => undefined));
+  });
+
+  it("is given up, and the lock given back, when the caller aborts or the lock is lost meanwhile", async () => {
+    const server = newServer();
+    const stranger = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
+    const caller = countedAbort();
+    const outcome = outcomeOf(party(server).acquire({ abortSignal: caller.signal }));
+    await pass(1_000);
+    caller.abort();
+    await pass(20);
+    expect(outcome.error).toBe(caller.signal.reason);
+    expect(caller.listeners()).toBe(0);
+    expect(server.isLeased(lockBlob)).toBe(false);
+    const other = outcomeOf(party(server).acquire());
+    await pass(1_000);
+    server.blobs.get(lockBlob)!.lease!.id = "gone";
+    await pass(12_000);
+    expect(other.error).toMatchObject({ name: "LeaseLostError" });
+    await run(stranger.release());
+  });
+
+  it("is null if somebody has the lock, or the lease", async () => {
+    const server = newServer();
+    const first = await run(party(server).acquire());
+    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeNull();
+    await run(first.release());
+    const stranger = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
+    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeNull();
+    expect(server.isLeased(lockBlob)).toBe(false);
+    await run(stranger.release());
+    const guard = await run(tryAcquireLease(server.blob(), party(server).options));
+    await run(guard!.release());
+  });
+
+  it("keeps its id, by which its successor knows it", async () => {
+    const server = newServer();
+    const guard = await run(party(server).acquire());
+    await expect(guard.change()).rejects.toThrow(TypeError);
+    await run(guard.release());
+  });
+
+  it("that cannot be released is left to the next one, and the lock is given back", async () => {
+    const server = newServer();
+    server.intercept = (operation, blob) => (operation === "release" && blob === "blob" ? status(503) : undefined);
+    const { options } = party(server);
+    await expect(run(withLease(server.blob(), () => "done", options), 100)).resolves.toBe("done");
+    const next = await run(party(server).acquire(), 100);
+    server.intercept = undefined;
+    await run(next.release(), 10_000);
+  });
+});
+
+describe("misuse of crashGuard", () => {
+  it.each<[string, AcquireLeaseOptions]>([
+    ["no BlobLocks", { crashGuard: {} as CrashGuard }],
+    ["an id of one's own", { leaseId: crypto.randomUUID() }],
+    ["a lease that expires", { durationInSeconds: 30 }],
+  ])("is found out before anything is sent: %s", async (_, options) => {
+    const server = newServer();
+    const given = { ...party(server).options, ...options };
+    await expect(acquireLease(server.blob(), given)).rejects.toThrow(TypeError);
+    await expect(tryAcquireLease(server.blob(), given)).rejects.toThrow(TypeError);
+    expect(server.requests).toEqual([]);
+  });
+});
+
+describe("the name of the lock", () => {
+  const nameFor = (url: string): Promise<string> => crashGuardName({ ...leaseAdapterOf(new ScriptedFile()), url });
+
+  it("is readable, and the same however the file is written", async () => {
+    expect(await crashGuardName(leaseAdapterOf(new ScriptedFile()))).toBe("file:account.test/share/some dir/f.json");
+    expect(await nameFor("http://a.test/s/A%20b.txt")).toBe(await nameFor("https://a.test/s/a b.TXT"));
+    expect(await nameFor("https://a.test/s/100%")).toBe("file:a.test/s/100%");
+  });
+
+  it("fits into that of a blob however long the path is, and differs where the path does", async () => {
+    const long = `https://a.test/s/${"ä".repeat(2_000)}`;
+    const [one, other] = [await nameFor(`${long}1`), await nameFor(`${long}2`)];
+    expect(one).not.toBe(other);
+    expect(one).toMatch(/^file:a\.test\/s\/ä+\.\.\.#[0-9a-f]{64}$/);
+    expect(() => locksOn(new FakeLeaseServer()).blobOf(one)).not.toThrow();
+  });
+
+  it("of a blob tells upper from lower case", async () => {
+    expect(await crashGuardName({ ...leaseAdapterOf(new FakeLeaseServer().blob()), url: "https://a.test/c/B" })).toBe("blob:a.test/c/B");
+  });
+});
