@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
 
 import { startFileShareServer, type FileShareServer } from "../../src/testing.js";
-import { givenNames } from "./given.js";
+import { givenNames } from "./workers/given.js";
 import { pages, root } from "./pages.js";
 
 /**
@@ -31,7 +31,7 @@ beforeAll(async () => {
   );
   files = await startFileShareServer();
   compiled = run([join(root, "node_modules/typescript/bin/tsc"), "-p", folder]);
-  ran = run(["--import", "tsx", join(import.meta.dirname, "run-examples.ts"), join(folder, "results.json"), ...typescript.map((_, i) => fileOf(i))]);
+  ran = run(["--import", "tsx", join(import.meta.dirname, "workers/run-examples.ts"), join(folder, "results.json"), ...typescript.map((_, i) => fileOf(i))]);
 });
 
 afterAll(async () => {
@@ -78,7 +78,7 @@ describe("commands in README and docs", () => {
 /** The example with what it does not make itself in front of it. */
 function withGiven(code: string, index: number): string {
   const needed = givenNames.filter((name) => new RegExp(`\\b${name}\\b`).test(code) && !new RegExp(`\\b(const|let|using) ${name}\\b`).test(code));
-  const prelude = needed.length === 0 ? "" : `import { given } from "../given.js";\nconst { ${needed.join(", ")} } = await given(${index});\n`;
+  const prelude = needed.length === 0 ? "" : `import { given } from "../workers/given.js";\nconst { ${needed.join(", ")} } = await given(${index});\n`;
   return `${prelude}${code}\nexport {};\n`;
 }
 
