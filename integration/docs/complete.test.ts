@@ -7,6 +7,7 @@ import { pages, root } from "./pages.js";
 
 /** What users read; not how it is built. */
 const text = pages.filter(({ path }) => path === "README.md" || path.startsWith("docs/")).map((page) => page.text).join("\n");
+const options = optionsOf(join(root, "src"));
 const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
 
 describe("README and docs", () => {
@@ -24,17 +25,47 @@ describe("README and docs", () => {
   });
 
   test("name every option", () => {
-    const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
-      .filter((path) => path.endsWith(".ts") && !/^(testing|cli)\b/.test(path) && path !== "clients.ts")
-      .map((path) => readFileSync(join(root, "src", path), "utf8"));
-    const interfaces = sources.flatMap((source) => [...source.matchAll(/export interface (\w+Options)\b[^{]*\{\n([\s\S]*?)\n\}/g)]);
-    const surface = readFileSync(join(root, "src/index.ts"), "utf8");
-    const exported = interfaces.filter(([, owner = ""]) => new RegExp(`\\b${owner}\\b`).test(surface));
-    const options = exported.flatMap(([, owner = "", body = ""]) =>
-      [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, name = ""]) => ({ owner, name })),
-    );
     expect(options.length).toBeGreaterThan(40);
     const missing = options.filter(({ name }) => !new RegExp(`\`[^\`\n]*\\b${name}\\b[^\`\n]*\``).test(text));
     expect(missing.map(({ owner, name }) => `${owner}.${name}`)).toEqual([]);
   });
+
+  test("give the defaults that the code gives", () => {
+    const lines = text.split("\n").map(plainNumbers);
+    const wrong = options.filter(({ name, defaultValue }) => {
+      if (defaultValue === undefined) return false;
+      const both = [new RegExp(`\`[^\`]*\\b${name}\\b`), new RegExp(`(?<![\\w.])${defaultValue}(?![\\w.])`)];
+      return !lines.some((line) => both.every((part) => part.test(line)));
+    });
+    expect(wrong.map(({ owner, name, defaultValue }) => `${owner}.${name}: ${defaultValue}`)).toEqual([]);
+  });
 });
+
+interface Option {
+  readonly owner: string;
+  readonly name: string;
+  /** A number, a word or a quoted one; undefined: in words. */
+  readonly defaultValue: string | undefined;
+}
+
+/** The options of everything that is exported, as they stand in the sources. */
+function optionsOf(folder: string): Option[] {
+  const surface = readFileSync(join(folder, "index.ts"), "utf8");
+  const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !/^(testing|cli)\b/.test(path) && path !== "clients.ts")
+    .map((path) => readFileSync(join(folder, path), "utf8"));
+  return sources
+    .flatMap((source) => [...source.matchAll(/export interface (\w+Options)\b[^{]*\{\n([\s\S]*?)\n\}/g)])
+    .filter(([, owner = ""]) => new RegExp(`\\b${owner}\\b`).test(surface))
+    .flatMap(([, owner = "", body = ""]) =>
+      [...body.matchAll(/(\/\*\*(?:(?!\*\/)[\s\S])*\*\/)?\s*^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, comment = "", name = ""]) => {
+        const [, defaultValue] = /@defaultValue (true|false|Infinity|"[^"]*"|[\d_]+(?:\.\d+)?)/.exec(comment) ?? [];
+        return { owner, name, defaultValue: defaultValue && plainNumbers(defaultValue) };
+      }),
+    );
+}
+
+/** 30,000 and 30_000 are the same. 64 MiB is short for what it is in bytes. */
+function plainNumbers(line: string): string {
+  return line.replace(/(?<=\d)[,_](?=\d{3})/g, "").replace(/\b64 MiB\b/g, "67108864");
+}

@@ -71,7 +71,7 @@ describe("commands in README and docs", () => {
   const named = pages.flatMap(({ path, text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = ""]) => [path, name] as const));
 
   test.each([...new Set(named.map((each) => each.join(" ")))].map((each) => each.split(" ")))("%s: npm run %s is there", (_path, name) => {
-    expect(scripts).toHaveProperty([name ?? ""]);
+    expect(Object.keys(scripts)).toContain(name);
   });
 });
 

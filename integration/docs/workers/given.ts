@@ -51,7 +51,9 @@ export async function given(example: number): Promise<Given> {
     poisonQueue: queues.getQueueClient(`${name}-poison`),
     share,
     file: share.rootDirectoryClient.getFileClient("example.json"),
-    doTheWork: async (options) => void (await blob.getProperties(options)),
+    doTheWork: async (options) => {
+      await blob.getProperties(options);
+    },
     runDueJobs: (_epoch, signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve())),
   };
 }
