@@ -30,7 +30,7 @@ export const recalculation: Sample = {
   name: "recalculation",
   title: "One at a time over a whole table",
   helper: "TableLock",
-  section: "Table locks",
+  section: "Lock a table: `TableLock`",
   plan: "Two instances start the nightly recalculation of 198 customers at once. Then one wakes up from a long pause and believes that it still has the lock.",
   lesson: "Tables have no leases, so a blob stands in for the table. No lock can stop a process that was paused: its number in each write does, as the storage compares it in the same request.",
   async run(storage) {
@@ -64,7 +64,7 @@ export const recalculation: Sample = {
     const { discount } = await table.getEntity<Customer>("eu", "customer-0");
     check(discount === 50, "what its successor wrote is still there");
     say.trouble("the one that was paused goes on writing as if nothing had happened");
-    return `refused by the storage: holder number ${refusal.epoch} was followed by ${refusal.fencedBy}`;
+    return `holder ${refusal.epoch} is refused, as holder ${refusal.fencedBy} came after it`;
   },
 };
 
