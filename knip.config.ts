@@ -9,6 +9,7 @@ export default {
     // Started as processes of their own.
     "integration/**/workers/*.ts",
     "integration/browser/page.ts",
+    "integration/samples/scenes.ts",
     "integration/conformance/generate.ts",
     "packaging/apps/*.{ts,js,cjs}",
   ],
