@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { describe, expect, it, vi } from "vitest";
 import { ContentChangedError, ContentTooLargeError, DeadlineError, downloadConsistent, LeaseUnavailableError, TargetNotFoundError } from "../../src/index.js";
 import type { DownloadOptions, DownloadProgress } from "../../src/index.js";
@@ -168,13 +169,24 @@ describe("downloadConsistent", () => {
     expect(blob.asked).toHaveLength(11);
   });
 
-  it.each([[[15]], [[10, 5]], [[5, 5, 1]]])("does not take a body of %j bytes for 10", async (chunks) => {
+  it.each([[[15]], [[5, 6]]])("does not take a body of %j bytes for 10", async (chunks) => {
     const blob = tornBlob();
     blob.body = (download) => (download === 2 ? { readableStreamBody: chunks.map((length) => version(7, length)) } : undefined);
     const error = await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toContain("behind the end");
     expect(blob.asked).toHaveLength(2);
+  });
+
+  it.each([
+    ["in Node", () => bodyWithoutEnd(10)],
+    ["elsewhere", () => chunksWithoutEnd(10)],
+  ])("does not wait for the end of a body that is all there, %s", async (_name, body) => {
+    const blob = tornBlob();
+    blob.body = () => ({ readableStreamBody: body() });
+    expect((await downloadConsistent(blob, small)).content).toEqual(version(1));
+    expect(blob.asked).toHaveLength(10);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it.each([
@@ -300,3 +312,14 @@ describe("downloadConsistent", () => {
     expect(service.count()).toBe(0);
   });
 });
+
+function bodyWithoutEnd(length: number): Readable {
+  const body = new Readable({ read: () => undefined });
+  body.push(version(1, length));
+  return body;
+}
+
+async function* chunksWithoutEnd(length: number): AsyncGenerator<Uint8Array> {
+  yield version(1, length);
+  await new Promise(() => undefined);
+}
