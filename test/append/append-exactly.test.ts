@@ -421,12 +421,15 @@ describe("bad input is refused before any request", () => {
     { what: "data of another type", args: ["blob", { a: 1 }], error: TypeError },
     { what: "an ifMatch of the caller's", args: ["blob", "a", { conditions: { ifMatch: "x" } }], error: TypeError },
     { what: "a batch of nothing", args: ["blob", "a", { maxBatchInBytes: 0 }], error: RangeError },
+    { what: "a word for createIfMissing", args: ["blob", "a", { createIfMissing: "yes" }], error: TypeError },
+    { what: "null for createIfMissing", args: ["blob", "a", { createIfMissing: null }], error: /createIfMissing/ },
+    { what: "a word for uniqueRecords", args: ["blob", "a", { uniqueRecords: "false" }], error: TypeError },
     { what: "metadata of the library's", args: ["blob", "a", { createIfMissing: { metadata: { ASC_appends: "x" } } }], error: TypeError },
   ])("$what", async ({ args, error }) => {
     const { service, blob } = emptyLog();
     const [target, ...rest] = args;
     const call = appendExactly as (...args: unknown[]) => Promise<unknown>;
-    await expect(call(target === "blob" ? blob : target, ...rest)).rejects.toBeInstanceOf(error);
+    await expect(call(target === "blob" ? blob : target, ...rest)).rejects.toThrow(error);
     expect(service.requests).toHaveLength(0);
   });
 
