@@ -85,6 +85,21 @@ describe("a writer", () => {
     expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
   });
 
+  it("raises its number each time", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    for (const value of [1, 3, 5]) {
+      const number = writer.sequenceNumber;
+      const late = ghost();
+      service.next("uploadPages", late.fault);
+      await rejection(writer.write(0, page(value)));
+      await writer.write(0, page(value + 1));
+      late.arrive();
+      expect(blob.pages[0]).toBe(value + 1);
+      expect(writer.sequenceNumber).toBeGreaterThan(number);
+    }
+  });
+
   it("raises its number also after a re-send of the SDK that went well, and only then", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
