@@ -16,9 +16,9 @@ export default {
   // A type that a file exports beside what it is part of does no harm.
   ignoreExportsUsedInFile: true,
   rules: { duplicates: "off" },
+  // Of the operating system: gives a program a terminal.
+  ignoreBinaries: ["script"],
   ignoreDependencies: [
-    // For the command line.
-    "commander",
     // Started as programs.
     "@arethetypeswrong/cli",
     "azurite",
