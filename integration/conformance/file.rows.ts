@@ -28,7 +28,7 @@ const read = { returnsETag: true, lease: "optional", passesOpen: true } as const
 
 /** File operations of REST. None takes a condition: the last writer wins, unless a lease or an SMB client is in the way. */
 export const fileRows: readonly FileRow[] = [
-  { operation: "Create File", ...write, helper: "`leasedUpdate(bytesFile)`", call: (file, options) => file.create(1, options) },
+  { operation: "Create File", ...write, helper: "`createIfAbsent(jsonFile)`, `leasedUpdate(bytesFile)`", call: (file, options) => file.create(1, options) },
   {
     operation: "Put Range: update",
     ...write,
@@ -41,18 +41,19 @@ export const fileRows: readonly FileRow[] = [
     operation: "Get File",
     ...read,
     passesExclusive: false,
-    helper: "`readTarget(jsonFile)`, `retryWhileInUse`",
+    helper: "`readTarget(jsonFile)`, `watch`, `retryWhileInUse`",
     call: async (file, options) => {
       const answer = await file.download(0, undefined, options);
       answer.readableStreamBody?.resume();
       return answer;
     },
   },
-  { operation: "Get File Properties", ...read, passesExclusive: true, call: (file, options) => file.getProperties(options) },
+  { operation: "Get File Properties", ...read, passesExclusive: true, helper: "`readTarget(fileMetadata | fileHttpHeaders)`, `inspectLease`", call: (file, options) => file.getProperties(options) },
   { operation: "List Ranges", ...read, passesExclusive: false, call: (file, options) => file.getRangeList(options) },
   {
     operation: "Set File Properties",
     ...write,
+    helper: "`leasedUpdate(fileHttpHeaders)`",
     call: (file, options, value) => file.setHttpHeaders({ fileContentType: `text/${value}` }, options),
     read: async (file) => (await file.getProperties()).contentType?.replace("text/", ""),
   },
@@ -71,7 +72,7 @@ export const fileRows: readonly FileRow[] = [
     ...write,
     returnsETag: false,
     note: "over REST it is done when it is answered: 404 from then on",
-    helper: "`retryWhileInUse`",
+    helper: "`leasedUpdate` with `remove`, `retryWhileInUse`",
     call: (file, options) => file.delete(options),
   },
 ];

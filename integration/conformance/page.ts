@@ -7,6 +7,7 @@ import { fileRows } from "./file.rows.js";
 import { leaseActionRows } from "./lease-actions.rows.js";
 import { queueRows, receiptAnswers } from "./queue.rows.js";
 import { type ConditionRow, conditionNames, type Row } from "./row.js";
+import { shareLeaseAnswers, shareRows } from "./share.rows.js";
 import { specialValueRows } from "./special-values.rows.js";
 import { tableRows } from "./table.rows.js";
 
@@ -99,7 +100,7 @@ ${table(queueRows, [operation, ["concurrency", (row) => row.concurrency], ["give
 
 Over REST the last writer wins: there is an ETag, but no operation takes a condition. A lease is checked, as for blobs, and never runs out. What an SMB client holds is answered \`409 SharingViolation\`: "open" is a file that it lets others read, "exclusive" one that it shares with nobody. While a deletion of an SMB client is pending, every operation is answered \`409 DeletePending\` (Microsoft also writes SMBDeletePending), not \`404\`, as the client may think better of it; listings leave the file out. A deletion over REST is immediate.
 
-Azurite has no files: these rows are tried on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service. Leases on shares, renames and byte-range locks have tests of their own in \`integration/file\`; the metadata of a share are covered by \`leasedUpdate(shareMetadata)\`.
+Azurite has no files: these rows are tried on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service. Renames, byte-range locks and the states of a lease have tests of their own in \`integration/file\`.
 
 ${table(fileRows, [
   operation,
@@ -107,7 +108,19 @@ ${table(fileRows, [
   ["lease", (row) => row.lease],
   ["open", (row) => (row.passesOpen ? "passes" : "409")],
   ["exclusive", (row) => (row.passesExclusive ? "passes" : "409")],
-  ...remarks.slice(0, 2),
+  ...remarks,
+])}`,
+
+    `## Shares
+
+No operation takes a condition. "Required" and "optional" are as for blobs: without the id \`${shareLeaseAnswers.missing}\`, with a wrong one \`${shareLeaseAnswers.mismatch}\`, on a share that was never leased \`${shareLeaseAnswers.neverLeased}\`, after the lease has run out \`${shareLeaseAnswers.expired}\`. What is in the share is not guarded by its lease. Tried on the file-share server, too.
+
+${table(shareRows, [
+  operation,
+  ["returns ETag", (row) => yes(row.returnsETag)],
+  ["changes ETag", (row) => yes(row.changesETag)],
+  ["lease", (row) => row.lease],
+  ...remarks,
 ])}`,
   ];
 }

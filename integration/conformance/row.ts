@@ -45,6 +45,20 @@ export interface ConditionRow extends Row {
 export const allConditions: readonly ConditionName[] = conditionNames;
 export const none: readonly ConditionName[] = [];
 
+/** Rows in which every cell is wrong: one takes the other conditions, one has other answers. */
+export function liesAbout<R extends ConditionRow>(row: R): R[] {
+  const { operation, accepts } = row;
+  const thrown = conditionNames.filter((name) => row.unsupported?.[name] === "throws");
+  const etags = { returnsETag: !row.returnsETag, ...(row.changesETag !== undefined && { changesETag: !row.changesETag }) };
+  const others = conditionNames.filter((name) => !accepts.includes(name) && !thrown.includes(name));
+  const azuriteRefusals = Object.fromEntries(accepts.map((name) => [name, "499 Nonsense"]));
+  const unsupported = Object.fromEntries(others.map((name) => [name, "throws" as const]));
+  return [
+    { ...row, ...etags, operation: `${operation}, with the other conditions`, accepts: others, unsupported: {} },
+    { ...row, ...etags, operation: `${operation}, with other answers`, unsupported, azuritePasses: "299", azuriteRefusals },
+  ];
+}
+
 /** What the service answers to a condition that does not hold. */
 export function refusal({ reads }: ConditionRow, condition: ConditionName): string {
   const changed = condition === "If-Match" || condition === "If-Unmodified-Since";

@@ -9,7 +9,7 @@ import { newWriteId } from "../update/journal.js";
 import { requireETag } from "../update/target.js";
 import type { RequestContext } from "../update/target.js";
 import { blobOptions } from "../update/targets/blob-requests.js";
-import { claimantOf, claimsName, formatClaims, withClaim } from "./claims.js";
+import { claimantOf, metadataWithClaims, withClaim } from "./claims.js";
 import { readLog } from "./log-state.js";
 import type { LogState } from "./log-state.js";
 
@@ -27,7 +27,7 @@ const maxResends = 10;
 /** Writes our claim to the end of the blob. */
 export async function claimEnd(blob: AppendBlobLike, state: LogState, context: RequestContext): Promise<Landing> {
   const claims = withClaim(state.claims, { position: state.length, id: newWriteId() });
-  const metadata = { ...state.metadata, [claimsName]: formatClaims(claims) };
+  const metadata = metadataWithClaims(state.metadata, claims);
   const landing = await untilKnown(blob, context, {
     async send(sending) {
       const { etag } = await blob.setMetadata(metadata, blobOptions(sending, { ifMatch: state.etag }));

@@ -12,6 +12,9 @@ import type { AppendExactlyOptions } from "./append-options.js";
  * Appends one record to an append blob: exactly once, also when answers of the service are lost, and as a whole, with
  * any number of appenders in any number of processes. Records of one process stand in the order of the calls.
  *
+ * Others may append by other means too, but not the same bytes: if the answer to an append is lost that did not land, and
+ * somebody who knows nothing of claims puts the same bytes in its place, they are taken for the record.
+ *
  * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more where the end of the blob is not known from the
  * last append through the same client; records that wait for each other share a block.
  *

@@ -68,6 +68,13 @@ const defaults = Object.freeze({ maxBatchInBytes: 4 * 1024 * 1024 });
 /** The options with defaults filled in and checked. */
 export function checkAppendOptions(options: AppendExactlyOptions): Omit<AppendSettings, "options" | "label"> {
   const { createIfMissing = false, uniqueRecords = false, coalesce = updateDefaults.coalesce } = options;
+  // A word would count as yes: `"false"` too.
+  for (const [name, value] of Object.entries({ uniqueRecords, coalesce })) {
+    if (typeof value !== "boolean") throw new TypeError(`${name} must be true or false`);
+  }
+  if (typeof createIfMissing !== "boolean" && (typeof createIfMissing !== "object" || (createIfMissing as unknown) === null)) {
+    throw new TypeError("createIfMissing must be true, false, or an object with contentType and metadata");
+  }
   if (Object.keys((typeof createIfMissing === "object" && createIfMissing.metadata) || {}).some((name) => name.toLowerCase() === claimsName)) {
     throw new TypeError(`the metadata ${JSON.stringify(claimsName)} is this library's: choose another name`);
   }

@@ -14,6 +14,9 @@ export interface Claim {
 /** How many blocks back an appender still finds its own; about 1.5 of the 8 KiB that metadata may have. */
 export const claimsKept = 64;
 
+/** The most that all metadata of a blob may have, names and values. */
+const maxMetadataInBytes = 8 * 1024;
+
 /** The name of the metadata entry. */
 export const claimsName = "asc_appends";
 
@@ -27,8 +30,18 @@ export function claimantOf(claims: readonly Claim[], position: number): string |
   return claims.find((claim) => claim.position === position)?.id;
 }
 
-export function formatClaims(claims: readonly Claim[]): string {
+function formatClaims(claims: readonly Claim[]): string {
   return ["1", ...claims.map(({ position, id }) => `${position.toString(36)}.${id}`)].join("~");
+}
+
+/** The metadata with the claims, the oldest of which give way where there is no room; not the newest, which is ours. */
+export function metadataWithClaims(metadata: Readonly<Record<string, string>>, claims: readonly Claim[]): Record<string, string> {
+  const encoder = new TextEncoder();
+  const others = Object.entries(metadata).reduce((sum, [name, value]) => sum + name.length + encoder.encode(value).length, 0);
+  const room = maxMetadataInBytes - others - claimsName.length;
+  let text = formatClaims(claims);
+  while (text.length > room && text.split("~").length > 2) text = text.slice(0, text.lastIndexOf("~"));
+  return { ...metadata, [claimsName]: text };
 }
 
 /** Anything that is not a list of ours counts as none: then nothing can be concluded from it. */

@@ -89,20 +89,31 @@ function contentTarget<T, Raw>(
     const length = answer.contentLength ?? 0;
     if (length > maxBytes) {
       leaveUnread(answer);
-      throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`);
+      throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`, { etag });
     }
     const bytes = await readBody(answer).catch((cause: unknown) => {
       throw new TornReadError(`the answer of ${url} was cut off`, { cause });
     });
     if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
-    return { raw: parse(bytes), etag, journal: undefined, keep: keptOf(answer, length) };
+    return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(answer, length) };
   }
 
-  function parse(bytes: Uint8Array): Raw {
+  function parse(bytes: Uint8Array, etag: string): Raw {
     try {
       return codec.fromBytes(bytes);
     } catch (error) {
-      throw unusable(url, "read", error instanceof Error ? error.message : String(error), error);
+      throw unusable(url, "read", error instanceof Error ? error.message : String(error), { cause: error, etag });
+    }
+  }
+
+  async function read(context: RequestContext): Promise<Snapshot<Raw> | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await readOnce(context);
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        if (tries >= maxReads || context.abortSignal.aborted || !(error instanceof TornReadError)) throw error;
+      }
     }
   }
 
@@ -137,15 +148,17 @@ function contentTarget<T, Raw>(
     same: codec.same,
     check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
 
-    async read(context) {
-      for (let tries = 1; ; tries++) {
-        try {
-          return await readOnce(context);
-        } catch (error) {
-          if (isMissing(error)) return undefined;
-          if (tries >= maxReads || context.abortSignal.aborted || !(error instanceof TornReadError)) throw error;
-        }
+    read,
+
+    // A read of a file takes no condition: its properties tell whether it is worth the while.
+    async readIfChanged(etag, context) {
+      try {
+        if ((await file.getProperties(fileOptions(context))).etag === etag) return "unchanged";
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
       }
+      return read(context);
     },
 
     async write(base, raw, _journal, context) {
@@ -211,7 +224,7 @@ function keptOf(answer: FileDownloadLike, length: number): Kept {
   };
 }
 
-function unusable(url: string, phase: "read" | "write", message: string, cause?: unknown): SchemaError {
+function unusable(url: string, phase: "read" | "write", message: string, more: { cause?: unknown; etag?: string } = {}): SchemaError {
   const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
-  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], cause });
+  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], ...more });
 }

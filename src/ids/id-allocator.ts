@@ -5,7 +5,7 @@ import { logger } from "../internal/log.js";
 import { displayUrl } from "../internal/url.js";
 import { checkNumber } from "../internal/validate.js";
 import { checkGroupSettings, updateDefaults } from "../update/options.js";
-import { resolveTarget } from "../update/resolve-target.js";
+import { requireConditional, resolveTarget } from "../update/resolve-target.js";
 import type { UpdateTarget } from "../update/target.js";
 import { reserveBlock } from "./id-block.js";
 import type { IdBlock, IdCounter } from "./id-block.js";
@@ -74,7 +74,9 @@ export class IdAllocator {
   /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. It is created if need be. */
   constructor(target: UpdateTarget<IdCounter> | BlockBlobLike, options: IdAllocatorOptions = {}) {
     const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
-    this.#url = displayUrl(resolveTarget(target, checkGroupSettings({})).url);
+    const adapter = resolveTarget(target, checkGroupSettings({}));
+    requireConditional(adapter, "IdAllocator");
+    this.#url = displayUrl(adapter.url);
     this.#target = target;
     this.#blockSize = checkNumber("blockSize", blockSize, { min: 1, max: 2 ** 32, integer: true });
     this.#start = checkNumber("start", start, { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true });
@@ -160,7 +162,7 @@ export class IdAllocator {
       this.#available += size;
       this.#prefetchFailed = false;
     } catch (error) {
-      logger.warning(`no ids could be reserved at ${this.#url}`, error);
+      if (!reservation.io.signal.aborted) logger.warning(`no ids could be reserved at ${this.#url}`, error);
       this.#prefetchFailed = true;
       // Whoever came while it ran in the background, or after its callers had gone, gets a reservation of its own.
       if (!reservation.background && !reservation.io.signal.aborted) this.#rejectAll(error);

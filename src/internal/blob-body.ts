@@ -1,14 +1,17 @@
 import type { BlobDownloadLike } from "../clients.js";
 
+/** Gets a chunk of a body. `"complete"`: that was the last byte of interest, and its end is not waited for. */
+export type TakeChunk = (chunk: Uint8Array) => "complete" | undefined;
+
 /** Hands on the body of a download as it arrives: a stream of chunks in Node, a `Blob` in browsers. */
-export async function eachChunk(answer: BlobDownloadLike, take: (chunk: Uint8Array) => void): Promise<void> {
+export async function eachChunk(answer: BlobDownloadLike, take: TakeChunk): Promise<void> {
   if (answer.blobBody) {
     take(new Uint8Array(await (await answer.blobBody).arrayBuffer()));
     return;
   }
   const body = answer.readableStreamBody ?? [];
   if (isNodeStream(body)) await flow(body, take);
-  else for await (const chunk of body as AsyncIterable<Uint8Array>) take(chunk);
+  else for await (const chunk of body as AsyncIterable<Uint8Array>) if (take(chunk) === "complete") return;
 }
 
 /** What is used of a Node stream. */
@@ -25,7 +28,7 @@ function isNodeStream(body: unknown): body is NodeStreamLike {
 }
 
 /** A loop over the stream would be shorter, but joins the chunks that have gathered: one more copy of everything. */
-function flow(stream: NodeStreamLike, take: (chunk: Uint8Array) => void): Promise<void> {
+function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.on("error", reject);
     stream.on("end", resolve);
@@ -35,7 +38,10 @@ function flow(stream: NodeStreamLike, take: (chunk: Uint8Array) => void): Promis
     stream.on("data", (chunk) => {
       if (isOver) return;
       try {
-        take(chunk);
+        if (take(chunk) !== "complete") return;
+        // It goes on to flow, so that its connection is free again.
+        isOver = true;
+        resolve();
       } catch (error) {
         isOver = true;
         // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the taker's own
@@ -53,6 +59,7 @@ export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
   await eachChunk(answer, (chunk) => {
     chunks.push(chunk);
     length += chunk.length;
+    return undefined;
   });
   const [only] = chunks;
   if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);

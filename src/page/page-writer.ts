@@ -31,6 +31,8 @@ export class PageWriter {
   #fenced: FencedError | undefined;
   /** Something that was sent under the present number may arrive yet. */
   #straggler = false;
+  /** What the number is being raised to: kept over calls that gave up, as their raise may have landed. */
+  #raised: number | undefined;
   #raising: { readonly by: RequestContext; readonly done: Promise<void> } | undefined;
 
   constructor(blob: PageBlobLike, sequenceNumber: number, leaseId: string | undefined) {
@@ -113,7 +115,7 @@ export class PageWriter {
 
   async #raiseNumber(context: RequestContext): Promise<void> {
     // A random step, so that our own raise is recognised if its answer is lost: a claim adds 1.
-    const raised = this.#number + 2 + Math.floor(Math.random() * 2 ** 30);
+    const raised = (this.#raised ??= this.#number + 2 + Math.floor(Math.random() * 2 ** 30));
     let lost: unknown;
     for (let tries = 1; ; tries++) {
       const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
@@ -128,6 +130,7 @@ export class PageWriter {
       }
     }
     this.#number = raised;
+    this.#raised = undefined;
     this.#straggler = false;
   }
 

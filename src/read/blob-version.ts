@@ -4,6 +4,7 @@ import { isBehindEnd, isMissing } from "../internal/storage-errors.js";
 import { requireETag } from "../update/target.js";
 import { requestOptions, timedRequest } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
+import { maxFruitlessTries, TryTimeout } from "./timed-request.js";
 import type { TimedRequest } from "./timed-request.js";
 
 /** One version of a blob: what its ETag stands for. */
@@ -21,9 +22,6 @@ export interface OpenedVersion {
   readonly request: TimedRequest;
 }
 
-/** How often a blob that is empty at one moment and filled at the next is asked for. */
-const maxOpenings = 5;
-
 /** Asks for the first range. Its answer tells which version that is of, and how large, so a small blob costs 1 request. */
 export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
   for (let tries = 1; ; tries++) {
@@ -31,9 +29,10 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
       return await open(source, source.settings.blockSizeInBytes);
     } catch (error) {
       if (isMissing(error)) throw new TargetNotFoundError(`${source.url} does not exist`, { url: source.url, cause: error });
-      if (!isBehindEnd(error) || tries >= maxOpenings) throw error;
+      if (!(isBehindEnd(error) || error instanceof TryTimeout) || tries >= maxFruitlessTries) throw error;
+      if (error instanceof TryTimeout) continue;
     }
-    // Empty content has no range, and that answer no ETag.
+    // Empty content has no range, and that answer no ETag. If it was filled meanwhile, there is a range.
     const whole = await open(source, undefined);
     if (whole.version.sizeInBytes === 0) return whole;
     whole.request.end("broken");

@@ -1,7 +1,7 @@
 import { ContentChangedError, DeadlineError } from "../errors.js";
 import { explain } from "../update/explain.js";
 import type { RangeSource } from "./range-source.js";
-import { TryTimeout } from "./timed-request.js";
+import { maxFruitlessTries, TryTimeout } from "./timed-request.js";
 
 /** The version that is being read is no more. */
 export class VersionGone extends Error {
@@ -25,7 +25,8 @@ export function explainDownload(error: unknown, { url, settings }: RangeSource, 
   }
   if (error instanceof TryTimeout) {
     const { tryTimeoutInMs } = settings;
-    return new DeadlineError(`${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs)`, { elapsedInMs: tryTimeoutInMs });
+    const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxFruitlessTries} times in a row`;
+    return new DeadlineError(message, { elapsedInMs: maxFruitlessTries * tryTimeoutInMs });
   }
   return explain(error, url);
 }

@@ -3,7 +3,7 @@ import type { SchemaError } from "../errors.js";
 import { WatchFailedError, isConcurrencyError, isDeadlineError, isSchemaError } from "../errors.js";
 import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
-import { isPassing } from "../internal/storage-errors.js";
+import { isInUse, isPassing } from "../internal/storage-errors.js";
 import { isMisuse } from "../internal/validate.js";
 import type { GroupSettings } from "../update/group-commit.js";
 import { withRequestContext } from "../update/one-request.js";
@@ -138,9 +138,9 @@ export class Observer<T> {
   }
 }
 
-/** No answer in time, or one that says "later". Not: what the service, a schema or this library refuses. */
+/** No answer in time, or one that says "later", or a file that somebody has open. Not: what the service, a schema or this library refuses. */
 function mayPass(error: unknown): boolean {
-  return isDeadlineError(error) || (!isConcurrencyError(error) && !isMisuse(error) && isPassing(error));
+  return isDeadlineError(error) || (!isConcurrencyError(error) && !isMisuse(error) && (isPassing(error) || isInUse(error)));
 }
 
 function aboutAQuarterOff(ms: number): number {

@@ -6,7 +6,7 @@ import type { BlobVersion, OpenedVersion } from "./blob-version.js";
 import { VersionGone } from "./download-errors.js";
 import { requestOptions, timedRequest } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
-import { TryTimeout } from "./timed-request.js";
+import { maxFruitlessTries, TryTimeout } from "./timed-request.js";
 import type { TimedRequest } from "./timed-request.js";
 
 /** What arrived is not what was asked for. (That a request gets no answer is for the SDK's own retries.) */
@@ -14,8 +14,8 @@ class BodyBroken extends Error {
   override readonly name = "BodyBroken";
 }
 
-/** How many tries in a row may bring nothing. */
-const maxFruitlessTries = 5;
+/** What arrives is no answer to what was asked for; asking again is of no use. */
+class TooMuch extends TypeError {}
 
 /** A range of one version, and where its bytes go. */
 export class PinnedRange {
@@ -62,6 +62,7 @@ export class PinnedRange {
     let how: "complete" | "broken" = "broken";
     try {
       const answer = opened ?? (await request.during(this.#askForRest(request.signal)));
+      this.#requireRange(answer);
       await request.during(this.#take(answer, request.signal));
       how = "complete";
     } finally {
@@ -78,17 +79,31 @@ export class PinnedRange {
     return answer;
   }
 
+  /** A cache that knows nothing of ranges sends all, or what somebody else has asked for, under the same ETag. */
+  #requireRange({ contentRange, contentLength }: BlobDownloadLike): void {
+    const from = this.#offset + this.#filled;
+    const count = this.#into.length - this.#filled;
+    const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];
+    const isOurs = start === undefined ? contentLength === count : Number(start) === from && (contentLength ?? count) === count;
+    if (!isOurs) throw new BodyBroken(`the answer has another range than the ${count} bytes from ${from} on that were asked for`);
+  }
+
   async #take(answer: BlobDownloadLike, signal: AbortSignal): Promise<void> {
     const into = this.#into;
     try {
       await eachChunk(answer, (chunk) => {
         // Called off, but the client takes no notice: another try may be filling this range.
         signal.throwIfAborted();
+        if (chunk.length > into.length - this.#filled) throw new TooMuch(`the body of ${this.#source.url} goes on behind the end of its range`);
         into.set(chunk, this.#filled);
         this.#filled += chunk.length;
         this.#onBytes(chunk.length);
+        // As the SDK does it: the next range is asked for without waiting for the end of this body.
+        return this.#filled === into.length ? "complete" : undefined;
       });
     } catch (error) {
+      // So what came before it may be anything too.
+      if (error instanceof TooMuch) throw error;
       // Cut off after its last byte: all is there.
       if (this.#filled === into.length && !signal.aborted) return;
       // The SDK resumes a body that ends early by itself, and may find another version.

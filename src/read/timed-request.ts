@@ -1,5 +1,8 @@
 import { TimeLimit } from "../internal/time-limit.js";
 
+/** How many tries in a row may bring nothing. */
+export const maxFruitlessTries = 5;
+
 /** A request and its body took longer than they were given. */
 export class TryTimeout extends Error {
   override readonly name = "TryTimeout";

@@ -3,7 +3,7 @@ import { abortReason, onAbort } from "../internal/abort.js";
 import { delay } from "../internal/delay.js";
 import { checkGroupSettings, checkTimeout } from "../update/options.js";
 import { resolveTarget } from "../update/resolve-target.js";
-import type { UpdateTarget } from "../update/target.js";
+import type { GuardedTarget, UpdateTarget } from "../update/target.js";
 import { Observer } from "./observer.js";
 import type { WatchedState } from "./observer.js";
 import { checkWatchOptions } from "./watch-options.js";
@@ -25,14 +25,15 @@ export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncD
  * often than `intervalInMs` says. So a slow consumer gets the newest state and never a backlog (states in between
  * are not seen), and a watch that is dropped without a word leaves nothing behind.
  *
- * Looks that fail for reasons that pass (no answer, 5xx) are made again, less and less often, for up to
- * `giveUpAfterInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends it if it is the
+ * Looks that fail for reasons that pass (no answer, 5xx, a file that an SMB client has open) are made again, less and
+ * less often, for up to `giveUpAfterInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends it if it is the
  * first, and is passed over otherwise: the consumer goes on with what it has.
  *
- * Costs 1 request per look; the service answers it without content as long as nothing changed (304). Table entities
- * and tags have no such read, and are read whole each time.
+ * Costs 1 request per look; the service answers it without content as long as nothing changed (304). The content of a
+ * file is asked for by its properties first (2 requests when it has changed). Table entities, tags and access policies
+ * have no such read, and are read whole each time.
  */
-export function watch<T = unknown>(target: UpdateTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
+export function watch<T = unknown>(target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);
   checkTimeout(options.timeoutInMs);
   const group = checkGroupSettings(options);

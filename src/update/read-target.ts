@@ -20,8 +20,10 @@ const snapshots = new WeakMap<object, { owner: object; key: string; journalName:
 export interface ReadTargetOptions extends TargetOptions {
   /**
    * The ETag of what the caller has. If that is what is stored, the result is `"unchanged"`, for which the service
-   * sends no content (304). Table entities and tags have no such read: they are read whole, and compared here. The
-   * `etag` of tags stands for their values, so that tags which were changed and changed back are unchanged.
+   * sends no content (304). For the content of a file, its properties are asked for first (2 requests if it has
+   * changed). Table entities, tags and access policies have no such read: they are read whole, and compared here. The
+   * `etag` of tags and of a queue's metadata stands for their values, so that what was changed and changed back is
+   * unchanged.
    */
   ifChangedSince?: string | undefined;
 }

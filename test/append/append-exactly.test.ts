@@ -308,6 +308,29 @@ describe("claims", () => {
   });
 });
 
+describe("the metadata of others", () => {
+  const sizeOf = (metadata: Record<string, string>): number =>
+    Object.entries(metadata).reduce((sum, [name, value]) => sum + name.length + new TextEncoder().encode(value).length, 0);
+
+  it("leave the claims less room, which are then fewer", async () => {
+    const { blob } = emptyLog();
+    const others = { a: "x".repeat(7_000), B: "y".repeat(800) };
+    await blob.setMetadata(others);
+    for (let i = 0; i < 100; i++) await append(blob, `record ${i}`);
+    expect(blob.stored?.metadata).toMatchObject(others);
+    expect(sizeOf(blob.stored!.metadata)).toBeLessThanOrEqual(8_192);
+    expect(sizeOf(blob.stored!.metadata)).toBeGreaterThan(8_192 - 40);
+  });
+
+  it("that leave no room at all are passed on as what the service says", async () => {
+    const { service, blob } = emptyLog();
+    await blob.setMetadata({ a: "x".repeat(8_180) });
+    service.next("setMetadata", answer(400, "MetadataTooLarge"));
+    expect(await rejection(append(blob, "record"))).toMatchObject({ code: "MetadataTooLarge" });
+    expect(blob.text).toBe("");
+  });
+});
+
 describe("a blob that is not there", () => {
   it("is a TargetNotFoundError", async () => {
     const { blob } = emptyLog();
@@ -398,12 +421,15 @@ describe("bad input is refused before any request", () => {
     { what: "data of another type", args: ["blob", { a: 1 }], error: TypeError },
     { what: "an ifMatch of the caller's", args: ["blob", "a", { conditions: { ifMatch: "x" } }], error: TypeError },
     { what: "a batch of nothing", args: ["blob", "a", { maxBatchInBytes: 0 }], error: RangeError },
+    { what: "a word for createIfMissing", args: ["blob", "a", { createIfMissing: "yes" }], error: TypeError },
+    { what: "null for createIfMissing", args: ["blob", "a", { createIfMissing: null }], error: /createIfMissing/ },
+    { what: "a word for uniqueRecords", args: ["blob", "a", { uniqueRecords: "false" }], error: TypeError },
     { what: "metadata of the library's", args: ["blob", "a", { createIfMissing: { metadata: { ASC_appends: "x" } } }], error: TypeError },
   ])("$what", async ({ args, error }) => {
     const { service, blob } = emptyLog();
     const [target, ...rest] = args;
     const call = appendExactly as (...args: unknown[]) => Promise<unknown>;
-    await expect(call(target === "blob" ? blob : target, ...rest)).rejects.toBeInstanceOf(error);
+    await expect(call(target === "blob" ? blob : target, ...rest)).rejects.toThrow(error);
     expect(service.requests).toHaveLength(0);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { IdAllocator, type IdCounter, jsonBlob, tableEntity } from "../../src/index.js";
+import { IdAllocator, type IdCounter, jsonBlob, queueMetadata, tableEntity } from "../../src/index.js";
+import { logger } from "../../src/internal/log.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -197,6 +198,8 @@ describe("errors", () => {
   it("bad input is refused before any request", async () => {
     const { service, blob } = counter();
     expect(() => new IdAllocator({} as never)).toThrow(TypeError);
+    const queue = { url: "https://account.queue.core.windows.net/q", sendMessage: () => undefined };
+    expect(() => new IdAllocator(queueMetadata(queue as never) as never)).toThrow("IdAllocator needs If-Match");
     expect(() => new IdAllocator(blob, { blockSize: 0 })).toThrow(RangeError);
     expect(() => new IdAllocator(blob, { start: 1.5 })).toThrow(RangeError);
     expect(() => new IdAllocator(blob, { prefetch: 2 })).toThrow(RangeError);
@@ -244,10 +247,14 @@ describe("a caller that goes", () => {
     service.next("read", hang);
     await allocator.next();
     const waiting = rejection(allocator.next());
+    const warned = vi.spyOn(logger, "warning");
     allocator.close();
     expect((await waiting).message).toBe("the allocator is closed");
     await expect(allocator.next()).rejects.toThrow("closed");
     await vi.advanceTimersByTimeAsync(1);
     expect(vi.getTimerCount()).toBe(0);
+    expect(warned).not.toHaveBeenCalledWith(expect.stringContaining("no ids"), expect.anything());
+    expect(warned).not.toHaveBeenCalledWith(expect.stringContaining("no ids"));
+    warned.mockRestore();
   });
 });

@@ -34,7 +34,10 @@ describe("readBody", () => {
 describe("eachChunk", () => {
   const collect = async (answer: BlobDownloadLike): Promise<string[]> => {
     const taken: string[] = [];
-    await eachChunk(answer, (chunk) => taken.push(Buffer.from(chunk).toString()));
+    await eachChunk(answer, (chunk) => {
+      taken.push(Buffer.from(chunk).toString());
+      return undefined;
+    });
     return taken;
   };
 

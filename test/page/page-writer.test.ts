@@ -1,9 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { claimPages, PageWriter } from "../../src/index.js";
 import { FakePageBlob } from "../fakes/fake-page-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
-import { answer, before, gate, ghost, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { answer, before, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 
@@ -85,6 +85,21 @@ describe("a writer", () => {
     expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
   });
 
+  it("raises its number each time", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    for (const value of [1, 3, 5]) {
+      const number = writer.sequenceNumber;
+      const late = ghost();
+      service.next("uploadPages", late.fault);
+      await rejection(writer.write(0, page(value)));
+      await writer.write(0, page(value + 1));
+      late.arrive();
+      expect(blob.pages[0]).toBe(value + 1);
+      expect(writer.sequenceNumber).toBeGreaterThan(number);
+    }
+  });
+
   it("raises its number also after a re-send of the SDK that went well, and only then", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
@@ -108,6 +123,22 @@ describe("a writer", () => {
     service.next("updateSequenceNumber", fault);
     await writer.write(0, page(2));
     expect(blob.pages[0]).toBe(2);
+    expect(blob.stored?.number).toBe(writer.sequenceNumber);
+  });
+
+  it("is not fenced by its own raise whose caller gave up before the answer", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", loseAnswer);
+    await writer.write(0, page(1));
+    service.next("updateSequenceNumber", hangAfterCommit);
+    const { abort, signal } = countingController();
+    const gone = rejection(writer.write(0, page(2), { abortSignal: signal }));
+    await vi.waitFor(() => expect(blob.stored?.number).toBeGreaterThan(1));
+    abort(new Error("enough"));
+    expect((await gone).message).toBe("enough");
+    await writer.write(0, page(3));
+    expect(blob.pages[0]).toBe(3);
     expect(blob.stored?.number).toBe(writer.sequenceNumber);
   });
 

@@ -87,9 +87,9 @@ describe("downloadConsistentStream", () => {
   it("rejects at once if there is nothing, too much, or no answer", async () => {
     const { service, blob } = contentBlob();
     expect(await rejection(downloadConsistentStream(blob, { maxBytes: 99 }))).toBeInstanceOf(ContentTooLargeError);
-    service.next("download", hang);
+    service.next("download", hang, hang, hang, hang, hang);
     const late = rejection(downloadConsistentStream(blob, { tryTimeoutInMs: 100 }));
-    await vi.advanceTimersByTimeAsync(100);
+    await vi.advanceTimersByTimeAsync(500);
     expect(await late).toBeInstanceOf(DeadlineError);
     blob.drop();
     expect(await rejection(downloadConsistentStream(blob))).toBeInstanceOf(TargetNotFoundError);
