@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import {
   acquireLease,
+  appendExactly,
   BlobLocks,
   createIfAbsent,
   enqueue,
@@ -68,6 +69,22 @@ describe("the spans of an update", () => {
       [1, 2, 0],
       [2, 2, 0],
     ]);
+  });
+
+  it("of an append show the claim, the block, and the requests that were counted", async () => {
+    const log = (await unseen(() => freshContainer())).getAppendBlobClient("log");
+    await unseen(() => log.create());
+    spans.clear();
+    await appendExactly(log, "one\n");
+    expect(spans.treeOf("appendExactly")).toEqual([
+      "appendExactly: appended",
+      "  appendExactly.attempt: appended",
+      "    HTTP HEAD",
+      "    HTTP PUT",
+      "    HTTP PUT",
+    ]);
+    const [call] = spans.named("appendExactly");
+    expect(call!.attributes).toMatchObject({ "azsc.target.kind": "appendBlob", "azsc.attempts": 1, "azsc.requests": 3, "url.full": log.url });
   });
 
   it("that three callers share are in the trace of each, and lead to the requests", async () => {

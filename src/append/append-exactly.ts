@@ -1,6 +1,7 @@
 import type { AppendBlobLike } from "../clients.js";
 import { AppendLimitError } from "../errors.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import { describeSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
 import { AppendCall } from "./append-call.js";
 import type { AppendResult } from "./append-call.js";
@@ -25,15 +26,16 @@ export function appendExactly(
   data: string | Uint8Array,
   options: AppendExactlyOptions = {},
 ): Promise<AppendResult> {
-  return withSpan("appendExactly", options, async (tracingOptions, span) => {
+  return withAttempts("appendExactly", options, async (trace, span) => {
     if (!isAppendBlob(blob)) throw new TypeError("not an append blob: pass an AppendBlobClient");
     const url = displayUrl(blob.url);
+    describeSpan(span, { targetKind: "appendBlob", url });
     const settings = checkAppendOptions(options);
     const record = recordOf(data, url);
-    const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal, tracingOptions }, label: url });
+    const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal }, trace, label: url });
     joinAppendGroup(blob, call);
     const result = await call.promise;
-    span.setAttribute("attempts", result.attempts);
+    describeSpan(span, { outcome: "appended" });
     return result;
   });
 }

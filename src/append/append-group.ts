@@ -1,5 +1,6 @@
 import type { AppendBlobLike } from "../clients.js";
 import { AppendLimitError, TargetNotFoundError } from "../errors.js";
+import { beginTogether, endUnsettled } from "../internal/attempts.js";
 import { delay, fullJitter } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
 import { ownerOf } from "../internal/owner.js";
@@ -115,6 +116,7 @@ class AppendGroup {
 
   async #round(): Promise<void> {
     const started = performance.now();
+    beginTogether(this.#queue);
     this.#state ??= await this.#find();
     if (!this.#state || !this.#refuseWhatDoesNotFit(this.#state)) return;
     if (!this.#unique) {
@@ -146,6 +148,7 @@ class AppendGroup {
     this.#underWay = false;
     let offset = before.length;
     for (const call of calls) {
+      call.trace.end("appended");
       call.resolve({ offset, committedBlockCount: landing.state.blockCount, attempts: call.attempts });
       offset += call.record.length;
     }
@@ -207,6 +210,7 @@ class AppendGroup {
     const { kind, error } = landing;
     const seen = this.#seen;
     this.#state = undefined;
+    endUnsettled(calls, kind);
     if (kind === "refused") {
       if (this.#io.signal.aborted) return;
       const refusal = isOutOfBlocks(error) ? this.#full("blocks", error) : explain(error, this.#url);
@@ -246,7 +250,10 @@ class AppendGroup {
     const waiting = this.#inFlight.length > 0 ? this.#inFlight : this.#queue;
     return {
       abortSignal: this.#io.signal,
-      tracingOptions: waiting.find((call) => !call.settled)?.settings.options.tracingOptions,
+      tracingOptions: waiting.find((call) => !call.settled)?.trace.tracingOptions,
+      onRequest: () => {
+        for (const call of waiting) call.trace.countRequest();
+      },
       leaseId: this.#leaseId,
       journalName: claimsName,
     };
