@@ -188,7 +188,7 @@ export class LeaseQueue {
 
   #mayHandOver(keeper: LeaseKeeper): boolean {
     const { autoRenew, leaseId } = this.#settings;
-    return this.#first() !== undefined && !keeper.check() && autoRenew && leaseId === undefined && !this.#hadItsShare();
+    return this.#first() !== undefined && !keeper.check() && !keeper.retired && autoRenew && leaseId === undefined && !this.#hadItsShare();
   }
 
   #hadItsShare(): boolean {

@@ -1,5 +1,6 @@
 import { onAbort } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
@@ -115,6 +116,7 @@ export class LeasedRun<T, Raw> {
     const plan = { base: snapshot, draft: round.draft, journaling: this.#settings.journaling };
     const verdict = await commit(adapter, plan, context);
     call.inFlight = false;
+    if (verdict.kind === "unknown") await this.#disarm(hold);
     if (verdict.kind === "landed") this.#settle(round, verdict.overtaken ? undefined : (verdict.found ?? undefined));
     else await this.#notLanded(verdict, hold);
   }
@@ -145,6 +147,16 @@ export class LeasedRun<T, Raw> {
   async #confirm({ lease, held }: Hold): Promise<void> {
     await lease?.renew().catch(() => undefined);
     held?.assertHeld();
+  }
+
+  /**
+   * Given up with a write on its way, which could land at any time while the lease has the same id: also when others
+   * have read, changed and written under it. The caller's own lease gets another id; one of ours ends.
+   */
+  async #disarm({ lease, borrowed, handedOn }: Hold): Promise<void> {
+    if (!lease || !handedOn || !this.#adapter.guarded) return;
+    if (!borrowed) lease.retire();
+    else await changeId(lease).catch((error: unknown) => logger.warning(`the lease on ${lease.url} could not be changed: ${errorLabel(error)}`));
   }
 
   #lost(reason: unknown): void {
@@ -180,7 +192,7 @@ async function changeId(lease: LeaseGuard): Promise<void> {
 /** What was written is written, and what was not has its error: a release that fails changes nothing about that. */
 async function letGo(held: HeldLike, url: string): Promise<void> {
   await held.release().catch((error: unknown) => {
-    logger.warning(`after an update of ${url} the lease could not be released: ${String(error)}`);
+    logger.warning(`after an update of ${url} the lease could not be released: ${errorLabel(error)}`);
   });
 }
 
