@@ -84,8 +84,6 @@ export class LeasedRun<T, Raw> {
       throw error;
     }
     if (!snapshot && hold.lease) return "gone";
-    // It was to be created, and somebody else has done that: it has a lease now, and needs one.
-    if (snapshot && hold.newLeaseId !== undefined) return "not ours";
     await this.#apply(snapshot, context, hold);
     return "done";
   }
@@ -166,7 +164,7 @@ export class LeasedRun<T, Raw> {
     this.#stop.abort(reason);
   }
 
-  #context({ lease, newLeaseId, handedOn }: Hold): RequestContext {
+  #context({ lease, handedOn }: Hold): RequestContext {
     return {
       abortSignal: this.#io.signal,
       tracingOptions: this.#call.settings.options.tracingOptions,
@@ -175,7 +173,6 @@ export class LeasedRun<T, Raw> {
       get leaseId() {
         return lease?.leaseId;
       },
-      newLeaseId,
       // Whoever has the lease next under the same id must be safe from what was sent under it before.
       fence: lease && handedOn && this.#adapter.guarded ? () => changeId(lease) : undefined,
     };
