@@ -49,7 +49,9 @@ export class LeasedRun<T, Raw> {
     for (let losses = 0; !isSettled(call); losses++) {
       try {
         if (losses > 0) await delay(fullJitter(losses, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs), this.#io.signal);
+        call.trace.begin();
         await this.#once();
+        call.trace.end("race");
       } catch (error) {
         call.reject(explain(error, this.#adapter.url));
       }
@@ -57,8 +59,10 @@ export class LeasedRun<T, Raw> {
   }
 
   async #once(): Promise<void> {
-    const { tracingOptions } = this.#call.settings.options;
-    const hold = await this.#takeHold({ abortSignal: this.#io.signal, tracingOptions });
+    const { trace, settings } = this.#call;
+    const hold = await this.#takeHold({ abortSignal: this.#io.signal, tracingOptions: trace.tracingOptions });
+    // It is released when the attempt is over.
+    if (!hold.borrowed) hold.lease?.tracedBy(settings.options.tracingOptions);
     if (!hold.held) return this.#apply(undefined, this.#context(hold), hold);
     const { signal } = hold.held;
     const off = onAbort(signal, () => this.#lost(signal.reason));
@@ -165,9 +169,11 @@ export class LeasedRun<T, Raw> {
   }
 
   #context({ lease, handedOn }: Hold): RequestContext {
+    const { trace } = this.#call;
     return {
       abortSignal: this.#io.signal,
-      tracingOptions: this.#call.settings.options.tracingOptions,
+      tracingOptions: trace.tracingOptions,
+      onRequest: () => trace.countRequest(),
       journalName: this.#settings.journalName,
       // Asked for each request anew: it changes when an answer is lost.
       get leaseId() {
