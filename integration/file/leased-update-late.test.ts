@@ -1,7 +1,7 @@
-import { type ShareClient, type ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
+import { newPipeline, type ShareClient, ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { fileMetadata, leasedUpdate, textFile } from "../../src/index.js";
+import { type CrashGuard, fileMetadata, leasedUpdate, readTarget, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FaultRequest, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 
@@ -79,4 +79,45 @@ describe.each(Object.entries(writes))("a write of %s", (_, { isWrite, update, re
     expect(proxy.log.find(isLate)?.storageStatus).toBe(412);
     expect(await read()).toBe("2");
   });
+});
+
+/** Under a crash guard the lease has one id only: what was sent under it, and what is sent again, cannot be told apart. */
+const guard: CrashGuard = {
+  acquire: (name) =>
+    Promise.resolve({ url: name, epoch: 1, previousEpoch: 0, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() }),
+  tryAcquire: (name) => guard.acquire(name),
+};
+
+it("a rename whose answer was lost, and which arrives in the middle of the next try, does not bring half a file", async () => {
+  let late: (() => Promise<unknown>) | undefined;
+  let outage = false;
+  const seen: string[] = [];
+  const lost = (): Error => Object.assign(new Error("connection reset"), { code: "ECONNRESET" });
+  class Haunted extends ShareFileClient {
+    override rename(...args: Parameters<ShareFileClient["rename"]>): ReturnType<ShareFileClient["rename"]> {
+      if (late) return super.rename(...args);
+      const [path, { abortSignal: _, ...rest } = {}] = args;
+      late = () => super.rename(path, rest);
+      outage = true;
+      return Promise.reject(lost());
+    }
+    /** What would call the rename off is lost as well. */
+    override delete(...args: Parameters<ShareFileClient["delete"]>): ReturnType<ShareFileClient["delete"]> {
+      if (!outage) return super.delete(...args);
+      outage = false;
+      return Promise.reject(lost());
+    }
+    override async uploadRange(...args: Parameters<ShareFileClient["uploadRange"]>): ReturnType<ShareFileClient["uploadRange"]> {
+      if (late) {
+        await late().catch(() => undefined);
+        seen.push((await readTarget(textFile(file))).value);
+      }
+      return super.uploadRange(...args);
+    }
+  }
+  const pipeline = newPipeline(new StorageSharedKeyCredential(server.accountName, server.accountKey), { retryOptions: { maxTries: 1 } });
+  const result = await leasedUpdate(textFile(new Haunted(file.url, pipeline)), () => "of another length", { crashGuard: guard });
+  expect(result.value).toBe("of another length");
+  expect(seen).toEqual(["0"]);
+  expect((await readTarget(textFile(file))).value).toBe("of another length");
 });
