@@ -81,6 +81,15 @@ describe.each(Object.entries(writes))("a write of %s", (_, { isWrite, update, re
   });
 });
 
+it("a lease that was asked for by one who gave up, and arrives late, does not stay", async () => {
+  holdUpFirst((request) => request.headers["x-ms-lease-action"] === "acquire");
+  const call = leasedUpdate(textFile(file), () => "1", { timeoutInMs: 300 });
+  await expect(call).rejects.toMatchObject({ name: "DeadlineError" });
+  expect((await proxy.waitFor(isLate)).storageStatus).toBe(201);
+  const direct = share.rootDirectoryClient.getFileClient("file");
+  await expect.poll(async () => (await direct.getProperties()).leaseState, { timeout: 8_000, interval: 100 }).toBe("available");
+}, 15_000);
+
 /** Under a crash guard the lease has one id only: what was sent under it, and what is sent again, cannot be told apart. */
 const guard: CrashGuard = {
   acquire: (name) =>

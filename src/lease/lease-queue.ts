@@ -9,7 +9,7 @@ import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
-import { releaseIfLeft, releaseLater } from "./release-left.js";
+import { releaseIfLate, releaseIfLeft, releaseLater } from "./release-left.js";
 
 /** The number of one holder. */
 export interface LeaseTicket {
@@ -144,7 +144,11 @@ export class LeaseQueue {
   /** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
   async #releaseUncertain(leaseId: string): Promise<void> {
     const gone = await releaseIfLeft(this.#adapter, leaseId);
-    if (gone || this.#settings.durationInMs !== Infinity) return;
+    if (this.#settings.durationInMs !== Infinity) return;
+    if (gone) {
+      releaseIfLate(this.#adapter, leaseId);
+      return;
+    }
     logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by a call that was given up: releasing it in the background`);
     releaseLater(this.#adapter, leaseId);
   }
