@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 
 import type { Row } from "./harness.js";
-import { figuresPicture } from "./picture/figures.js";
+import { figuresPicture } from "./figures.js";
 import { withFigures } from "./readme-figures.js";
 
 /** What a run measured, and on what. */

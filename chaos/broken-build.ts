@@ -17,8 +17,8 @@ export const breakable = {
   deadline: [
     {
       file: "lease/lease-keeper.js",
-      find: "return this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();",
-      put: "return this.#times.durationInMs;",
+      find: "const own = this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();",
+      put: "const own = this.#times.durationInMs;",
     },
   ],
 } as const;

@@ -7,8 +7,8 @@ export function machineTime(): number {
 export interface Claim {
   readonly resource: string;
   readonly epoch: number;
-  first: number;
-  last: number;
+  readonly first: number;
+  readonly last: number;
 }
 
 /**
@@ -24,18 +24,20 @@ export async function claimWhileHeld(
 ): Promise<void> {
   let claim: Claim | undefined;
   let reported = 0;
-  for (;;) {
+  const claimNow = (): Claim => {
     const now = machineTime();
     assertHeld();
-    claim ??= { resource, epoch, first: now, last: now };
-    claim.last = now;
-    if (now - reported > 50) {
-      report({ ...claim });
-      reported = now;
+    return { resource, epoch, first: claim?.first ?? now, last: now };
+  };
+  do {
+    claim = claimNow();
+    if (claim.last - reported > 50) {
+      report(claim);
+      reported = claim.last;
     }
-    if (await until()) break;
-  }
-  report({ ...claim });
+  } while (!(await until()));
+  // Once more at the end, however long the last look was ago.
+  report(claimNow());
 }
 
 /** The longest claim of each epoch of each resource. */

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import { expect, it } from "vitest";
 
-import { figuresPicture } from "../bench/picture/figures.js";
+import { figuresPicture } from "../bench/figures.js";
 import { withFigures } from "../bench/readme-figures.js";
 import type { Results } from "../bench/results.js";
 

@@ -2,7 +2,7 @@ import type { Ledger } from "../ledger.js";
 import type { Lane, Scenario } from "../scenario.js";
 
 /** How often each lane was counted. A table property cannot be an object, so that it is kept as text there. */
-interface Counts {
+export interface Counts {
   total: number;
   lanes: string;
 }

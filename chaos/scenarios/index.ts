@@ -1,9 +1,27 @@
 import type { Scenario } from "../scenario.js";
+import { append } from "./append.js";
 import { counterBlob, counterEntity } from "./counter.js";
+import { ids } from "./ids.js";
 import { election, locks, semaphore } from "./locks.js";
 import { queueClaim, queueCommit } from "./queues.js";
+import { reads } from "./reads.js";
+import { settingsFile } from "./settings-file.js";
 import { tableLock } from "./table-lock.js";
 import { transfers } from "./transfers.js";
 
 /** All that runs at once in a chaos run. */
-export const scenarios: readonly Scenario[] = [counterEntity, counterBlob, transfers, locks, semaphore, election, tableLock, queueClaim, queueCommit];
+export const scenarios: readonly Scenario[] = [
+  counterEntity,
+  counterBlob,
+  transfers,
+  append,
+  ids,
+  reads,
+  settingsFile,
+  locks,
+  semaphore,
+  election,
+  tableLock,
+  queueClaim,
+  queueCommit,
+];

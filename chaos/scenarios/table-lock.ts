@@ -20,13 +20,15 @@ export const tableLock: Scenario = {
       await lane.operation(async () => {
         const held = await lock.acquire(partitionKey, { durationInSeconds: 15, waitInMs: 4_000 });
         try {
-          const partition = await held.partition();
-          const row = await partition.get<{ n: number; lanes: string }>("r");
+          // Not the signal of the lock: whoever heeds it needs no fence. But a request that is never answered has to end.
+          const abortSignal = AbortSignal.timeout(20_000);
+          const partition = await held.partition(undefined, { abortSignal });
+          const row = await partition.get<{ n: number; lanes: string }>("r", { abortSignal });
           await lane.pause(5, 50);
           const lanes = JSON.parse(row?.lanes ?? "{}") as Record<string, number>;
           lanes[lane.id] = (lanes[lane.id] ?? 0) + 1;
           await lane.mayFaint();
-          await partition.submit([["update", { rowKey: "r", n: (row?.n ?? 0) + 1, lanes: JSON.stringify(lanes) }]]);
+          await partition.submit([["update", { rowKey: "r", n: (row?.n ?? 0) + 1, lanes: JSON.stringify(lanes) }]], { abortSignal: AbortSignal.timeout(8_000) });
         } finally {
           await held[Symbol.asyncDispose]();
         }

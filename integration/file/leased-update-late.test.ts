@@ -105,8 +105,9 @@ it("a rename whose answer was lost, and which arrives in the middle of the next 
   class Haunted extends ShareFileClient {
     override rename(...args: Parameters<ShareFileClient["rename"]>): ReturnType<ShareFileClient["rename"]> {
       if (late) return super.rename(...args);
-      const [path, { abortSignal: _, ...rest } = {}] = args;
-      late = () => super.rename(path, rest);
+      const [path, options] = args;
+      // Nothing ends it any more.
+      late = () => super.rename(path, { ...options, abortSignal: new AbortController().signal });
       outage = true;
       return Promise.reject(lost());
     }

@@ -1,5 +1,5 @@
 import { isConcurrencyError, TargetNotFoundError } from "../errors.js";
-import { bounded } from "../internal/bounded.js";
+import { bounded, RequestTimeout, wasSentOnce } from "../internal/bounded.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import {
   isAlreadyThere,
@@ -12,12 +12,13 @@ import {
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
+import type { Look } from "./look-pace.js";
 
 export type AcquireOutcome =
   | { readonly kind: "acquired"; readonly keeper: LeaseKeeper }
-  | { readonly kind: "taken" }
+  | { readonly kind: "taken"; readonly look: Look }
   /** `passing`: trying again may help. `uncertain`: the lease may be ours all the same. */
-  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean };
+  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean; readonly look: Look };
 
 /** One request for the lease (two more if what is to be leased has to be made first). */
 export async function acquireOnce(
@@ -36,7 +37,7 @@ export async function acquireOnce(
       await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { ...request, abortSignal: signal }));
       return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
     } catch (error) {
-      if (isLeaseTaken(error)) return { kind: "taken" };
+      if (isLeaseTaken(error)) return { kind: "taken", look: lookOf(error) };
       if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
         const { create } = adapter;
         const failure = await bounded(limitInMs, abortSignal, (signal) => create({ ...request, abortSignal: signal })).then(
@@ -52,7 +53,13 @@ export async function acquireOnce(
 }
 
 function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain: !isDefinitive(error) };
+  const uncertain = !isDefinitive(error);
+  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain, look: lookOf(error) };
+}
+
+function lookOf(error: unknown): Look {
+  if (error instanceof RequestTimeout) return "silent";
+  return wasSentOnce(error) ? "easy" : "strained";
 }
 
 /** Trying again may help: no answer, trouble in the service, or too many requests at once. */

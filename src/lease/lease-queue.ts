@@ -9,6 +9,7 @@ import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
+import { LookPace } from "./look-pace.js";
 import { releaseIfLate, releaseIfLeft, releaseLater } from "./release-left.js";
 
 /** The number of one holder. */
@@ -103,7 +104,7 @@ export class LeaseQueue {
   /** Looks until the lease is ours or nobody wants it any more. Never rejects. */
   async #poll(): Promise<void> {
     this.#busy = true;
-    const waited = startStopwatch();
+    const pace = new LookPace();
     // One id for all tries of one acquisition: if an answer is lost, the next try finds the lease to be ours.
     const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
     let uncertain = false;
@@ -122,6 +123,7 @@ export class LeaseQueue {
         await this.#grant(keeper);
         return;
       }
+      pace.looked(outcome.look);
       if (outcome.kind === "taken") {
         first.trace.end("taken");
         logger.verbose(`${this.#adapter.url} is leased by somebody else`);
@@ -135,7 +137,7 @@ export class LeaseQueue {
         // Cut off because nobody waited any more: no news for those who came since.
         if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
       }
-      if (this.#first()) await delay(waitBeforeLook(waited.elapsedInMs()), this.#io.signal).catch(() => undefined);
+      if (this.#first()) await delay(pace.nextLookInMs(), this.#io.signal).catch(() => undefined);
     }
     if (uncertain) await this.#releaseUncertain(leaseId);
     this.#rest();

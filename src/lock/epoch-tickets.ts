@@ -1,13 +1,29 @@
 import type { BlobLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
+import { isRace } from "../internal/storage-errors.js";
+import { displayUrl } from "../internal/url.js";
 import type { LeaseRequest } from "../lease/lease-adapter.js";
 import type { LeaseKeeper } from "../lease/lease-keeper.js";
-import type { LeaseTicket, LeaseTicketing } from "../lease/lease-queue.js";
+import type { LeaseTicketing } from "../lease/lease-queue.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../lease/lock-record.js";
+import type { LockRecord } from "../lease/lock-record.js";
+import { requireETag } from "../update/target.js";
 
 /** More are never handed out in a row: the lease is released before. */
 const mostReserved = 1_000;
 const limitInMs = 5_000;
+
+/** How often a reservation is written, if the answers are lost each time. */
+const maxAttempts = 5;
+
+/** Numbers that are taken, and the ETag of the record that says so. */
+interface Reservation {
+  readonly epoch: number;
+  readonly reserved: number;
+  /** The smallest number that the holder before the first of them may have had. */
+  readonly previousEpoch: number;
+  readonly etag: string;
+}
 
 /**
  * Gives each holder of a lock its epoch: a number larger than that of every holder before it, for ever. It is kept in
@@ -17,15 +33,15 @@ const limitInMs = 5_000;
  */
 export function epochTickets(blob: BlobLike, holder: string, visibly = false): LeaseTicketing {
   const maxReserved = visibly ? 1 : mostReserved;
-  const reservations = new WeakMap<LeaseKeeper, { next: number; end: number; reserved: number; previousEpoch: number }>();
+  const reservations = new WeakMap<LeaseKeeper, { next: number; previousEpoch: number; readonly last: Reservation }>();
   return {
     key: JSON.stringify([holder, visibly]),
     async take(keeper, waiting, request) {
       let numbers = reservations.get(keeper);
-      if (!numbers || numbers.next >= numbers.end) {
-        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.reserved ?? 0)));
-        const { epoch, previousEpoch } = await reserve(blob, keeper, { reserved, holder, known: numbers?.end, request });
-        reservations.set(keeper, (numbers = { next: epoch, end: epoch + reserved, reserved, previousEpoch }));
+      if (!numbers || numbers.next >= endOf(numbers.last)) {
+        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
+        const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, request });
+        reservations.set(keeper, (numbers = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
       }
       const { previousEpoch } = numbers;
       const epoch = numbers.next++;
@@ -35,31 +51,58 @@ export function epochTickets(blob: BlobLike, holder: string, visibly = false): L
   };
 }
 
-/** A lost answer does no harm: the re-send writes the same, and nobody else can write. */
-async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Reservation): Promise<LeaseTicket> {
-  const { reserved, holder, request } = wanted;
-  const { tracingOptions, onRequest } = request;
-  const options = { conditions: { leaseId: keeper.leaseId }, ...(tracingOptions && { tracingOptions }) };
+/**
+ * Nobody else can write under the lease, but an earlier request of our own may, if it was taken for lost and arrives
+ * after all: on top of a later reservation it would give numbers out again. So each is conditional on the record before.
+ */
+async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Promise<Reservation> {
+  const { reserved, holder } = wanted;
+  const { tracingOptions, onRequest } = wanted.request;
+  const options = { ...(tracingOptions && { tracingOptions }) };
   const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
-  let epoch = wanted.known;
-  let previousEpoch = (epoch ?? 1) - 1;
-  if (epoch === undefined) {
+  const url = displayUrl(blob.url);
+  const since = new Date();
+  let base = wanted.before && { next: endOf(wanted.before), etag: wanted.before.etag };
+  let previousEpoch = (base?.next ?? 1) - 1;
+  for (let attempt = 1; ; attempt++) {
+    if (!base) {
+      const conditions = { leaseId: keeper.leaseId };
+      onRequest?.();
+      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, conditions, abortSignal }));
+      const record = parseLockRecord(answer.metadata);
+      const etag = requireETag(answer.etag, url);
+      if (attempt > 1 && isOurs(record, wanted, since)) return { epoch: record.epoch, reserved, previousEpoch, etag };
+      base = { next: nextEpoch(record), etag };
+      previousEpoch = record.epoch;
+    }
+    const epoch = base.next;
+    const conditions = { leaseId: keeper.leaseId, ifMatch: base.etag };
+    const metadata = formatLockRecord({ epoch, reserved, holder, since });
     onRequest?.();
-    const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, abortSignal }));
-    const record = parseLockRecord(answer.metadata);
-    epoch = nextEpoch(record);
-    previousEpoch = record.epoch;
+    try {
+      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, conditions, abortSignal }));
+      return { epoch, reserved, previousEpoch, etag: requireETag(answer.etag, url) };
+    } catch (error) {
+      // Moved: by our own first send, whose answer was lost, or by an earlier reservation that was under way. Look.
+      if (!isRace(error) || attempt === maxAttempts) throw error;
+      base = undefined;
+    }
   }
-  const metadata = formatLockRecord({ epoch, reserved, holder, since: new Date() });
-  onRequest?.();
-  await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, abortSignal }));
-  return { epoch, previousEpoch };
 }
 
-interface Reservation {
+/** Whether it was written by an earlier attempt at the same reservation. */
+function isOurs(record: LockRecord, { holder, reserved }: Wanted, since: Date): boolean {
+  return record.holder === holder && record.reserved === reserved && record.since?.getTime() === since.getTime();
+}
+
+function endOf({ epoch, reserved }: Reservation): number {
+  return epoch + reserved;
+}
+
+interface Wanted {
   readonly reserved: number;
   readonly holder: string;
-  /** The number to begin with, if it is known from the reservation before. */
-  readonly known: number | undefined;
+  /** The reservation before this one, under the same lease. */
+  readonly before: Reservation | undefined;
   readonly request: Omit<LeaseRequest, "abortSignal">;
 }

@@ -13,7 +13,7 @@ import type {
 import type { FakeService } from "./fake-service.js";
 import { blobError, headError } from "./rest-errors.js";
 
-interface StoredBlob {
+export interface StoredBlob {
   content: Uint8Array;
   etag: string;
   metadata: Record<string, string>;

@@ -54,6 +54,11 @@ export class FakeService {
     return ++this.#etags;
   }
 
+  /** When something is written, as the table service says it. */
+  timestamp(): string {
+    return "2030-01-01T00:00:00.0000000Z";
+  }
+
   async request<R>(
     call: Pick<RequestRecord, "operation" | "kind" | "resource">,
     signal: AbortSignal | undefined,

@@ -10,6 +10,7 @@ export interface WireProperty {
 
 export interface StoredRow {
   etag: string;
+  timestamp: string;
   properties: Map<string, WireProperty>;
 }
 
@@ -122,7 +123,7 @@ export class FakeTable implements TableLike {
 
   #store(partitionKey: string, rowKey: string, properties: Map<string, WireProperty>): { etag: string } {
     const etag = `W/"datetime'2030-01-01T00%3A00%3A00.${this.service.newETag().toString().padStart(7, "0")}Z'"`;
-    this.service.resources.set(this.#key(partitionKey, rowKey), { etag, properties } satisfies StoredRow);
+    this.service.resources.set(this.#key(partitionKey, rowKey), { etag, timestamp: this.service.timestamp(), properties } satisfies StoredRow);
     return { etag };
   }
 }
@@ -144,7 +145,7 @@ export function wireText(partitionKey: string, rowKey: string, row: StoredRow): 
     `"odata.etag":${JSON.stringify(row.etag)}`,
     `"PartitionKey":${JSON.stringify(partitionKey)}`,
     `"RowKey":${JSON.stringify(rowKey)}`,
-    `"Timestamp":"2030-01-01T00:00:00.0000000Z"`,
+    `"Timestamp":"${row.timestamp}"`,
   ];
   for (const [name, { type, value }] of row.properties) {
     const implied = type === "String" || type === "Boolean" || type === "Int32" || (type === "Double" && typeof value === "number");

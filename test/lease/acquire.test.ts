@@ -85,7 +85,7 @@ describe("acquireLease", () => {
   ])("tries again after %s, with the same id", async (_, answer) => {
     const blob = new ScriptedLeasable({ acquire: [answer, answer, answer, answer, ok] });
     const outcome = outcomeOf(acquireLease(blob, { durationInSeconds: 15 }));
-    await pass(60_000);
+    await pass(120_000);
     expect(outcome.error).toBeUndefined();
     expect(new Set(blob.callsOf("acquire").map((call) => call.leaseId)).size).toBe(1);
     await outcome.value!.release();

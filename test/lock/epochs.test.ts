@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { hang, ok, reset, status } from "../lease/fakes/answers.js";
+import { hang, ok, resent, reset, status } from "../lease/fakes/answers.js";
+import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { later, locksOn, run } from "./support.js";
@@ -55,6 +56,45 @@ describe("epochs", () => {
     await run(Promise.all([worker(), worker()]), 1_000);
     expect(epochs).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
     expect(server.requests.length).toBeLessThan(20);
+  });
+
+  it("are not taken back by a reservation that was believed lost and arrives after a later one", async () => {
+    const server = new FakeLeaseServer();
+    const container = server.container();
+    const sent: (() => Promise<unknown>)[] = [];
+    const getBlockBlobClient: typeof container.getBlockBlobClient = (name) => {
+      const blob = container.getBlockBlobClient(name);
+      const setMetadata: typeof blob.setMetadata = (...args) => {
+        sent.push(() => blob.setMetadata(...args));
+        return blob.setMetadata(...args);
+      };
+      return { ...blob, setMetadata };
+    };
+    const locks = new BlobLocks({ ...container, getBlockBlobClient });
+    const first = await run(locks.acquire("a"));
+    const next = locks.acquire("a");
+    await run(first.release());
+    const second = await run(next);
+    expect([first.epoch, second.epoch]).toEqual([1, 2]);
+    expect(sent).toHaveLength(2);
+    await expect(run(sent[0]!())).rejects.toMatchObject({ statusCode: 412 });
+    await run(second.release());
+    const third = await run(locksOn(server).acquire("a"));
+    expect(third.epoch).toBeGreaterThan(2);
+    await run(third.release());
+  });
+
+  it("are found to be reserved when the answer that says so is lost and the re-send is refused", async () => {
+    const server = new FakeLeaseServer();
+    let lost = 0;
+    server.disturb = (operation) => (operation === "metadata" && lost++ === 0 ? resent(status(412, "ConditionNotMet")) : undefined);
+    const lock = await run(locksOn(server).acquire("a"));
+    expect(lock.epoch).toBe(1);
+    expect(server.count("metadata")).toBe(1);
+    await run(lock.release());
+    const next = await run(locksOn(server).acquire("a"));
+    expect(next.epoch).toBe(2);
+    await run(next.release());
   });
 
   it("are not given out on a lease that was broken long before it is handed on", async () => {

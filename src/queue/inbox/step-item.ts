@@ -9,6 +9,8 @@ export interface HeldClaim {
   readonly rowKey: string;
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "holdInMs">;
   etag: string;
+  /** Done or released. An extension that comes after that must not be sent: on the new ETag, it would undo it. */
+  over: boolean;
 }
 
 /** One step of the holder of a claim, on its way to the table: claimed again (an extension), done, or released. */
@@ -30,7 +32,7 @@ export class StepItem implements GroupItem {
   }
 
   get settled(): boolean {
-    return this.#result !== undefined || this.abandoned;
+    return this.#result !== undefined || this.abandoned || (this.#to === "claimed" && this.claim.over);
   }
 
   /** Whether it was carried out; if not, somebody else has taken over. */
@@ -46,6 +48,7 @@ export class StepItem implements GroupItem {
 
   landed(etag: string | undefined): void {
     if (etag) this.claim.etag = etag;
+    if (this.#to !== "claimed") this.claim.over = true;
     // Only a claim that goes on needs its ETag.
     if (etag || this.#to !== "claimed") this.#result = true;
   }
@@ -61,6 +64,7 @@ export class StepItem implements GroupItem {
     // Nobody but the holder moves a record with its name: another ETag is what an earlier, unanswered step left.
     const moved = record.etag !== this.claim.etag;
     this.claim.etag = record.etag;
+    if (record.state !== "claimed") this.claim.over = true;
     if (record.state === this.#to && (moved || this.#to !== "claimed")) this.#result = true;
     // Done cannot be taken back, and released was the last word of an earlier step.
     else if (record.state !== "claimed") this.#result = false;

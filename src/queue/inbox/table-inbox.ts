@@ -101,7 +101,7 @@ export class TableInbox implements Inbox {
     const { messageId, dequeueCount } = delivery;
     const { etag, attempts, holdInMs } = result;
     const record = { owner: item.owner, messageId, dequeueCount, attempts, holdInMs };
-    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: item.rowKey, record, etag };
+    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: item.rowKey, record, etag, over: false };
     return { kind: "claimed", claim: this.#claimOf(held, delivery) };
   }
 

@@ -82,6 +82,8 @@ export class FakeLeaseServer {
       setMetadata: (metadata, options) =>
         this.#request("metadata", name, options, options?.conditions?.leaseId, (blob) => {
           checkLease(blob, options?.conditions?.leaseId, true);
+          const { ifMatch } = options?.conditions ?? {};
+          if (ifMatch !== undefined && ifMatch !== String(blob.etag)) throw refusal(412, "ConditionNotMet");
           blob.metadata = { ...metadata };
           return { etag: String(++blob.etag) };
         }),

@@ -70,6 +70,18 @@ describe("the cost of an inbox in a table", () => {
 });
 
 describe("answers that are lost", () => {
+  it("to a completion: an extension that waited behind it does not undo it", async () => {
+    const inbox = new TableInbox(table);
+    const claim = claimed(await inbox.claim([deliver("k")]));
+    table.faults.next("transaction", "mute");
+    const completing = claim.complete();
+    await pass(1_000);
+    const extending = claim.extend();
+    expect(await settle(completing)).toBe(true);
+    expect(await settle(extending)).toMatchObject({ kind: "lost" });
+    expect(table.records.map(({ state }) => state)).toEqual(["done"]);
+  });
+
   it.each<Fault>(["lost", "resent", "mute"])("to a claim (%s): the claim is found to be ours", async (fault) => {
     const inbox = new TableInbox(table);
     table.faults.next("transaction", fault);

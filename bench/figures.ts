@@ -1,8 +1,10 @@
-import type { Row } from "../harness.js";
-import { barChart, barChartHeight } from "./bar-chart.js";
-import type { Bars } from "./bar-chart.js";
-import { lineChart } from "./line-chart.js";
-import { element, picture, text } from "./svg.js";
+import type { Row } from "./harness.js";
+import { barChart, barChartHeight } from "../charts/bar-chart.js";
+import type { Bars } from "../charts/bar-chart.js";
+import { legend } from "../charts/legend.js";
+import { lineChart } from "../charts/line-chart.js";
+import type { Line } from "../charts/line-chart.js";
+import { picture } from "../charts/svg.js";
 
 const width = 900;
 const lineHeight = 260;
@@ -21,7 +23,7 @@ export function figuresPicture(rows: readonly Row[]): string {
     width,
     height,
     "Throughput and requests per operation, this library beside code written by hand",
-    legend(),
+    legend([["ours", "this library"], ["by-hand", "written by hand on the bare SDK"]], 8, 12),
     barChart("Operations in a second (log scale)", throughput, 0, 40, half),
     barChart("Requests for each operation (log scale)", requests, half, 40, half),
     ...growthCharts(rows, 40 + barsHeight),
@@ -35,18 +37,12 @@ function growthCharts(rows: readonly Row[], top: number): string[] {
   ];
   return charts.map(({ bench, xLabel }, i) => {
     const grown = rows.filter((row) => row.bench === bench);
-    const line = (side: "ours" | "baseline"): { name: string; side: "ours" | "baseline"; points: [number, number][] } => ({
-      name: side,
-      side,
+    const line = (side: "ours" | "baseline"): Line => ({
+      colour: side === "ours" ? side : "by-hand",
       points: grown.flatMap(({ name, requestsPerOp }): [number, number][] => (requestsPerOp ? [[Number(name), requestsPerOp[side]]] : [])),
     });
-    return grown.length === 0 ? "" : lineChart({ title: "Requests for each update", xLabel, series: [line("ours"), line("baseline")] }, (i * width) / 2, top, width / 2, lineHeight);
+    return grown.length === 0 ? "" : lineChart({ title: "Requests for each update", xLabel, lines: [line("ours"), line("baseline")] }, { left: (i * width) / 2, top, width: width / 2, height: lineHeight });
   });
-}
-
-function legend(): string {
-  const entry = (x: number, side: string, name: string): string[] => [element("rect", { class: side, x, y: 12, width: 14, height: 12 }), text(x + 20, 22, name)];
-  return element("g", {}, ...entry(8, "ours", "this library"), ...entry(130, "baseline", "written by hand on the bare SDK"));
 }
 
 function labelOf({ bench, name }: Row): string {

@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+import * as library from "../../src/index.js";
+import { pages, root } from "./pages.js";
+
+/** What users read; not how it is built. */
+const text = pages.filter(({ path }) => path === "README.md" || path.startsWith("docs/")).map((page) => page.text).join("\n");
+const options = optionsOf(join(root, "src"));
+const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
+
+describe("README and docs", () => {
+  test("name every function and class", () => {
+    const names = Object.keys(library).filter((name) => !/^is\w+Error$/.test(name));
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
+  });
+
+  test("have every error with its code in one table of the README", () => {
+    const source = readFileSync(join(root, "src/errors.ts"), "utf8");
+    const errors = [...source.matchAll(/class (\w+Error) extends ConcurrencyError[\s\S]*?super\("(\w+)"/g)];
+    expect(errors.length).toBeGreaterThan(10);
+    const missing = errors.filter(([, name, code]) => !new RegExp(`^\\| \`${name}\` \\| \`${code}\` \\|`, "m").test(readme));
+    expect(missing.map(([, name, code]) => `${name} ${code}`)).toEqual([]);
+  });
+
+  test("name every option", () => {
+    expect(options.length).toBeGreaterThan(40);
+    const missing = options.filter(({ name }) => !new RegExp(`\`[^\`\n]*\\b${name}\\b[^\`\n]*\``).test(text));
+    expect(missing.map(({ owner, name }) => `${owner}.${name}`)).toEqual([]);
+  });
+
+  test("give the defaults that the code gives", () => {
+    const lines = text.split("\n").map(plainNumbers);
+    const wrong = options.filter(({ name, defaultValue }) => {
+      if (defaultValue === undefined) return false;
+      const both = [new RegExp(`\`[^\`]*\\b${name}\\b`), new RegExp(`(?<![\\w.])${defaultValue}(?![\\w.])`)];
+      return !lines.some((line) => both.every((part) => part.test(line)));
+    });
+    expect(wrong.map(({ owner, name, defaultValue }) => `${owner}.${name}: ${defaultValue}`)).toEqual([]);
+  });
+});
+
+interface Option {
+  readonly owner: string;
+  readonly name: string;
+  /** A number, a word or a quoted one; undefined: in words. */
+  readonly defaultValue: string | undefined;
+}
+
+/** The options of everything that is exported, as they stand in the sources. */
+function optionsOf(folder: string): Option[] {
+  const surface = readFileSync(join(folder, "index.ts"), "utf8");
+  const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !/^(testing|cli)\b/.test(path) && path !== "clients.ts")
+    .map((path) => readFileSync(join(folder, path), "utf8"));
+  return sources
+    .flatMap((source) => [...source.matchAll(/export interface (\w+Options)\b[^{]*\{\n([\s\S]*?)\n\}/g)])
+    .filter(([, owner = ""]) => new RegExp(`\\b${owner}\\b`).test(surface))
+    .flatMap(([, owner = "", body = ""]) =>
+      [...body.matchAll(/(\/\*\*(?:(?!\*\/)[\s\S])*\*\/)?\s*^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, comment = "", name = ""]) => {
+        const [, defaultValue] = /@defaultValue (true|false|Infinity|"[^"]*"|[\d_]+(?:\.\d+)?)/.exec(comment) ?? [];
+        return { owner, name, defaultValue: defaultValue && plainNumbers(defaultValue) };
+      }),
+    );
+}
+
+/** 30,000 and 30_000 are the same. 64 MiB is short for what it is in bytes. */
+function plainNumbers(line: string): string {
+  return line.replace(/(?<=\d)[,_](?=\d{3})/g, "").replace(/\b64 MiB\b/g, "67108864");
+}

@@ -1,0 +1,53 @@
+import { expect, it } from "vitest";
+import type { Fate } from "../../simulation/storage/weather.js";
+import { World } from "../../simulation/storage/world.js";
+import { countSends } from "../../src/internal/sends.js";
+
+/** One write on a network that treats every send alike, cut off after a minute. */
+async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: string | undefined; sends: number; stored: boolean; tookInMs: number }> {
+  const world = new World(1);
+  return world.time.run(async () => {
+    world.weather = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
+    const table = world.newProcess().table("t");
+    const counted = countSends();
+    setTimeout(() => counted.abort(), 60_000);
+    const error = await table.upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", { abortSignal: counted.signal }).then(
+      () => undefined,
+      (error: unknown) => {
+        const { statusCode, code, name } = error as { statusCode?: number; code?: string; name: string };
+        return String(statusCode ?? (name === "AbortError" ? name : code));
+      },
+    );
+    const tookInMs = world.time.now;
+    await world.time.sleep(60_000);
+    return { error, sends: counted.sends(), stored: table.row("p", "r") !== undefined, tookInMs };
+  });
+}
+
+it.each([
+  [undefined, { error: undefined, sends: 1, stored: true, tookInMs: 10 }],
+  // Four sends, and three waits in between.
+  ["request lost", { error: "ECONNRESET", sends: 7, stored: false }],
+  ["answer lost", { error: "ECONNRESET", sends: 7, stored: true }],
+  ["busy", { error: "503", sends: 7, stored: false }],
+  ["failed after commit", { error: "500", sends: 7, stored: true }],
+  ["straggler", { error: "ECONNRESET", sends: 7, stored: true }],
+  ["silence", { error: "AbortError", sends: 1, stored: false, tookInMs: 60_000 }],
+  ["silence after commit", { error: "AbortError", sends: 1, stored: true, tookInMs: 60_000 }],
+] as const)("a request on a network of nothing but %j", async (fate, expected) => {
+  expect(await write(fate)).toMatchObject(expected);
+});
+
+it("refuses what is past the limit of a resource, and nothing else", async () => {
+  const world = new World(1, { blob: Infinity, table: 100, queue: Infinity });
+  await world.time.run(async () => {
+    const process = world.newProcess();
+    for (let i = 0; i < 50; i++) void process.table("t").upsertEntity({ partitionKey: "p", rowKey: "r" }).catch(() => undefined);
+    for (let i = 0; i < 5; i++) void process.table("other").upsertEntity({ partitionKey: "p", rowKey: "r" });
+    await world.time.sleep(60);
+  });
+  // A tenth of a second's worth at once, and one every 10 ms.
+  expect(world.tables.counts.requests).toBe(55);
+  expect(world.tables.counts.throttled).toBeGreaterThanOrEqual(34);
+  expect(world.tables.counts.throttled).toBeLessThanOrEqual(40);
+});
