@@ -10,6 +10,7 @@ const mayImport = {
   table: ["internal"],
   lease: ["internal"],
   update: ["internal", "table", "lease"],
+  read: ["internal", "update"],
   append: ["internal", "update"],
   page: ["internal", "update"],
   ids: ["internal", "update"],
@@ -17,10 +18,10 @@ const mayImport = {
   file: ["internal", "lease", "update"],
   queue: ["internal", "table", "update"],
   lock: ["internal", "table", "lease", "update", "transaction"],
-  facade: ["internal", "table", "lease", "update", "append", "page", "ids", "transaction", "file", "queue", "lock"],
+  facade: ["internal", "table", "lease", "update", "read", "append", "page", "ids", "transaction", "file", "queue", "lock"],
   // Shipped for other people's tests: servers that know the services, and nothing of this library.
   testing: [],
-  cli: ["internal", "table", "lease", "update", "append", "page", "ids", "transaction", "file", "queue", "lock", "facade", "testing"],
+  cli: ["internal", "table", "lease", "update", "read", "append", "page", "ids", "transaction", "file", "queue", "lock", "facade", "testing"],
 };
 
 /** The folders that run in Node only, and may use its modules and start programs. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { startAzurite, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
+import { replaceEndpoints, startAzurite, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
 import type { FaultProxy } from "azure-storage-concurrency/testing";
 
 import type { Breakable } from "./broken-build.js";
@@ -47,8 +47,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   await using shares = await startFaultProxy(files.url, [], proxySeed);
   const proxies = [blobs, tables, queues, shares];
 
-  const directly = connectionStringOf(azurite.connectionString, { BlobEndpoint: azurite.blobUrl, TableEndpoint: azurite.tableUrl, QueueEndpoint: azurite.queueUrl, FileEndpoint: files.url });
-  const throughFaults = connectionStringOf(azurite.connectionString, { BlobEndpoint: blobs.url, TableEndpoint: tables.url, QueueEndpoint: queues.url, FileEndpoint: shares.url });
+  // The account of both emulators is the same.
+  const directly = replaceEndpoints(azurite.connectionString, { fileUrl: files.url });
+  const throughFaults = replaceEndpoints(azurite.connectionString, { blobUrl: blobs.url, tableUrl: tables.url, queueUrl: queues.url, fileUrl: shares.url });
   const storage = openStorage(directly, names);
   const library = await libraryUrl(options.broken);
   await prepare(storage, (await import(library)) as Library);
@@ -144,10 +145,4 @@ function faultsOf(proxies: readonly FaultProxy[]): Record<string, number> {
   const kinds = { "lost answers": ["drop-answer"], "refused connections": ["refuse"], "errors 5xx": ["answer-503", "answer-500"], delays: ["delay"], hangs: ["hang"] };
   const sum = (rules: readonly string[]): number => proxies.reduce((n, proxy) => n + rules.reduce((m, rule) => m + proxy.fired(rule), 0), 0);
   return { requests: proxies.reduce((n, proxy) => n + proxy.requests, 0), ...Object.fromEntries(Object.entries(kinds).map(([kind, rules]) => [kind, sum(rules)])) };
-}
-
-/** The account of the emulators, which is the same for both. */
-function connectionStringOf(azurite: string, endpoints: Readonly<Record<string, string>>): string {
-  const account = azurite.split(";").filter((part) => /^(AccountName|AccountKey)=/.test(part));
-  return [...account, "DefaultEndpointsProtocol=http", ...Object.entries(endpoints).map(([name, url]) => `${name}=${url}`)].join(";");
 }

@@ -19,7 +19,7 @@ const everything = {
   entities: { first: 1, n: 8 },
   locks: { found: true },
   queue: { handled: 7, duplicates: 1 },
-  files: { attempts: 2 },
+  files: { attempts: 2, n: 2, guarded: [3] },
 };
 
 function createProject(options: ProjectOptions): Promise<Project> {
@@ -64,12 +64,28 @@ describe.concurrent("installed from its package, the library works", () => {
     ["only-blob", "@azure/storage-blob", { value: { n: 2 }, second: null, epoch: 1, guard: false }],
     ["only-table", "@azure/data-tables", { outcome: "created", balances: [70, 130] }],
     ["only-queue", "@azure/storage-queue", { handled: ["hello"] }],
-    ["only-file", "@azure/storage-file-share", { refused: true, exists: false }],
+    ["only-file", "@azure/storage-file-share", { text: '{"n":3}', second: null, refused: true, exists: false }],
   ] as const)("%s, with %s and no other SDK", async ([app, sdk, report]) => {
     const project = await createProject({ type: "module", packages: [sdk, node20Types] });
     await project.add(`${app}.ts`);
     await project.compile(`${app}.ts`);
     expect(await project.run(`${app}.js`, scene())).toEqual(report);
+  });
+
+  test("as a command, with the SDK of what is asked about and no other", async () => {
+    const project = await createProject({ type: "module", packages: ["@azure/storage-blob"] });
+    const env = scene();
+    await project.add("plain.js");
+    await project.run("plain.js", env);
+    const command = (...args: string[]): Promise<string> =>
+      project.npx(["azure-storage-concurrency", ...args], { AZURE_STORAGE_CONNECTION_STRING: env["STORAGE"] });
+
+    expect(await command("--help")).toMatch(/^Usage: azure-storage-concurrency .*locks.*leases.*queue.*inbox/s);
+    const locks: unknown = JSON.parse(await command("locks", "list", "--container", env["SCENE"]!, "--json"));
+    expect(locks).toEqual([expect.objectContaining({ name: "module", state: "available", epoch: 1 })]);
+    await expect(command("queue", "peek", "jobs")).rejects.toThrow(/ended with code 1\b.*npm install @azure\/storage-queue/s);
+    await expect(command("locks", "lsit")).rejects.toThrow("ended with code 2");
+    await expect(command("locks", "list", "--container", "not-there")).rejects.toThrow("ended with code 3");
   });
 
   test("with the oldest SDKs that it asks for, and an old compiler", async () => {

@@ -23,13 +23,15 @@ const filesOf = (folder: string, ending: string): string[] =>
   readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(ending));
 
 describe("the package", () => {
-  test("has a module and its types for every file of src, and nothing else", () => {
+  test("has a module and its types for every file of src, the pages that the README links to, and nothing else", () => {
     const modules = filesOf(join(root, "src"), ".ts").map((file) => `dist/${file.replace(/\.ts$/, "")}`);
     const built = modules.flatMap((name) => [`${name}.js`, `${name}.js.map`, `${name}.d.ts`]);
     const shipped = readdirSync(unpacked, { recursive: true, encoding: "utf8", withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name).slice(unpacked.length + 1));
-    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built].toSorted());
+    // The README links to the pages, and shows the pictures.
+    const pages = [".md", ".svg", ".json"].flatMap((ending) => filesOf(join(root, "docs"), ending)).map((file) => `docs/${file}`);
+    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built, ...pages].toSorted());
   });
 
   test("has source maps that bring their sources along", () => {

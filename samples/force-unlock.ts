@@ -1,29 +1,47 @@
 /* Somebody holds a lock and does not let go. Look who it is, and take it away from exactly that holder. */
-import { BlobLocks, isLeaseUnavailableError } from "azure-storage-concurrency";
+import { BlobLocks, isLeaseLostError, isLeaseUnavailableError } from "azure-storage-concurrency";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
 export const forceUnlock: Sample = {
-  title: "A stuck lock",
+  name: "force-unlock",
+  title: "A lock that nobody gives back",
+  helper: "BlobLocks.forceUnlock",
+  section: "Named locks: `BlobLocks`",
+  plan: "A service took a lock without an end and hangs. Find out who it is, and take the lock away.",
+  lesson: "A lock knows its holder and counts its holders. Only the one that was looked at is broken: had the lock changed hands in the meantime, nothing would have happened to the new holder.",
   async run(storage) {
     const container = await storage.container();
-    const stuck = await new BlobLocks(container, { holder: "billing-7 on host B" }).acquire("invoices", { durationInSeconds: Infinity });
-    say.step(`"billing-7 on host B" took the lock "invoices" without an end, and hangs`);
+    const stuck = await new BlobLocks(container, { holder: "billing-7" }).acquire("invoices", { durationInSeconds: Infinity });
 
-    const locks = new BlobLocks(container, { holder: "billing-8 on host C" });
-    try {
-      await locks.acquire("invoices", { waitInMs: 500 });
-    } catch (error) {
-      if (!isLeaseUnavailableError(error)) throw error;
-      say.warn(`we waited in vain: ${error.holder} has it`);
-    }
+    const locks = new BlobLocks(await storage.container(container.containerName), { holder: "billing-8" });
+    const holder = await locks.acquire("invoices", { waitInMs: 500 }).then(
+      () => undefined,
+      (error: unknown) => {
+        if (!isLeaseUnavailableError(error)) throw error;
+        return error.holder;
+      },
+    );
+    say.trouble(`billing-8 waits for "invoices" in vain: ${holder} has it`);
 
     const seen = await locks.inspect("invoices");
     const broken = await locks.forceUnlock("invoices", { expectedEpoch: seen.epoch });
-    say.step(`the lock that we looked at (epoch ${seen.epoch}) was ${broken ? "broken" : "gone by then"}`);
-    await locks.withLock("invoices", (lock) => say.result(`we have it now, as holder number ${lock.epoch}`));
-    await stuck.renew().catch((error: unknown) => say.step(`and the other one learns: ${(error as Error).message}`));
+    say.step(`the lock of its holder number ${seen.epoch} is ${broken ? "broken" : "gone already"}`);
+    const epoch = await locks.withLock("invoices", async (lock) => {
+      const loss = await stuck.renew().then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      check(isLeaseLostError(loss), "the old holder learns of its loss");
+      say.step(`billing-7 wakes up, and learns that its lock is ${loss.reason}`);
+      return lock.epoch;
+    });
+
+    check(holder === "billing-7" && broken, "the holder is known and can be put out");
+    check(epoch > stuck.epoch, "each holder has a higher number than all before");
+    return `billing-8 got the lock, as holder number ${epoch}`;
   },
 };
 

@@ -1,5 +1,7 @@
 /* Settings that every instance follows while it runs: one writer, many watchers, no restart. */
+import { setTimeout as pause } from "node:timers/promises";
 import { optimisticUpdate, watch } from "azure-storage-concurrency";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
@@ -12,26 +14,33 @@ interface Settings {
 const builtIn: Settings = { greeting: "Hello", isOpen: true };
 
 export const liveConfiguration: Sample = {
-  title: "Live configuration",
+  name: "live-configuration",
+  title: "Settings that change while services run",
+  helper: "watch",
+  section: "Reads: `watch` and `downloadConsistent`",
+  plan: "Two instances of a shop follow their settings. There are none at first; then the greeting changes, then the shop closes.",
+  lesson: "Nobody has to restart, and nobody reads what has not changed: as long as the settings stay the same, a look costs one empty answer (304).",
   async run(storage) {
     const blob = (await storage.container()).getBlockBlobClient("settings.json");
 
-    /** One instance of a service: goes on with the built-in settings as long as there are no others. */
-    const instance = async (name: string): Promise<void> => {
+    /** One instance: goes on with the built-in settings as long as there are no others. */
+    const follow = async (name: string): Promise<string> => {
+      let last = "";
       for await (const { value: settings = builtIn } of watch<Settings>(blob, { intervalInMs: 100 })) {
-        say.step(`${name}: ${settings.isOpen ? `says ${JSON.stringify(settings.greeting)}` : "closes"}`);
-        if (!settings.isOpen) return; // which ends the watch
+        last = settings.isOpen ? `says ${JSON.stringify(settings.greeting)}` : "closes";
+        say.step(`${name} ${last}`);
+        if (!settings.isOpen) break; // which ends the watch
       }
+      return last;
     };
-    const instances = Promise.all(["first instance ", "second instance"].map(instance));
+    const instances = Promise.all(["the first instance ", "the second instance"].map(follow));
 
-    const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 400));
-    await pause();
+    await pause(400);
     await optimisticUpdate<Settings>(blob, (settings) => void (settings.greeting = "Good morning"), { initial: builtIn });
-    await pause();
+    await pause(400);
     await optimisticUpdate<Settings>(blob, (settings) => void (settings.isOpen = false));
-    await instances;
-    say.result("both followed each change; as long as nothing changed, a look cost one empty answer (304)");
+    check((await instances).every((last) => last === "closes"), "each instance comes to the newest settings");
+    return "both instances followed, without a restart";
   },
 };
 

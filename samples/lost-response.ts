@@ -1,9 +1,11 @@
 /* The network loses every fifth answer. The SDK sends the write again, is told 412, and a plain loop counts twice. */
-import { BlobServiceClient } from "@azure/storage-blob";
+import { ContainerClient } from "@azure/storage-blob";
 import type { BlockBlobClient } from "@azure/storage-blob";
 import { optimisticUpdate } from "azure-storage-concurrency";
-import { dropAnswer, isWrite, replaceEndpoints, startAzurite, startFaultProxy } from "azure-storage-concurrency/testing";
+import { dropAnswer, isWrite, replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
+import { repeat } from "./support/progress.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
@@ -31,31 +33,39 @@ async function incrementByHand(blob: BlockBlobClient): Promise<void> {
 }
 
 export const lostResponse: Sample = {
-  title: "Lost responses",
-  async run() {
-    // Always on an emulator of its own: nobody wants a real account behind a broken network.
-    await using azurite = await startAzurite();
+  name: "lost-response",
+  title: "A network that loses answers",
+  helper: "optimisticUpdate",
+  section: "Guarantees",
+  plan: `${increments} increments by a loop of one's own, then ${increments} by the library. One in five answers to a write gets lost on the way back.`,
+  lesson: "The SDK sends a write again when its answer is lost. The first one had landed, so the second is refused, and a loop takes that for a lost race and counts once more. The library leaves a mark with each write, and finds it.",
+  async run(storage) {
+    // Always on an emulator: nobody wants a real account behind a broken network.
+    const azurite = await storage.emulator();
     await using proxy = await startFaultProxy(azurite.blobUrl, [dropAnswer({ when: isWrite, probability: 0.2 })]);
-    const direct = BlobServiceClient.fromConnectionString(azurite.connectionString).getContainerClient("counters");
+    const direct = new ContainerClient(azurite.connectionString, "lost-response");
     await direct.create();
-    const container = BlobServiceClient.fromConnectionString(
-      replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }),
-      { retryOptions: { retryDelayInMs: 10, maxRetryDelayInMs: 50 } },
-    ).getContainerClient("counters");
+    const container = new ContainerClient(replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }), "lost-response", {
+      retryOptions: { retryDelayInMs: 10, maxRetryDelayInMs: 50 },
+    });
     for (const name of ["by-hand", "ours"]) await direct.getBlockBlobClient(name).upload('{"count":0}', 11);
-
-    say.step(`${increments} increments each, one after the other, while 20 % of the answers to writes get lost`);
-    for (let i = 0; i < increments; i++) await incrementByHand(container.getBlockBlobClient("by-hand"));
-    for (let i = 0; i < increments; i++) {
-      await optimisticUpdate<Counter>(container.getBlockBlobClient("ours"), (counter) => {
-        counter.count++;
-      });
-    }
-
     const countOf = async (name: string): Promise<number> =>
       (JSON.parse((await direct.getBlockBlobClient(name).downloadToBuffer()).toString()) as Counter).count;
-    say.warn(`an If-Match loop written by hand counted to ${await countOf("by-hand")}`);
-    say.result(`optimisticUpdate counted to ${await countOf("ours")}`);
+
+    await repeat(increments, "increments by hand", () => incrementByHand(container.getBlockBlobClient("by-hand")));
+    const byHand = await countOf("by-hand");
+    const lostByHand = proxy.fired();
+    say.trouble(`${lostByHand} answers were lost, and the loop with If-Match counted to ${byHand}`);
+
+    await repeat(increments, "increments by the library", () =>
+      optimisticUpdate<Counter>(container.getBlockBlobClient("ours"), (counter) => {
+        counter.count++;
+      }),
+    );
+    const ours = await countOf("ours");
+    check(byHand > increments, "lost answers make a plain loop count twice");
+    check(ours === increments, "an update is applied exactly once");
+    return `optimisticUpdate counted to ${ours}, with ${proxy.fired() - lostByHand} answers lost`;
   },
 };
 

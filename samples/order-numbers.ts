@@ -1,26 +1,37 @@
 /* Order numbers from one counter: no two orders get the same, and next to none costs a request. */
 import { IdAllocator, tableEntity } from "azure-storage-concurrency";
 import type { IdCounter } from "azure-storage-concurrency";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
+const orders = 2_000;
+
 export const orderNumbers: Sample = {
+  name: "order-numbers",
   title: "Order numbers",
+  helper: "IdAllocator",
+  section: "A log, ids, pages",
+  plan: `Two shops take ${orders.toLocaleString("en")} order numbers each, from the same counter and at the same time.`,
+  lesson: "A shop takes numbers in blocks, so that most of them cost no request at all. What a shop has not used when it ends is a gap, never a double.",
   async run(storage) {
-    const table = await storage.table();
-    // Two shops, each with an allocator of its own, as in two processes.
-    const open = (): IdAllocator => new IdAllocator(tableEntity<IdCounter>(table, "counters", "orders"), { start: 100_000, blockSize: 500 });
-    const shops = [open(), open()];
+    const { tableName } = await storage.table();
+    // Two shops with a client and an allocator of their own, as in two processes.
+    const open = async (): Promise<IdAllocator> =>
+      new IdAllocator(tableEntity<IdCounter>(await storage.table(tableName), "counters", "orders"), { start: 100_000, blockSize: 500 });
+    const shops = [await open(), await open()];
 
     const started = performance.now();
-    const numbers = await Promise.all(shops.map((shop) => Promise.all(Array.from({ length: 2_000 }, () => shop.next()))));
+    const numbers = await Promise.all(shops.map((shop) => Promise.all(Array.from({ length: orders }, () => shop.next()))));
     const elapsed = performance.now() - started;
-
-    say.step("two shops take 2,000 order numbers each");
-    for (const [index, own] of numbers.entries()) say.result(`shop ${index + 1}: ${own.slice(0, 3).join(", ")} ... ${own.at(-1)}`);
-    say.result(`${new Set(numbers.flat()).size} different numbers in ${Math.round(elapsed)} ms; those of one shop increase`);
     for (const shop of shops) shop.close();
+
+    for (const [index, own] of numbers.entries()) say.step(`shop ${index + 1}: ${own.slice(0, 3).join(", ")} ... ${own.at(-1)}`);
+    const different = new Set(numbers.flat()).size;
+    check(different === 2 * orders, "no number is given twice");
+    check(numbers.every((own) => own.every((number, n) => n === 0 || number > own[n - 1]!)), "the numbers of one shop increase");
+    return `${different} different numbers in ${Math.round(elapsed)} ms`;
   },
 };
 

@@ -1,11 +1,17 @@
 /* What fails too often is put aside with the reason, and brought back when the reason is gone. */
 import { ConcurrentQueue } from "azure-storage-concurrency";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
 export const poisonAndRedrive: Sample = {
-  title: "Poison messages, and bringing them back",
+  name: "poison-and-redrive",
+  title: "A message that cannot be handled",
+  helper: "ConcurrentQueue.redrive",
+  section: "Queue messages: `QueueConsumer`",
+  plan: "A job fails each time. It must neither be lost, nor be tried for ever.",
+  lesson: "A message that fails again and again would keep its consumers busy and hide the real trouble. Put aside with its reason, it waits until somebody has mended the cause.",
   async run(storage) {
     const jobs = new ConcurrentQueue<{ job: string }>(await storage.queue(), {
       poisonQueue: await storage.queue(),
@@ -15,22 +21,26 @@ export const poisonAndRedrive: Sample = {
     });
     await jobs.enqueue({ job: "report" });
 
-    let broken = true;
+    const printed: string[] = [];
+    let onFire = true;
     const consumer = jobs.consume(({ job }) => {
-      if (broken) throw new Error(`${job}: the printer is on fire`);
-      say.step(`${job} is done`);
+      if (onFire) throw new Error("the printer is on fire");
+      printed.push(job);
     });
-    const poisoned = new Promise<{ reason: string; attempt: number }>((resolve) => consumer.once("poisoned", resolve));
+    const poisoned = new Promise<{ error: unknown; attempt: number }>((resolve) => consumer.once("poisoned", resolve));
     const completed = new Promise<void>((resolve) => consumer.once("completed", () => resolve()));
     await consumer.start();
-    const { reason, attempt } = await poisoned;
-    say.warn(`put aside after ${attempt} attempts: ${reason}`);
-    broken = false;
+    const { error, attempt } = await poisoned;
+    say.trouble(`put aside after ${attempt} attempts: ${(error as Error).message}`);
+
+    onFire = false;
     const { moved } = await jobs.redrive();
     say.step(`the fire is out; ${moved} message is brought back`);
     await completed;
     await consumer.stop();
-    say.result("and this time it worked");
+    check(attempt === 2 && moved === 1, "it is put aside after the attempts that it has");
+    check(printed.join() === "report", "it is handled once");
+    return `"${printed.join()}" is printed in the end`;
   },
 };
 

@@ -1,5 +1,6 @@
-/* Two services edit one settings file on a share. Files have no If-Match: a lease keeps the two apart. */
+/* Services edit one settings file on a share. Files have no If-Match: a lease keeps them apart. */
 import { BlobLocks, ConcurrentFile } from "azure-storage-concurrency";
+import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
@@ -9,40 +10,47 @@ interface Settings {
   features: string[];
 }
 
-export const sharedSettingsFile: Sample = {
-  title: "A settings file that two services edit",
-  async run(storage) {
-    const share = await storage.share();
-    const file = share.rootDirectoryClient.getFileClient("settings.json");
-    // The lease of a file never expires. The locks do: with them, the next one can go on if a service dies.
-    const crashGuard = new BlobLocks(await storage.container());
-    const serviceA = new ConcurrentFile<Settings>(file, { crashGuard });
-    const serviceB = new ConcurrentFile<Settings>(file, { crashGuard });
+const path = "settings.json";
 
-    await serviceA.createIfAbsent({ theme: "light", features: [] });
-    say.step("the file is there, and both services change it at the same time");
+export const sharedSettingsFile: Sample = {
+  name: "shared-settings-file",
+  title: "A settings file on a share",
+  helper: "ConcurrentFile",
+  section: "Files, and what has no If-Match: `leasedUpdate`",
+  plan: "Two services edit one JSON file at the same time: one the theme, the other the features.",
+  lesson: "Files have no ETag conditions, and the lease of a file never expires. So a lock that does expire says who may work, and the lease of the file makes the storage enforce it: if a service dies, the next one can go on.",
+  async run(storage) {
+    const [share, container] = [await storage.share(), await storage.container()];
+    const open = async (): Promise<ConcurrentFile<Settings>> => {
+      const file = (await storage.share(share.name)).rootDirectoryClient.getFileClient(path);
+      return new ConcurrentFile<Settings>(file, { crashGuard: new BlobLocks(await storage.container(container.containerName)) });
+    };
+    const [design, product] = [await open(), await open()];
+    await design.createIfAbsent({ theme: "light", features: [] });
+
     await Promise.all([
-      serviceA.update((settings) => {
+      design.update((settings) => {
         settings.theme = "dark";
       }),
       ...["search", "export", "import"].map((feature) =>
-        serviceB.update((settings) => {
+        product.update((settings) => {
           settings.features.push(feature);
         }),
       ),
     ]);
 
-    const unchanged = await serviceA.update((settings) => {
-      settings.theme = "dark";
-    });
-    say.step(`the theme is set once more: ${unchanged.outcome}, so nothing is written`);
-    try {
-      await serviceB.withLease(() => file.setMetadata({ by: "somebody without the lease" }));
-    } catch (error) {
-      say.warn(`somebody without the lease tries to write: ${(error as { statusCode?: number }).statusCode} ${(error as { code?: string }).code}`);
-    }
-    const { value } = await serviceB.read();
-    say.result(`theme ${value.theme}, features ${value.features.toSorted().join(", ")}: every change is there`);
+    const { value } = await product.read();
+    say.step(`theme ${value.theme}; features ${value.features.join(", ")}`);
+    const refusal = await design.withLease(() =>
+      share.rootDirectoryClient.getFileClient(path).setMetadata({ by: "an intruder" }).then(
+        () => "none",
+        (error: unknown) => (error as { code: string }).code,
+      ),
+    );
+    say.trouble(`an intruder who writes during the work of another is refused: ${refusal}`);
+    check(refusal === "LeaseIdMissing", "nobody writes without the lease");
+    check(value.theme === "dark" && value.features.toSorted().join() === "export,import,search", "every change is there");
+    return "4 changes by two services, and every one is there";
   },
 };
 

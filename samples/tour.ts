@@ -1,51 +1,70 @@
-/* All samples, one after the other: `npm start`. */
+/* All samples, one after the other: `npm start`. One of them: `npm start -- hot-counter`. */
+import { parseArgs } from "node:util";
 import { auditLog } from "./audit-log.js";
 import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
 import { customerEmail } from "./customer-email.js";
 import { forceUnlock } from "./force-unlock.js";
+import { gracefulShutdown } from "./graceful-shutdown.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
 import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
+import { orderConsumer } from "./order-consumer.js";
+import { orderNumbers } from "./order-numbers.js";
+import { poisonAndRedrive } from "./poison-and-redrive.js";
 import { recalculation } from "./recalculation.js";
 import { semaphore } from "./semaphore.js";
 import { sharedSettingsFile } from "./shared-settings-file.js";
-import { say } from "./support/narrator.js";
-import { orderNumbers } from "./order-numbers.js";
-import { orderConsumer } from "./order-consumer.js";
-import { poisonAndRedrive } from "./poison-and-redrive.js";
-import { gracefulShutdown } from "./graceful-shutdown.js";
-import { openStorage } from "./support/storage.js";
+import { runSamples } from "./support/run-samples.js";
+import type { Sample } from "./support/sample.js";
+import { print } from "./support/screen.js";
+import { summarize, welcome } from "./support/tour-frame.js";
 import { transfers } from "./transfers.js";
 
-const storage = await openStorage();
-const where = storage.isEmulator ? "an embedded Azurite" : "the account of AZURE_STORAGE_CONNECTION_STRING";
-say.title(`A tour of azure-storage-concurrency, on ${where}`);
-try {
-  const samples = [
-    blobOptimistic,
-    customerEmail,
-    hotCounter,
-    lostResponse,
-    liveConfiguration,
-    transfers,
-    auditLog,
-    orderNumbers,
-    blobPessimistic,
-    semaphore,
-    forceUnlock,
-    sharedSettingsFile,
-    recalculation,
-    orderConsumer,
-    gracefulShutdown,
-    poisonAndRedrive,
-    leaderElection,
-  ];
-  for (const sample of samples) {
-    say.title(sample.title);
-    await sample.run(storage);
+const samples: readonly Sample[] = [
+  // Optimistic: write only if nobody wrote meanwhile.
+  blobOptimistic,
+  customerEmail,
+  hotCounter,
+  lostResponse,
+  transfers,
+  auditLog,
+  orderNumbers,
+  liveConfiguration,
+  // Pessimistic: take a lease, work, give it back.
+  blobPessimistic,
+  semaphore,
+  forceUnlock,
+  recalculation,
+  sharedSettingsFile,
+  leaderElection,
+  // Queues: delivered at least once, with an effect exactly once.
+  orderConsumer,
+  gracefulShutdown,
+  poisonAndRedrive,
+];
+
+const usage = "npm start [-- --list | <name> ...]";
+const { list, names } = readArguments();
+if (list) {
+  for (const { name, title, helper } of samples) print(`${name.padEnd(22)}${title}  [${helper}]`);
+} else {
+  const chosen = names.length === 0 ? samples : samples.filter(({ name }) => names.includes(name));
+  const started = performance.now();
+  if (chosen.length > 1) welcome(chosen);
+  const seen = await runSamples(chosen);
+  if (chosen.length > 1) summarize(seen, performance.now() - started);
+}
+
+function readArguments(): { list: boolean; names: string[] } {
+  try {
+    const { values, positionals } = parseArgs({ options: { list: { type: "boolean", default: false } }, allowPositionals: true });
+    const unknown = positionals.filter((name) => !samples.some((sample) => sample.name === name));
+    if (unknown.length > 0) throw new Error(`there is no sample ${unknown.join(", ")}; npm start -- --list names them`);
+    return { list: values.list, names: positionals };
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${usage}`);
+    process.exit(2);
   }
-} finally {
-  await storage.close();
 }

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { run } from "../../src/cli/run.js";
-import { BlobLocks, enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
-import { answerWith, startFaultProxy } from "../../src/testing.js";
+import { BlobLocks, enqueue, QueueConsumer, TableInbox, withLease } from "../../src/index.js";
+import { answerWith, replaceEndpoints, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { FakeTerminal } from "../../test/cli/fake-terminal.js";
+import { freshShare } from "../file/support.js";
 import { azurite, connectionString, freshContainer, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
 
 function terminalWith(answers?: string[]): FakeTerminal {
@@ -104,6 +105,34 @@ describe("leases show", () => {
     const other = terminalWith();
     expect(await run(["leases", "show", "-c", container.containerName], other)).toBe(0);
     expect(other.stdout).toMatch(/state +available/);
+  });
+
+  it("tells the state of a share and of a file", async () => {
+    await using server = await startFileShareServer();
+    const filesOf = ["--connection-string", replaceEndpoints(azurite().connectionString, { fileUrl: server.url })];
+    const share = await freshShare(server);
+    await share.createDirectory("dir ä");
+    const { fileClient } = await share.getDirectoryClient("dir ä").createFile("f.json", 0);
+    const show = ["leases", "show", "-s", share.name, ...filesOf];
+
+    await withLease(fileClient, async () => {
+      expect(await run([...show, "-f", "dir ä/f.json", "--json"], terminal)).toBe(0);
+      expect(JSON.parse(terminal.stdout)).toEqual({ target: `${share.name}/dir ä/f.json`, state: "leased", duration: "infinite" });
+    });
+    const free = terminalWith();
+    expect(await run([...show, "-f", "dir ä/f.json"], free)).toBe(0);
+    expect(free.stdout).toMatch(/state +available/);
+
+    await withLease(share, async () => {
+      const leased = terminalWith();
+      expect(await run([...show, "--json"], leased)).toBe(0);
+      expect(JSON.parse(leased.stdout)).toEqual({ target: share.name, state: "leased", duration: "fixed" });
+    });
+    for (const missing of [[...show, "-f", "nope"], ["leases", "show", "-s", "nope", ...filesOf]]) {
+      const terminalOfMissing = terminalWith();
+      expect(await run(missing, terminalOfMissing)).toBe(3);
+      expect(terminalOfMissing.stderr).not.toBe("");
+    }
   });
 
   it("ends with 3 if there is no such blob", async () => {

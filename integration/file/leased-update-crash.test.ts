@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type ShareClient, type ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
+import { acquireGuarded } from "../../src/lease/acquire-guarded.js";
 import { breakLease, type CrashGuard, createIfAbsent, isLeaseLostError, leasedUpdate, overwrite, readTarget, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FaultRequest, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare, serviceOf } from "./support.js";
@@ -59,7 +60,8 @@ function guardOfTheDead(): CrashGuard {
     const previousEpoch = epoch++;
     return Promise.resolve({ url: name, epoch, previousEpoch, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() });
   };
-  return { acquire, tryAcquire: acquire };
+  const guard: CrashGuard = { acquire, tryAcquire: acquire, acquireGuarded: (wish) => acquireGuarded(guard, wish) };
+  return guard;
 }
 
 const old = "what was there before";

@@ -1,6 +1,7 @@
 import { newPipeline, type ShareClient, ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
+import { acquireGuarded } from "../../src/lease/acquire-guarded.js";
 import { type CrashGuard, fileMetadata, leasedUpdate, readTarget, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FaultRequest, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
@@ -95,6 +96,7 @@ const guard: CrashGuard = {
   acquire: (name) =>
     Promise.resolve({ url: name, epoch: 1, previousEpoch: 0, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() }),
   tryAcquire: (name) => guard.acquire(name),
+  acquireGuarded,
 };
 
 it("a rename whose answer was lost, and which arrives in the middle of the next try, does not bring half a file", async () => {

@@ -1,6 +1,6 @@
 /**
  * All four services in one program: answers that get lost, races between clients, a lease that renews, a queue with
- * duplicates, a file that an SMB client has open. Compiled as an ES module and as CommonJS.
+ * duplicates, a file that an SMB client has open and that a lease under a lock guards. Compiled as an ES module and as CommonJS.
  */
 import { TableClient } from "@azure/data-tables";
 import { ContainerClient } from "@azure/storage-blob";
@@ -10,6 +10,8 @@ import {
   BlobLocks,
   enqueue,
   jsonBlob,
+  jsonFile,
+  leasedUpdate,
   optimisticUpdate,
   QueueConsumer,
   retryWhileInUse,
@@ -110,8 +112,15 @@ async function useFiles(): Promise<object> {
     await fileClient.delete({ abortSignal });
     return attempt;
   });
+  const crashGuard = new BlobLocks(container());
+  const increment = (counter: Counter): void => void (counter.n += 1);
+  const update = (): Promise<{ value: Counter }> => leasedUpdate(jsonFile<Counter>(fileClient), increment, { initial: { n: 0 }, crashGuard });
+  await update();
+  const { value } = await update();
+  const guarded = [];
+  for await (const { name, epoch } of crashGuard.list()) if (name.startsWith("file:")) guarded.push(epoch);
   await server.stop();
-  return { attempts };
+  return { attempts, n: value.n, guarded };
 }
 
 async function main(): Promise<void> {

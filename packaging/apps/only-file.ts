@@ -1,12 +1,22 @@
 /** With no other SDK than the one for files. */
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
-import { isFileInUseError, retryWhileInUse } from "azure-storage-concurrency/file";
+import { isFileInUseError, jsonFile, leasedUpdate, retryWhileInUse, tryAcquireLease, withLease } from "azure-storage-concurrency/file";
 import { startFileShareServer } from "azure-storage-concurrency/testing";
 
 const server = await startFileShareServer();
 const service = new ShareServiceClient(server.url, new StorageSharedKeyCredential(server.accountName, server.accountKey));
 const share = service.getShareClient("docs");
 await share.create();
+
+const settings = share.rootDirectoryClient.getFileClient("settings.json");
+const add = (counter: { n: number }): void => void (counter.n += 1);
+await Promise.all([1, 2, 3].map(() => leasedUpdate(jsonFile<{ n: number }>(settings), add, { initial: { n: 0 } })));
+const text = (await settings.downloadToBuffer()).toString();
+const second = await withLease(settings, async (lease) => {
+  await settings.setMetadata({ by: "holder" }, { leaseAccessConditions: lease.conditions });
+  return tryAcquireLease(settings);
+});
+
 const { fileClient } = await share.createFile("a.txt", 0);
 
 const handle = server.smb.open("docs", "a.txt", { shares: [] });
@@ -16,4 +26,4 @@ handle.close();
 await remove(1);
 const exists = await fileClient.exists();
 await server.stop();
-console.log(JSON.stringify({ refused, exists }));
+console.log(JSON.stringify({ text, second, refused, exists }));

@@ -67,6 +67,11 @@ export class Project {
     return JSON.parse(await this.#program("node", [file], env));
   }
 
+  /** Runs a command of a package that is installed here, and returns what it prints. Rejects with its exit code. */
+  npx(command: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+    return this.#program("npx", ["--no-install", ...command], env);
+  }
+
   #program(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
     return runProgram(program, args, { cwd: this.folder, env: { ...this.#env, ...env } });
   }

@@ -6,6 +6,7 @@ export const root: string = join(import.meta.dirname, "../..");
 
 interface Manifest {
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
 }
 

@@ -1,42 +1,51 @@
 import { randomUUID } from "node:crypto";
 import { TableClient } from "@azure/data-tables";
-import { BlobServiceClient } from "@azure/storage-blob";
-import type { ContainerClient } from "@azure/storage-blob";
-import { QueueClient } from "@azure/storage-queue";
+import { ContainerClient } from "@azure/storage-blob";
 import { ShareServiceClient } from "@azure/storage-file-share";
 import type { ShareClient } from "@azure/storage-file-share";
+import { QueueClient } from "@azure/storage-queue";
 import { startAzurite, startFileShareServer } from "azure-storage-concurrency/testing";
+import type { Azurite } from "azure-storage-concurrency/testing";
 
-/** Where the samples keep their things: a real account, or an Azurite of their own. All of it is removed at the end. */
+/**
+ * Where the samples keep their things: a real account, or an Azurite of their own. All of it is removed at the end.
+ *
+ * Without a name something new is made. With the name of something that was made before, there is a further client
+ * for it: it shares nothing with the first one, as if it belonged to another process.
+ */
 export interface SampleStorage {
   readonly connectionString: string;
   readonly isEmulator: boolean;
-  container(): Promise<ContainerClient>;
-  table(): Promise<TableClient>;
+  container(existing?: string): Promise<ContainerClient>;
+  table(existing?: string): Promise<TableClient>;
   queue(): Promise<QueueClient>;
   /** Azurite has no files: without a real account, it is on the file-share server of this library. */
-  share(): Promise<ShareClient>;
+  share(existing?: string): Promise<ShareClient>;
+  /** Always an emulator, for what nobody wants to do to a real account. */
+  emulator(): Promise<Azurite>;
   close(): Promise<void>;
 }
 
 export async function openStorage(): Promise<SampleStorage> {
-  const given = process.env["AZURE_STORAGE_CONNECTION_STRING"];
-  const azurite = given ? undefined : await startAzurite();
-  const connectionString = given ?? azurite?.connectionString ?? "";
+  const given = process.env["AZURE_STORAGE_CONNECTION_STRING"] || undefined;
+  let emulator = given ? undefined : startAzurite();
+  const connectionString = given ?? (await emulator)?.connectionString ?? "";
   const cleanups: (() => Promise<unknown>)[] = [];
   let fileServer: ReturnType<typeof startFileShareServer> | undefined;
   return {
     connectionString,
-    isEmulator: azurite !== undefined,
-    async container() {
-      const container = BlobServiceClient.fromConnectionString(connectionString).getContainerClient(`sample-${randomUUID()}`);
+    isEmulator: given === undefined,
+    async container(existing) {
+      const container = new ContainerClient(connectionString, existing ?? `sample-${randomUUID()}`);
+      if (existing !== undefined) return container;
       await container.create();
       cleanups.push(() => container.delete());
       return container;
     },
-    async table() {
-      const name = `sample${randomUUID().replaceAll("-", "")}`;
-      const table = TableClient.fromConnectionString(connectionString, name, { allowInsecureConnection: azurite !== undefined });
+    async table(existing) {
+      const name = existing ?? `sample${randomUUID().replaceAll("-", "")}`;
+      const table = TableClient.fromConnectionString(connectionString, name, { allowInsecureConnection: given === undefined });
+      if (existing !== undefined) return table;
       await table.createTable();
       cleanups.push(() => table.deleteTable());
       return table;
@@ -47,18 +56,23 @@ export async function openStorage(): Promise<SampleStorage> {
       cleanups.push(() => queue.delete());
       return queue;
     },
-    async share() {
-      fileServer ??= azurite && startFileShareServer();
+    async share(existing) {
+      if (given === undefined) fileServer ??= startFileShareServer();
       const service = ShareServiceClient.fromConnectionString((await fileServer)?.connectionString ?? connectionString);
-      const share = service.getShareClient(`sample-${randomUUID()}`);
+      const share = service.getShareClient(existing ?? `sample-${randomUUID()}`);
+      if (existing !== undefined) return share;
       await share.create();
       cleanups.push(() => share.delete());
       return share;
     },
+    emulator() {
+      return (emulator ??= startAzurite());
+    },
     async close() {
+      // What an emulator keeps in memory goes with it.
+      if (given !== undefined) await Promise.allSettled(cleanups.map((cleanup) => cleanup()));
       await (await fileServer)?.stop();
-      if (azurite) await azurite.stop();
-      else await Promise.all(cleanups.map((cleanup) => cleanup()));
+      await (await emulator)?.stop();
     },
   };
 }

@@ -36,8 +36,8 @@ export interface JsonFileOptions<T> extends FileContentOptions {
 
 /**
  * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
- * It is never seen half written: see {@link Replacement} for how. That needs the right to create, write and delete
- * beside the file, so a SAS has to be for its directory or share.
+ * It is never seen half written: new content is written to a file beside it, which then takes its name. That needs the
+ * right to create, write and delete beside the file, so a SAS has to be for its directory or share.
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): GuardedTarget<T> {
   return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);

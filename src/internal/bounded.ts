@@ -1,6 +1,7 @@
 import type { AbortSignalLike } from "../clients.js";
-import { abortReason, onAbort, throwIfAborted } from "./abort.js";
+import { throwIfAborted } from "./abort.js";
 import { countSends } from "./sends.js";
+import { TimeLimit } from "./time-limit.js";
 
 /** A request that took longer than it was given. Whether it had an effect is not known. */
 export class RequestTimeout extends Error {
@@ -18,29 +19,16 @@ export async function bounded<R>(
 ): Promise<{ answer: R; sends: number }> {
   throwIfAborted(abortSignal);
   const counted = countSends();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let off: (() => void) | undefined;
-  const stopped = new Promise<never>((_, reject) => {
-    const stop = (reason: unknown): void => {
-      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
-      reject(reason);
-      counted.abort(reason);
-    };
-    if (limitInMs < 2 ** 31) {
-      timer = setTimeout(() => stop(new RequestTimeout(`no answer within ${Math.round(limitInMs)} ms`)), limitInMs);
-    }
-    off = onAbort(abortSignal, () => abortSignal && stop(abortReason(abortSignal)));
-  });
-  stopped.catch(() => undefined);
+  const tooLate = (): Error => new RequestTimeout(`no answer within ${Math.round(limitInMs)} ms`);
+  const limit = new TimeLimit(limitInMs, abortSignal, tooLate, counted.abort);
   try {
-    const answer = await Promise.race([call(counted.signal), stopped]);
+    const answer = await limit.during(call(counted.signal));
     return { answer, sends: counted.sends() };
   } catch (error) {
     noteSends(error, counted.sends());
     throw error;
   } finally {
-    clearTimeout(timer);
-    off?.();
+    limit.letGo();
   }
 }
 

@@ -1,42 +1,25 @@
-import type { AbortSignalLike } from "../clients.js";
-import type { Attempts } from "../internal/attempts.js";
-import type { OperationTracingOptions } from "@azure/core-tracing";
 import { abortReason, onAbort } from "../internal/abort.js";
 import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { startStopwatch } from "../internal/stopwatch.js";
 import { crashGuardName, guardedLeaseId, takingOver } from "./crash-guard.js";
-import type { CrashGuard, CrashGuardLock } from "./crash-guard.js";
+import type { CrashGuard, CrashGuardLock, GuardedWish } from "./crash-guard.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
 import { LeaseGuard } from "./lease-guard.js";
-import type { LeaseSettings } from "./lease-options.js";
 import { leaseQueueFor } from "./lease-queue.js";
 import type { LeaseGrant } from "./lease-queue.js";
 import { LeaseWaiter } from "./lease-waiter.js";
 import { releaseIfLeft } from "./release-left.js";
 
-interface GuardedCall {
-  readonly abortSignal: AbortSignalLike | undefined;
-  readonly trace: Attempts;
-  /** Parent of what is done with the lease later. */
-  readonly holderTracing: OperationTracingOptions | undefined;
-}
-
 /**
  * First the lock, then the lease; on the way out the lease, then the lock. The lock says who may, and expires when its
  * holder dies; the lease makes the service enforce it. `undefined` if it was to be one look, and somebody has it.
  */
-export async function acquireGuarded(
-  adapter: LeaseAdapter,
-  guard: CrashGuard,
-  settings: LeaseSettings,
-  waitInMs: number | "one look",
-  options: GuardedCall,
-): Promise<LeaseGuard | undefined> {
+export async function acquireGuarded(guard: CrashGuard, wish: GuardedWish): Promise<LeaseGuard | undefined> {
+  const { adapter, waitInMs, abortSignal } = wish;
+  const { tracingOptions } = wish.trace;
   const waited = startStopwatch();
   const name = await crashGuardName(adapter);
-  const { abortSignal } = options;
-  const { tracingOptions } = options.trace;
   const lock = await (waitInMs === "one look"
     ? guard.tryAcquire(name, { abortSignal, tracingOptions })
     : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
@@ -45,7 +28,7 @@ export async function acquireGuarded(
     const left = waitInMs === "one look" ? waitInMs : Math.max(0, waitInMs - waited.elapsedInMs());
     let tookOver = false;
     const taking = takingOver(adapter, lock, () => (tookOver = true));
-    const grant = await acquireUnder(lock, taking, settings, left, options);
+    const grant = await acquireUnder(lock, { ...wish, adapter: taking, waitInMs: left });
     if (!grant) {
       await letGo(lock, name);
       return undefined;
@@ -60,13 +43,8 @@ export async function acquireGuarded(
   }
 }
 
-async function acquireUnder(
-  lock: CrashGuardLock,
-  adapter: LeaseAdapter,
-  settings: LeaseSettings,
-  waitInMs: number | "one look",
-  { abortSignal: caller, trace, holderTracing }: GuardedCall,
-): Promise<LeaseGrant | undefined> {
+async function acquireUnder(lock: CrashGuardLock, guarded: GuardedWish): Promise<LeaseGrant | undefined> {
+  const { adapter, settings, waitInMs, abortSignal: caller, trace, holderTracing } = guarded;
   const stop = new AbortController();
   const offs = [
     onAbort(caller, () => caller && stop.abort(abortReason(caller))),

@@ -2,7 +2,6 @@ import type { LeasableLike } from "../clients.js";
 import { withAttempts } from "../internal/attempts.js";
 import { describeSpan } from "../internal/tracing.js";
 import type { CallSpan } from "../internal/tracing.js";
-import { acquireGuarded } from "./acquire-guarded.js";
 import { checkCrashGuard } from "./crash-guard.js";
 import { leaseAdapterOf } from "./lease-adapter-of.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
@@ -26,7 +25,7 @@ export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions 
     const wish = wishFor(adapter, span);
     if (crashGuard) {
       checkCrashGuard(crashGuard, settings);
-      const guarded = granted(await acquireGuarded(adapter, crashGuard, settings, waitInMs, { abortSignal, trace, holderTracing: options.tracingOptions }));
+      const guarded = granted(await crashGuard.acquireGuarded({ adapter, settings, waitInMs, abortSignal, trace, holderTracing: options.tracingOptions }));
       describeSpan(span, { outcome: "acquired" });
       return guarded;
     }
@@ -48,7 +47,7 @@ export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOp
     const wish = wishFor(adapter, span);
     if (crashGuard) {
       checkCrashGuard(crashGuard, settings);
-      const guarded = await acquireGuarded(adapter, crashGuard, settings, "one look", { abortSignal, trace, holderTracing: options.tracingOptions });
+      const guarded = await crashGuard.acquireGuarded({ adapter, settings, waitInMs: "one look", abortSignal, trace, holderTracing: options.tracingOptions });
       describeSpan(span, { outcome: guarded ? "acquired" : "taken" });
       return guarded ?? null;
     }

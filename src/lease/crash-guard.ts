@@ -1,14 +1,19 @@
-import type { CallOptions } from "../clients.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike, CallOptions } from "../clients.js";
+import type { Attempts } from "../internal/attempts.js";
 import { bounded } from "../internal/bounded.js";
 import { sha256 } from "../internal/sha256.js";
 import { isLeaseTaken, isNotLeased, isOtherLease } from "../internal/storage-errors.js";
 import type { LeaseAdapter } from "./lease-adapter.js";
-import type { LeaseBacking } from "./lease-keeper.js";
+import type { LeaseGuard } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
 
 /** A lock that is held, as far as a crash guard needs it: a `LockGuard`. */
-export interface CrashGuardLock extends LeaseBacking {
+export interface CrashGuardLock {
   readonly url: string;
+  /** Aborts when the lock is lost. */
+  readonly signal: AbortSignal;
+  readonly remainingInMs: number;
   readonly epoch: number;
   readonly previousEpoch: number;
   release(): Promise<void>;
@@ -18,11 +23,26 @@ export interface CrashGuardLock extends LeaseBacking {
 export interface CrashGuard {
   acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<CrashGuardLock>;
   tryAcquire(name: string, options?: CallOptions): Promise<CrashGuardLock | null>;
+  /**
+   * @internal A lease under one of these locks; undefined if it was to be one look, and somebody has it. The guard brings
+   * the code for it along, so that those who need none do not load it.
+   */
+  acquireGuarded(wish: GuardedWish): Promise<LeaseGuard | undefined>;
+}
+
+/** A lease that is wanted under a lock. */
+export interface GuardedWish {
+  readonly adapter: LeaseAdapter;
+  readonly settings: LeaseSettings;
+  readonly waitInMs: number | "one look";
+  readonly abortSignal: AbortSignalLike | undefined;
+  readonly trace: Attempts;
+  /** Parent of what is done with the lease later. */
+  readonly holderTracing: OperationTracingOptions | undefined;
 }
 
 export function checkCrashGuard(guard: CrashGuard, settings: LeaseSettings): void {
-  const { acquire, tryAcquire } = guard as Partial<CrashGuard>;
-  if (typeof acquire !== "function" || typeof tryAcquire !== "function") throw new TypeError("crashGuard must be a BlobLocks");
+  if (typeof (guard as Partial<CrashGuard>).acquireGuarded !== "function") throw new TypeError("crashGuard must be a BlobLocks");
   if (settings.durationInMs !== Infinity) {
     throw new TypeError("crashGuard is for leases that never expire: this one frees itself; leave it out, or pass durationInSeconds: Infinity");
   }

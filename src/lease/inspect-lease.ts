@@ -1,10 +1,10 @@
 import type { CallOptions, LeasableLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
-import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { isMissing, isMissingParent, isNotLeased, isRace } from "../internal/storage-errors.js";
 import { withSpan } from "../internal/tracing.js";
 import type { SpanFacts } from "../internal/tracing.js";
 import { checkNumber } from "../internal/validate.js";
+import { withSignal } from "../internal/with-signal.js";
 import { leaseAdapterOf } from "./lease-adapter-of.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
 import { parseLockRecord } from "./lock-record.js";
@@ -38,7 +38,7 @@ export interface BreakLeaseOptions extends CallOptions {
 /** Who holds the lease, if anybody. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
-    withSignal(options, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
+    withSignal(options.abortSignal, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
     leaseOf(target),
   );
 }
@@ -50,7 +50,7 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
   const { periodInSeconds = 0, expectedEpoch } = options;
   return withSpan("breakLease", options, (tracingOptions) =>
-    withSignal(options, async (abortSignal) => {
+    withSignal(options.abortSignal, async (abortSignal) => {
       const adapter = leaseAdapterOf(target);
       checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
       if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
@@ -120,18 +120,4 @@ export function leaseInfo(
 function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
   if (!isMissing(error) && !isMissingParent(error)) return undefined;
   return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
-}
-
-async function withSignal<R>(options: CallOptions, run: (abortSignal: AbortSignal) => Promise<R>): Promise<R> {
-  throwIfAborted(options.abortSignal);
-  const controller = new AbortController();
-  const off = onAbort(options.abortSignal, () => options.abortSignal && controller.abort(abortReason(options.abortSignal)));
-  try {
-    return await run(controller.signal);
-  } catch (error) {
-    if (controller.signal.aborted) throw controller.signal.reason;
-    throw error;
-  } finally {
-    off();
-  }
 }

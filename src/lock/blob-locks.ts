@@ -9,9 +9,12 @@ import type { Attempts } from "../internal/attempts.js";
 import { describeSpan, withSpan } from "../internal/tracing.js";
 import type { CallSpan } from "../internal/tracing.js";
 import { displayUrl } from "../internal/url.js";
+import { acquireGuarded } from "../lease/acquire-guarded.js";
+import type { GuardedWish } from "../lease/crash-guard.js";
 import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
 import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { leaseQueueFor } from "../lease/lease-queue.js";
@@ -193,6 +196,11 @@ export class BlobLocks {
     } finally {
       for (const off of offs) off();
     }
+  }
+
+  /** @internal For leases that have these locks as their `crashGuard`. */
+  acquireGuarded(wish: GuardedWish): Promise<LeaseGuard | undefined> {
+    return acquireGuarded(this, wish);
   }
 
   /** @internal The blob of a lock. */

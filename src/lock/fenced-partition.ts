@@ -1,7 +1,8 @@
 import type { CallOptions, TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
-import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
 import { withSpan } from "../internal/tracing.js";
+import { throwIfAborted } from "../internal/abort.js";
+import { withSignal } from "../internal/with-signal.js";
 import { entityDiff, entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
 import type { StoredEntity } from "../table/stored-entity.js";
 import { entityUrl, partitionUrl } from "../table/table-url.js";
@@ -137,24 +138,9 @@ export class FencedPartition {
   }
 
   #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
-    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) => withSignal({ ...options, tracingOptions }, run), {
-      targetKind: "tablePartition",
-      url: partitionUrl(this.#table, this.partitionKey),
-    });
-  }
-}
-
-/** Runs requests under the caller's signal. When that aborts, it is the caller's reason that counts. */
-export async function withSignal<R>(options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
-  const { abortSignal, tracingOptions } = options;
-  throwIfAborted(abortSignal);
-  const io = new AbortController();
-  const off = onAbort(abortSignal, () => io.abort());
-  try {
-    return await run({ abortSignal: io.signal, ...(tracingOptions && { tracingOptions }) });
-  } catch (error) {
-    throw abortSignal?.aborted ? abortReason(abortSignal) : error;
-  } finally {
-    off();
+    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) =>
+      withSignal(options.abortSignal, (abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) })),
+      { targetKind: "tablePartition", url: partitionUrl(this.#table, this.partitionKey) },
+    );
   }
 }

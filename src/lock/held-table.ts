@@ -2,9 +2,10 @@ import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { checkKey } from "../update/targets/table-entity.js";
 import { sha256 } from "../internal/sha256.js";
 import { withSpan } from "../internal/tracing.js";
+import { withSignal } from "../internal/with-signal.js";
 import { partitionUrl } from "../table/table-url.js";
 import { Fence, fenceRowKey } from "./fence.js";
-import { FencedPartition, withSignal } from "./fenced-partition.js";
+import { FencedPartition } from "./fenced-partition.js";
 import type { LockGuard } from "./lock-guard.js";
 
 /** A table, partition or entity whose lock is held. */
@@ -68,7 +69,7 @@ export class HeldTable implements AsyncDisposable {
     const onlyRow = this.#key?.rowKey;
     const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
     await withSpan("HeldTable.partition", options, (tracingOptions) =>
-      withSignal({ ...options, tracingOptions }, (request) => fence.raise(request)),
+      withSignal(options.abortSignal, (abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) })),
       { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
     );
     return new FencedPartition(this.#table, partitionKey, fence, onlyRow);

@@ -1,7 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients.js";
-import { abortReason, onAbort } from "../internal/abort.js";
-import { countSends } from "../internal/sends.js";
+import { bounded, wasSentOnce } from "../internal/bounded.js";
 import { isDefinitive } from "../internal/storage-errors.js";
 
 /** What is known after a request that changes something. */
@@ -19,26 +18,17 @@ export interface BoundedCallOptions {
   readonly tracingOptions?: OperationTracingOptions;
 }
 
-/**
- * One call that changes something, never longer than `boundInMs`: left alone the SDKs may try for 16 seconds, or for
- * ever on a connection that has gone silent.
- */
+/** One call that changes something, never longer than `boundInMs`, and what is known of its effect. Never rejects. */
 export async function boundedCall<R>(
   boundInMs: number,
   call: (options: BoundedCallOptions) => Promise<R>,
   { abortSignal, tracingOptions }: CallOptions = {},
 ): Promise<CallOutcome<R>> {
-  const counted = countSends();
-  const off = onAbort(abortSignal, () => abortSignal && counted.abort(abortReason(abortSignal)));
-  const timer = setTimeout(() => counted.abort(new DOMException(`no answer within ${boundInMs} ms`, "TimeoutError")), boundInMs);
   try {
-    const options = { abortSignal: counted.signal, ...(tracingOptions && { tracingOptions }) };
-    return { kind: "ok", value: await call(options) };
+    const { answer } = await bounded(boundInMs, abortSignal, (signal) => call({ abortSignal: signal, ...(tracingOptions && { tracingOptions }) }));
+    return { kind: "ok", value: answer };
   } catch (error) {
-    return { kind: counted.sends() === 1 && isDefinitive(error) ? "refused" : "unknown", error };
-  } finally {
-    clearTimeout(timer);
-    off();
+    return { kind: wasSentOnce(error) && isDefinitive(error) ? "refused" : "unknown", error };
   }
 }
 

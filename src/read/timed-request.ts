@@ -1,32 +1,18 @@
-import { onAbort } from "../internal/abort.js";
+import { TimeLimit } from "../internal/time-limit.js";
 
 /** A request and its body took longer than they were given. */
 export class TryTimeout extends Error {
   override readonly name = "TryTimeout";
 }
 
-/**
- * The time and the cancellation of one request whose body is read after its answer has come. Raced as well as
- * signalled: a client may take no notice of its signal.
- */
+/** The time and the cancellation of one request whose body is read after its answer has come. */
 export class TimedRequest {
   readonly #controller = new AbortController();
-  readonly #stopped: Promise<never>;
-  #off: (() => void) | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #limit: TimeLimit;
 
   constructor(limitInMs: number, parent: AbortSignal) {
-    this.#stopped = new Promise((_, reject) => {
-      const stop = (reason: unknown): void => {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
-        reject(reason);
-        this.#letGo();
-        this.#controller.abort(reason);
-      };
-      if (limitInMs < 2 ** 31) this.#timer = setTimeout(() => stop(new TryTimeout(`not complete within ${limitInMs} ms`)), limitInMs);
-      this.#off = onAbort(parent, () => stop(parent.reason));
-    });
-    this.#stopped.catch(() => undefined);
+    const tooLate = (): Error => new TryTimeout(`not complete within ${limitInMs} ms`);
+    this.#limit = new TimeLimit(limitInMs, parent, tooLate, (reason) => this.#controller.abort(reason));
   }
 
   get signal(): AbortSignal {
@@ -34,17 +20,12 @@ export class TimedRequest {
   }
 
   during<R>(promise: Promise<R>): Promise<R> {
-    return Promise.race([promise, this.#stopped]);
+    return this.#limit.during(promise);
   }
 
   /** Lets go of all. What is still on its way is cancelled. */
   end(how: "complete" | "broken"): void {
-    this.#letGo();
+    this.#limit.letGo();
     if (how === "broken") this.#controller.abort();
-  }
-
-  #letGo(): void {
-    clearTimeout(this.#timer);
-    this.#off?.();
   }
 }

@@ -10,7 +10,7 @@ import { checkWatchOptions } from "./watch-options.js";
 import type { WatchOptions } from "./watch-options.js";
 
 /** What {@link watch} returns: for one `for await`. */
-export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>, undefined, undefined>, AsyncDisposable {
+export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncDisposable {
   next(): Promise<IteratorResult<WatchedState<T>, undefined>>;
   /** Ends it at once, also a `next()` that is waiting. */
   return(): Promise<IteratorReturnResult<undefined>>;

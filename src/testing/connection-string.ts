@@ -4,7 +4,11 @@ export interface StorageEndpoints {
   readonly blobUrl: string;
   readonly queueUrl: string;
   readonly tableUrl: string;
+  /** Azurite has none: that of a {@link startFileShareServer}. */
+  readonly fileUrl?: string | undefined;
 }
+
+const endpointNames = { blobUrl: "BlobEndpoint", queueUrl: "QueueEndpoint", tableUrl: "TableEndpoint", fileUrl: "FileEndpoint" } as const;
 
 /** The account that every Azurite has. Its key is published in Microsoft's documentation: it is no secret. */
 export const emulatorAccount: { readonly name: string; readonly key: string } = Object.freeze({
@@ -26,10 +30,10 @@ export function emulatorConnectionString(endpoints: StorageEndpoints): string {
  */
 export function replaceEndpoints(connectionString: string, endpoints: Partial<StorageEndpoints>): string {
   const replacements = new Map<string, string>();
-  if (endpoints.blobUrl !== undefined) replacements.set("BlobEndpoint", endpoints.blobUrl);
-  if (endpoints.queueUrl !== undefined) replacements.set("QueueEndpoint", endpoints.queueUrl);
-  if (endpoints.tableUrl !== undefined) replacements.set("TableEndpoint", endpoints.tableUrl);
-
+  for (const service of Object.keys(endpointNames) as (keyof StorageEndpoints)[]) {
+    const url = endpoints[service];
+    if (url !== undefined) replacements.set(endpointNames[service], url);
+  }
   const kept = connectionString.split(";").filter((part) => part !== "" && !replacements.has(part.slice(0, part.indexOf("="))));
   const replaced = Array.from(replacements, ([name, url]) => `${name}=${url}`);
   return [...kept, ...replaced].map((part) => `${part};`).join("");

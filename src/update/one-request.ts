@@ -1,7 +1,8 @@
 import { CommitUnknownError, DeadlineError } from "../errors.js";
-import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
+import { throwIfAborted } from "../internal/abort.js";
 import { withAttempts } from "../internal/attempts.js";
 import type { Attempts } from "../internal/attempts.js";
+import { TimeLimit } from "../internal/time-limit.js";
 import type { CallSpan, SpanFacts } from "../internal/tracing.js";
 import { explain } from "./explain.js";
 import type { GroupSettings } from "./group-commit.js";
@@ -37,20 +38,12 @@ export function withRequestContext<R>(
     const controller = new AbortController();
     const started = performance.now();
     let inFlight = false;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let off: (() => void) | undefined;
-    // Raced, not only signalled: a client may take no notice of its signal.
-    const stopped = new Promise<never>((_, reject) => {
-      const stop = (reason: unknown): void => {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
-        reject(reason);
-        controller.abort(reason);
-      };
-      // Longer than a timer can be set for counts as without end.
-      if (timeoutInMs < 2 ** 31) timer = setTimeout(() => stop(tooLate(url, timeoutInMs, started, inFlight)), timeoutInMs);
-      off = onAbort(options.abortSignal, () => options.abortSignal && stop(abortReason(options.abortSignal)));
-    });
-    stopped.catch(() => undefined);
+    const limit = new TimeLimit(
+      timeoutInMs,
+      options.abortSignal,
+      () => tooLate(url, timeoutInMs, started, inFlight),
+      (reason) => controller.abort(reason),
+    );
     const writing: Writing = async (send) => {
       inFlight = true;
       try {
@@ -70,13 +63,12 @@ export function withRequestContext<R>(
     };
     try {
       attempts.begin();
-      return await Promise.race([run(context, { writing, attempts, span }), stopped]);
+      return await limit.during(run(context, { writing, attempts, span }));
     } catch (error) {
       if (controller.signal.aborted) throw controller.signal.reason;
       throw explain(error, url);
     } finally {
-      clearTimeout(timer);
-      off?.();
+      limit.letGo();
     }
   }, { url, ...facts });
 }

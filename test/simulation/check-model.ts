@@ -47,6 +47,21 @@ export class Pause<S extends Scenario> extends Step<S> {
   }
 }
 
+/** A process dies, or is cut off from the storage for good. */
+export class CutOff extends Step<Scenario & { cutOff(process: number): void }> {
+  readonly pauseInMs = 0;
+  readonly process: number;
+
+  constructor(process: number) {
+    super();
+    this.process = process;
+  }
+
+  override act(scenario: { cutOff(process: number): void }): void {
+    scenario.cutOff(this.process);
+  }
+}
+
 /** Mostly in quick succession, sometimes after a long while. */
 export function pauses(long: number): fc.Arbitrary<number> {
   return fc.oneof({ weight: 4, arbitrary: fc.constantFrom(0, 1, 10, 60) }, { weight: 1, arbitrary: fc.integer({ min: 100, max: long }) });

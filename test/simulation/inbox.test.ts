@@ -4,7 +4,7 @@ import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
 import type { MessageContext } from "../../src/index.js";
 import { calm } from "../../simulation/storage/weather.js";
 import type { SimProcess, World } from "../../simulation/storage/world.js";
-import { checkModel, Pause, pauses, Step } from "./check-model.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 
 const keys = ["a", "b"];
@@ -153,20 +153,6 @@ class Consume extends Step<Inboxes> {
 
   override act(inboxes: Inboxes): void {
     inboxes.consume();
-  }
-}
-
-class CutOff extends Step<Inboxes> {
-  readonly pauseInMs = 0;
-  readonly consumer: number;
-
-  constructor(consumer: number) {
-    super();
-    this.consumer = consumer;
-  }
-
-  override act(inboxes: Inboxes): void {
-    inboxes.cutOff(this.consumer);
   }
 }
 

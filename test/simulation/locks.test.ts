@@ -5,7 +5,7 @@ import type { LockGuard } from "../../src/index.js";
 import { calm } from "../../simulation/storage/weather.js";
 import type { SimBlob } from "../../simulation/storage/sim-blob.js";
 import type { SimProcess, World } from "../../simulation/storage/world.js";
-import { checkModel, Pause, pauses, Step } from "./check-model.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 
 const processes = 3;
@@ -152,20 +152,6 @@ class Break extends Step<Locks> {
 
   override act(locks: Locks): void {
     locks.breakIt();
-  }
-}
-
-class CutOff extends Step<Locks> {
-  readonly pauseInMs = 0;
-  readonly process: number;
-
-  constructor(process: number) {
-    super();
-    this.process = process;
-  }
-
-  override act(locks: Locks): void {
-    locks.cutOff(this.process);
   }
 }
 

@@ -4,7 +4,7 @@ import { isCommitUnknownError, isConflictError, isDeadlineError, runTransaction 
 import type { Transaction } from "../../src/index.js";
 import { calm } from "../../simulation/storage/weather.js";
 import type { SimProcess, World } from "../../simulation/storage/world.js";
-import { checkModel, Pause, pauses, Step } from "./check-model.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 
 const processes = 3;
@@ -179,20 +179,6 @@ class Transact extends Step<Bank> {
 
   override act(bank: Bank): void {
     bank.start(this.process, this.deed, this.coalesce, this.abortAfterInMs);
-  }
-}
-
-class CutOff extends Step<Bank> {
-  readonly pauseInMs = 0;
-  readonly process: number;
-
-  constructor(process: number) {
-    super();
-    this.process = process;
-  }
-
-  override act(bank: Bank): void {
-    bank.cutOff(this.process);
   }
 }
 

@@ -4,7 +4,7 @@ import { isCommitUnknownError, isConflictError, isDeadlineError, jsonBlob, optim
 import type { UpdateResult } from "../../src/index.js";
 import { calm } from "../../simulation/storage/weather.js";
 import type { SimProcess, World } from "../../simulation/storage/world.js";
-import { checkModel, Pause, pauses, Step } from "./check-model.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 
 const processes = 3;
@@ -164,20 +164,6 @@ class Update extends Step<Updates> {
 
   override act(updates: Updates): void {
     updates.start(this.process, this.behaviour, this.coalesce, this.abortAfterInMs);
-  }
-}
-
-class CutOff extends Step<Updates> {
-  readonly pauseInMs = 0;
-  readonly process: number;
-
-  constructor(process: number) {
-    super();
-    this.process = process;
-  }
-
-  override act(updates: Updates): void {
-    updates.cutOff(this.process);
   }
 }
 
