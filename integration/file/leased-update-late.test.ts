@@ -96,7 +96,7 @@ const guard: CrashGuard = {
   acquire: (name) =>
     Promise.resolve({ url: name, epoch: 1, previousEpoch: 0, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() }),
   tryAcquire: (name) => guard.acquire(name),
-  acquireGuarded,
+  acquireGuarded: (wish) => acquireGuarded(guard, wish),
 };
 
 it("a rename whose answer was lost, and which arrives in the middle of the next try, does not bring half a file", async () => {
