@@ -115,7 +115,7 @@ async function fileInPlaceByHand(file: ShareFileClient, change: (content: string
 }
 
 async function compare(name: string, requests: number | undefined, ways: Parameters<typeof alternate>[0]): Promise<Measured> {
-  const { microseconds, ratio, requestsPerOp } = await alternate(ways, { turns: 150, opsPerTurn: 3, warmUpTurns: 60 });
+  const { microseconds, ratio, requestsPerOp } = await alternate(ways, { turns: 150, opsPerTurn: 3, warmUpTurns: 300 });
   return {
     name,
     unit: "µs/update",

@@ -2,7 +2,7 @@ import { ShareServiceClient, StorageSharedKeyCredential, type ShareClient, type 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { createIfAbsent, fileMetadata, leasedUpdate, overwrite, remove, shareMetadata, textFile } from "../../src/index.js";
-import { answerWith, dropAnswer, type FaultProxy, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { answerWith, delay, dropAnswer, type FaultProxy, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 
 let server: FileShareServer;
@@ -73,6 +73,26 @@ describe.each(Object.entries(faults))("with %s", (_, fault) => {
       });
     });
   });
+});
+
+it.each([1, 2])("knows that it has created the file when more than one answer is lost, by a client that tries %i times", async (maxTries) => {
+  const client = shareThrough(maxTries).rootDirectoryClient.getFileClient("file");
+  proxy.reset([dropAnswer({ when: (r) => r.query.get("comp") === "rename", times: 1 }), dropAnswer({ when: (r) => r.method === "HEAD", times: 2 })]);
+  expect(await createIfAbsent(textFile(client), "1")).toMatchObject({ outcome: "created", value: "1" });
+  expect((await file.downloadToBuffer()).toString()).toBe("1");
+});
+
+it("does not create the file after all when the request arrives late", async () => {
+  // The connection breaks, but the request goes on: it arrives when the outcome has been found out.
+  const client = shareThrough(1).rootDirectoryClient.getFileClient("file");
+  proxy.reset([delay(1_000, { name: "late", when: (r) => r.query.get("comp") === "rename", times: 1 })]);
+  const controller = new AbortController();
+  void proxy.waitFor((r) => r.ruleNames.includes("late")).then(() => controller.abort());
+  await expect(overwrite(textFile(client), "late", { abortSignal: controller.signal })).rejects.toMatchObject({ name: "AbortError" });
+  await overwrite(textFile(client), "the next");
+  const { storageStatus } = await proxy.waitFor((r) => r.ruleNames.includes("late") && r.storageStatus !== undefined);
+  expect(storageStatus).toBe(404);
+  expect((await file.downloadToBuffer()).toString()).toBe("the next");
 });
 
 it("gives the lease another id before it looks whether a write whose answer was lost has landed", async () => {

@@ -7,6 +7,7 @@ import {
   generateAccountSASQueryParameters,
   StorageSharedKeyCredential,
 } from "@azure/storage-blob";
+import { ShareFileClient, ShareServiceClient, StorageSharedKeyCredential as FileCredential } from "@azure/storage-file-share";
 import { QueueClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -14,11 +15,15 @@ import {
   acquireLease,
   BlobLocks,
   breakLease,
+  bytesFile,
   createIfAbsent,
   enqueue,
+  fileMetadata,
   inspectLease,
   jsonBlob,
+  jsonFile,
   LeaderElection,
+  leasedUpdate,
   optimisticUpdate,
   overwrite,
   purgeTombstones,
@@ -41,9 +46,11 @@ import {
   emulatorAccount,
   type FaultProxy,
   type FaultRule,
+  type FileShareServer,
   isWrite,
   replaceEndpoints,
   startFaultProxy,
+  startFileShareServer,
 } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshQueue, freshTable, queueClient, tableClient } from "../support/clients.js";
 import { pause } from "../support/pause.js";
@@ -61,22 +68,31 @@ interface Clients {
   table: TableClient;
   queue: QueueClient;
   poison: QueueClient;
+  file: ShareFileClient;
 }
 
 interface Names {
   readonly container: string;
   readonly table: string;
   readonly queue: string;
+  readonly share: string;
 }
 
 let spans: RecordedSpans;
 let sinks: Sinks;
-let proxies: { blob: FaultProxy; table: FaultProxy; queue: FaultProxy };
+let proxies: { blob: FaultProxy; table: FaultProxy; queue: FaultProxy; file: FaultProxy };
+let files: FileShareServer;
 const secrets = new Map<string, string>();
 
 beforeAll(async () => {
   const { blobUrl, tableUrl, queueUrl } = azurite();
-  proxies = { blob: await startFaultProxy(blobUrl), table: await startFaultProxy(tableUrl), queue: await startFaultProxy(queueUrl) };
+  files = await startFileShareServer();
+  proxies = {
+    blob: await startFaultProxy(blobUrl),
+    table: await startFaultProxy(tableUrl),
+    queue: await startFaultProxy(queueUrl),
+    file: await startFaultProxy(files.url),
+  };
   spans = new RecordedSpans();
   sinks = new Sinks();
   sinks.listenToLogs();
@@ -86,6 +102,7 @@ afterAll(async () => {
   sinks.stop();
   await spans.stop();
   await Promise.all(Object.values(proxies).map((proxy) => proxy.stop()));
+  await files.stop();
 });
 
 function byKey(names: Names, key: string): Clients {
@@ -97,6 +114,7 @@ function byKey(names: Names, key: string): Clients {
     table: TableClient.fromConnectionString(connection, names.table, { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } }),
     queue: queue(names.queue),
     poison: queue(`${names.queue}-poison`),
+    file: new ShareFileClient(`${proxies.file.url}/${names.share}/doc`, new FileCredential(files.accountName, key), { retryOptions: { maxTries: 1 } }),
   };
 }
 
@@ -106,7 +124,7 @@ function bySignature(names: Names, expiresInMs: number): Clients {
   const sas = generateAccountSASQueryParameters(
     {
       permissions: AccountSASPermissions.parse("rwdlacup"),
-      services: AccountSASServices.parse("bqt").toString(),
+      services: AccountSASServices.parse("bqtf").toString(),
       resourceTypes: AccountSASResourceTypes.parse("sco").toString(),
       expiresOn: new Date(Date.now() + expiresInMs),
       startsOn: new Date(Date.now() - 7_200_000),
@@ -123,17 +141,19 @@ function bySignature(names: Names, expiresInMs: number): Clients {
     table: new TableClient(`${proxies.table.url}?${query}`, names.table, { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } }),
     queue: queue(names.queue),
     poison: queue(`${names.queue}-poison`),
+    file: new ShareFileClient(`${proxies.file.url}/${names.share}/doc?${query}`, undefined, { retryOptions: { maxTries: 1 } }),
   };
 }
 
 async function freshNames(): Promise<Names> {
   const [container, table, queue] = await Promise.all([freshContainer(), freshTable(), freshQueue()]);
   await queueClient(`${queue.name}-poison`).create();
-  return { container: container.containerName, table: table.tableName, queue: queue.name };
+  await ShareServiceClient.fromConnectionString(files.connectionString).createShare(queue.name);
+  return { container: container.containerName, table: table.tableName, queue: queue.name, share: queue.name };
 }
 
 /** Every helper once or twice, with payloads, and with functions that throw. What they reject with is noted. */
-async function useEverything({ container, table, queue, poison }: Clients): Promise<string[]> {
+async function useEverything({ container, table, queue, poison, file }: Clients): Promise<string[]> {
   const outcomes: string[] = [];
   const attempt = async (name: string, call: () => Promise<unknown>): Promise<void> => {
     try {
@@ -205,6 +225,19 @@ async function useEverything({ container, table, queue, poison }: Clients): Prom
     await Promise.race([work, pause(300)]);
     await election.stop();
   });
+  const shared = jsonFile<typeof initial>(file);
+  await attempt("leasedUpdate blob", () => leasedUpdate(doc, (d) => { d.n++; }, { initial, ...patient, ...brief }));
+  await attempt("leasedUpdate file", () => leasedUpdate(shared, (d) => { d.n++; }, { initial, ...patient, waitInMs: 300 }));
+  await attempt("leasedUpdate guarded", () => leasedUpdate(shared, (d) => ({ ...d, n: d.n + 1_000 }), { initial, ...patient, waitInMs: 300, crashGuard: locks }));
+  await attempt("leasedUpdate throwing", () => leasedUpdate(shared, confide, { initial, ...patient, waitInMs: 300 }));
+  await attempt("leasedUpdate metadata", () => leasedUpdate(fileMetadata(file), (m) => void (m["text"] = "seen"), { ...patient, waitInMs: 300 }));
+  await attempt("createIfAbsent file", () => createIfAbsent(shared, initial));
+  await attempt("overwrite file", () => overwrite(shared, initial));
+  await attempt("broken file", async () => {
+    await overwrite(bytesFile(file), new TextEncoder().encode(payload));
+    await readTarget(shared);
+  });
+  await attempt("withLease file", () => withLease(file, confide, { waitInMs: 300 }));
   await attempt("retryWhileInUse", () =>
     retryWhileInUse(({ abortSignal }) => blob.delete({ abortSignal, conditions: { ifMatch: '"0x0"' } }), { timeoutInMs: 100 }),
   );
@@ -273,7 +306,7 @@ describe("after a run of everything with failures", () => {
   });
 
   it("all helpers have worked where nothing was wrong, and failed where something was", () => {
-    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError"];
+    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError", "leasedUpdate throwing: Error", "broken file: SchemaError", "withLease file: Error"];
     for (const fine of ["key, no faults", "signature, no faults"]) {
       expect(outcomes[fine]!.filter((line) => !line.endsWith(": ok")).sort(), fine).toEqual(allowed.sort());
     }
@@ -283,7 +316,7 @@ describe("after a run of everything with failures", () => {
   });
 
   it("there is something to search in each place", () => {
-    for (const where of ["log", "span optimisticUpdate", "span QueueConsumer.handle", "error of enqueue", "metadata", "inbox record", "event error"]) {
+    for (const where of ["log", "span optimisticUpdate", "span leasedUpdate", "span QueueConsumer.handle", "error of enqueue", "metadata", "inbox record", "event error"]) {
       expect(sinks.count(where), where).toBeGreaterThan(0);
     }
   });

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { ShareServiceClient } from "@azure/storage-file-share";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import {
   acquireLease,
@@ -8,6 +9,7 @@ import {
   enqueue,
   jsonBlob,
   LeaderElection,
+  leasedUpdate,
   optimisticUpdate,
   overwrite,
   QueueConsumer,
@@ -18,9 +20,11 @@ import {
   runTransaction,
   Semaphore,
   TableLock,
+  textFile,
   tryAcquireLease,
   withLease,
 } from "../../src/index.js";
+import { startFileShareServer } from "../../src/testing.js";
 import { freshContainer, freshQueue, freshTable, queueClient } from "../support/clients.js";
 import { pause } from "../support/pause.js";
 import { alone, RecordedSpans, unseen } from "./recorded-spans.js";
@@ -133,6 +137,69 @@ describe("the spans of an update", () => {
     request.end();
     const [root] = spans.named("request");
     expect(spans.childrenOf(root!).map(({ name }) => name)).toEqual(["overwrite", "readTarget"]);
+  });
+});
+
+describe("the spans of an update under a lease", () => {
+  it("show the lease, the requests under it, and its release", async () => {
+    const blob = (await unseen(() => freshContainer())).getBlockBlobClient("doc");
+    await unseen(() => blob.upload('{"n":0}', 7));
+    spans.clear();
+    await leasedUpdate(jsonBlob<Doc>(blob), (doc) => { doc.n++; });
+    expect(spans.treeOf("leasedUpdate")).toEqual([
+      "leasedUpdate: updated",
+      "  leasedUpdate.attempt: updated",
+      "    acquireLease: acquired",
+      "      acquireLease.attempt: acquired",
+      "        HTTP PUT",
+      "    HTTP GET",
+      "    HTTP PUT",
+      "  LeaseGuard.release: -",
+      "    HTTP PUT",
+    ]);
+    expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({
+      "azsc.target.kind": "jsonBlob",
+      "azsc.attempts": 1,
+      "azsc.requests": 2,
+      "azsc.outcome": "updated",
+      "url.full": blob.url,
+    });
+  });
+
+  it("show each attempt of one that somebody else was faster to create", async () => {
+    const blob = (await unseen(() => freshContainer())).getBlockBlobClient("doc");
+    spans.clear();
+    let runs = 0;
+    await leasedUpdate(jsonBlob<Doc>(blob), async (doc) => {
+      if (runs++ === 0) await unseen(() => blob.upload('{"n":5}', 7));
+      doc.n++;
+    }, { initial: { n: 0 } });
+    const attempts = spans.named("leasedUpdate.attempt").map((span) => [span.attributes["azsc.attempt"], span.attributes["azsc.outcome"], span.attributes["azsc.requests"], span.status.code]);
+    expect(attempts).toEqual([
+      [1, "race", 1, 0],
+      [2, "updated", 2, 0],
+    ]);
+    expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({ "azsc.attempts": 2, "azsc.requests": 3, "azsc.outcome": "updated" });
+  });
+
+  it("show what a file takes that is written aside, one that is overwritten, and one that fails", async () => {
+    const server = await startFileShareServer();
+    onTestFinished(() => server.stop());
+    const share = ShareServiceClient.fromConnectionString(server.connectionString).getShareClient("spans");
+    const file = share.rootDirectoryClient.getFileClient("doc");
+    await unseen(() => share.create());
+    await unseen(() => file.uploadData(Buffer.from("a")));
+    spans.clear();
+    await leasedUpdate(textFile(file), () => "longer");
+    await overwrite(textFile(file), "whatever");
+    const refusal = new RangeError("account 4711 is overdrawn");
+    await expect(leasedUpdate(textFile(file), () => { throw refusal; })).rejects.toBe(refusal);
+    const [update, failed] = spans.named("leasedUpdate");
+    expect(spans.tree(update!).slice(5)).toEqual(["    HTTP GET", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "  LeaseGuard.release: -", "    HTTP PUT"]);
+    expect(update!.attributes).toMatchObject({ "azsc.target.kind": "textFile", "azsc.requests": 5 });
+    expect(spans.treeOf("overwrite")).toEqual(["overwrite: -", "  overwrite.attempt: done", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT"]);
+    expect(spans.named("overwrite")[0]!.attributes).toMatchObject({ "azsc.requests": 3 });
+    expect(failed).toMatchObject({ status: { code: 2, message: "RangeError" }, attributes: { "error.type": "RangeError", "azsc.outcome": "failed", "azsc.requests": 1 } });
   });
 });
 

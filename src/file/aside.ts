@@ -1,16 +1,12 @@
-import type { FileCallOptions, FileCreateOptions, FileLike } from "../clients.js";
-import { LeaseUnavailableError } from "../errors.js";
-import { abortReason, onAbort } from "../internal/abort.js";
+import type { FileCreateOptions, FileLike } from "../clients.js";
 import { bounded } from "../internal/bounded.js";
-import { delay } from "../internal/delay.js";
 import { logger } from "../internal/log.js";
-import { countSends } from "../internal/sends.js";
-import { startStopwatch } from "../internal/stopwatch.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isMissing, isNotLeased } from "../internal/storage-errors.js";
 import { displayUrl } from "../internal/url.js";
 import { NotSentError } from "../update/not-sent.js";
 import { requireETag } from "../update/target.js";
 import type { RequestContext } from "../update/target.js";
+import { unleasedOptions } from "./file-requests.js";
 import { putRanges } from "./put-ranges.js";
 
 /**
@@ -20,16 +16,16 @@ import { putRanges } from "./put-ranges.js";
  * readers and crashes alike. There is one aside file for each target, always of the same name: what a crashed writer
  * left is found without searching, and the next write uses it up.
  *
- * The aside file is leased while it is written, with the id of the lease that the writer holds on the target:
- * - A writer that was stopped, and whose lease was broken, can do no harm when it wakes up. Its writes to the aside file
- *   and its rename carry an id that is worth nothing any more, and are refused.
+ * The aside file is leased before it is renamed, with the id of the lease that the writer holds on the target:
+ * - A writer that was stopped, and whose lease was broken, can do no harm when it wakes up. Its rename carries an id that
+ *   is worth nothing any more, and is refused.
  * - The lease travels with the rename, so the target is under the same lease afterwards as before.
- * Between the creation of the aside file and its lease somebody else can create it anew. The ETag tells: a lease leaves
- * it alone. Then it is created once more, under the lease.
+ * Not before it is complete: a rename of an earlier try, whose answer was lost and which is still on its way, would
+ * find the half of it under the right id. Until then somebody else can write to it, one that was stopped and does not
+ * know that it has lost the lease. The ETag tells: a lease leaves it alone. Then it is made once more, under the lease.
  *
- * Whoever holds the lease on the target (or the crash guard's lock, if there is no target yet) takes the aside file from
- * anybody else: those have lost it, or never had it. Who holds nothing, to create or to overwrite, waits until the aside
- * file has stood still for a while. Both is safe even if its writer is alive: its rename is refused, and it starts again.
+ * Whoever holds the lease on the target takes the aside file from anybody else: those have lost it. That is safe even
+ * if its writer is alive: its rename is refused.
  */
 export interface Replacement {
   readonly file: FileLike;
@@ -38,76 +34,53 @@ export interface Replacement {
   /** What the rename brings along. */
   readonly properties: FileCreateOptions;
   /** The lease on the target that the writer holds. */
-  readonly leaseId: string | undefined;
-  /** `"create"`: only if there is no target. */
-  readonly mode: "replace" | "create";
+  readonly leaseId: string;
 }
 
-/** How long an aside file must have stood still until one that holds no lease takes it over. */
-const standstillInMs = 5_000;
-/** How long one that holds no lease waits for others. */
-const maxWaitInMs = 60_000;
-const lookEveryInMs = 100;
 /** A leftover can be removed later as well: it must not hold up the caller for long. */
 const discardLimitInMs = 2_000;
-const releaseLimitInMs = 5_000;
 
-/** Returns the ETag of the target. Costs 4 requests, one more for each further 4 MiB, and one to release a lease of its own. */
+/** Returns the ETag of the target. Costs 4 requests, and one more for each further 4 MiB. */
 export async function putAside(replacement: Replacement, context: RequestContext): Promise<string> {
-  const { file, aside, leaseId, mode } = replacement;
-  const id = leaseId ?? context.newLeaseId ?? crypto.randomUUID();
-  const conditions = { leaseId: id };
-  await prepare(replacement, id, context);
-  const rename = async (abortSignal: AbortSignal): Promise<string> => {
+  const { file, aside, leaseId } = replacement;
+  await prepare(replacement, context);
+  try {
     const { fileRenameResponse } = await aside.rename(file.path, {
-      ...withoutLease(context, abortSignal),
-      sourceLeaseAccessConditions: conditions,
-      ...(mode === "replace" && { replaceIfExists: true }),
-      ...(mode === "replace" && leaseId !== undefined && { destinationLeaseAccessConditions: conditions }),
+      ...unleasedOptions(context, context.abortSignal),
+      replaceIfExists: true,
+      sourceLeaseAccessConditions: { leaseId },
+      destinationLeaseAccessConditions: { leaseId },
     });
     return requireETag(fileRenameResponse.etag, displayUrl(file.url));
-  };
-  try {
-    if (leaseId !== undefined) return await rename(context.abortSignal);
-    const etag = await renameForSure(file, id, rename, context);
-    await releaseOwn(file, id);
-    return etag;
   } catch (error) {
-    await discard(aside, id);
+    await discard(aside, leaseId);
     throw error;
   }
 }
 
 /** Removes the aside file, whoever left it. For holders of the lease on the target. Costs 1 request if there is none. */
 export async function sweepAside(aside: FileLike, context: RequestContext): Promise<void> {
-  const options = withoutLease(context, context.abortSignal);
   for (let tries = 1; ; tries++) {
     try {
-      await aside.delete(options);
+      await aside.delete(unleasedOptions(context, context.abortSignal));
       return;
     } catch (error) {
       if (isMissing(error)) return;
       if (!isLeaseConflict(error) || tries >= maxTakeovers) throw error;
-      await breakLease(aside, options);
+      await breakLease(aside, context, context.abortSignal);
     }
   }
 }
 
-/** Creates the aside file, leases it and fills it. Nobody but writers of the same target notices. */
-async function prepare(replacement: Replacement, id: string, context: RequestContext): Promise<void> {
-  const { aside, bytes } = replacement;
-  const options = withoutLease(context, context.preparing ?? context.abortSignal);
-  const leased = { ...options, leaseAccessConditions: { leaseId: id } };
+/** Creates the aside file, fills it and leases it. Nobody but writers of the same target notices. */
+async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
+  const { aside, leaseId } = replacement;
   const trace = { made: false };
   try {
-    const entitled = replacement.leaseId !== undefined || context.newLeaseId !== undefined;
-    const waitForTurn = entitled ? undefined : standInLine(replacement, options);
-    const etag = await createAndLease(replacement, id, options, waitForTurn, trace);
-    if (etag === "replaced by somebody else") await aside.create(bytes.length, { ...replacement.properties, ...leased });
-    await putRanges(aside, bytes, leased);
+    if ((await fillAndLease(replacement, context, trace)) === "disturbed") await fill(replacement, context, leaseId);
   } catch (error) {
-    if (trace.made) await discard(aside, id);
-    if (error instanceof NotSentError || !isDefinitive(error)) throw error;
+    if (trace.made) await discard(aside, leaseId);
+    if (!isDefinitive(error)) throw error;
     // Taken over, or removed, by somebody else. If that is because the lease on the target is lost, reading tells.
     throw new NotSentError(error, isLeaseConflict(error) || isMissing(error));
   }
@@ -116,119 +89,49 @@ async function prepare(replacement: Replacement, id: string, context: RequestCon
 /** So often at most is an aside file taken from others that keep coming back. */
 const maxTakeovers = 20;
 
-async function createAndLease(
-  replacement: Replacement,
-  id: string,
-  options: FileCallOptions,
-  waitForTurn: (() => Promise<void>) | undefined,
-  trace: { made: boolean },
-): Promise<"ours" | "replaced by somebody else"> {
-  const { aside, bytes, properties } = replacement;
+async function fillAndLease(replacement: Replacement, context: RequestContext, trace: { made: boolean }): Promise<"ours" | "disturbed"> {
+  const { aside, leaseId } = replacement;
+  const signal = context.preparing ?? context.abortSignal;
   for (let takeovers = 0; ; takeovers++) {
     try {
       trace.made = true;
-      const { etag } = await aside.create(bytes.length, { ...properties, ...options });
-      const lease = await aside.getShareLeaseClient(id).acquireLease(-1, options);
-      return etag !== undefined && lease.etag === etag ? "ours" : "replaced by somebody else";
+      const etag = await fill(replacement, context, undefined);
+      const lease = await aside.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
+      return etag !== undefined && lease.etag === etag ? "ours" : "disturbed";
     } catch (error) {
       if (isDefinitive(error)) trace.made = false;
-      if (!isLeaseConflict(error) && !isLeaseTaken(error)) throw error;
-      if (waitForTurn) await waitForTurn();
-      else if (takeovers < maxTakeovers) await breakLease(aside, options);
-      else throw error;
+      if ((!isLeaseConflict(error) && !isLeaseTaken(error)) || takeovers >= maxTakeovers) throw error;
+      await breakLease(aside, context, signal);
     }
   }
 }
 
-/** For those who hold no lease on the target. Each call returns when it is worth another try. */
-function standInLine({ file, aside, mode }: Replacement, options: FileCallOptions): () => Promise<void> {
-  const waited = startStopwatch();
-  let seen: string | undefined;
-  let still = startStopwatch();
-  return async () => {
-    if (waited.elapsedInMs() > maxWaitInMs) {
-      const url = displayUrl(file.url);
-      throw new NotSentError(new LeaseUnavailableError(`others kept writing ${url}`, { url, waitedInMs: waited.elapsedInMs() }));
-    }
-    const look = (target: FileLike): Promise<string | undefined> =>
-      target.getProperties(options).then(
-        ({ etag }) => etag,
-        (error: unknown) => {
-          if (isMissing(error)) return undefined;
-          throw error;
-        },
-      );
-    const etag = await look(aside);
-    if (etag === undefined) return;
-    if (mode === "create" && (await look(file)) !== undefined) throw new NotSentError(new Error("it exists by now"), true);
-    if (etag !== seen) still = startStopwatch();
-    seen = etag;
-    if (still.elapsedInMs() >= standstillInMs) await breakLease(aside, options);
-    else await delay(lookEveryInMs * (0.5 + Math.random()), options.abortSignal);
-  };
+/** Returns the ETag that it has then. */
+async function fill({ aside, bytes, properties }: Replacement, context: RequestContext, leaseId: string | undefined): Promise<string | undefined> {
+  const signal = context.preparing ?? context.abortSignal;
+  const options = () => ({
+    ...unleasedOptions(context, signal),
+    ...(leaseId !== undefined && { leaseAccessConditions: { leaseId } }),
+  });
+  const { etag } = await aside.create(bytes.length, { ...properties, ...options() });
+  return (await putRanges(aside, bytes, options)) ?? etag;
 }
 
-async function breakLease(aside: FileLike, options: FileCallOptions): Promise<void> {
+async function breakLease(aside: FileLike, context: RequestContext, abortSignal: AbortSignal): Promise<void> {
   try {
-    await aside.getShareLeaseClient().breakLease(options);
+    await aside.getShareLeaseClient().breakLease(unleasedOptions(context, abortSignal));
     logger.verbose(`took over ${displayUrl(aside.url)}, which somebody had left`);
   } catch (error) {
     if (!isNotLeased(error) && !isMissing(error)) throw error;
   }
 }
 
-/**
- * Under a lease id of its own, a lost answer is no riddle: the file that we brought there is the one that can be read
- * with that id.
- */
-async function renameForSure(
-  file: FileLike,
-  id: string,
-  rename: (abortSignal: AbortSignal) => Promise<string>,
-  context: RequestContext,
-): Promise<string> {
-  const counted = countSends();
-  const off = onAbort(context.abortSignal, () => counted.abort(abortReason(context.abortSignal)));
-  try {
-    return await rename(counted.signal);
-  } catch (error) {
-    if (counted.sends() === 1 && isDefinitive(error)) throw error;
-    const options = withoutLease(context, context.preparing ?? context.abortSignal);
-    const found = await file.getProperties({ ...options, leaseAccessConditions: { leaseId: id } }).catch(() => undefined);
-    if (found?.etag === undefined) throw error;
-    return found.etag;
-  } finally {
-    off();
-  }
-}
-
-/** A lease that stays would keep everybody out for ever. */
-async function releaseOwn(file: FileLike, id: string): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      await bounded(releaseLimitInMs, undefined, (abortSignal) => file.getShareLeaseClient(id).releaseLease({ abortSignal }));
-      return;
-    } catch (error) {
-      // Released by a try whose answer was lost, taken over since, or deleted.
-      if (isDefinitive(error)) return;
-      if (tries < 3) continue;
-      logger.warning(`the lease on ${displayUrl(file.url)} could not be released: ${String(error)}`);
-      return;
-    }
-  }
-}
-
 /** Removes an aside file of our own that is of no use any more. Also keeps a rename from landing that is still on its way. */
-async function discard(aside: FileLike, id: string): Promise<void> {
-  const attempt = (options: FileCallOptions): Promise<unknown> =>
+async function discard(aside: FileLike, leaseId: string): Promise<void> {
+  const attempt = (options: { leaseAccessConditions?: { leaseId: string } }): Promise<unknown> =>
     bounded(discardLimitInMs, undefined, (abortSignal) => aside.delete({ ...options, abortSignal }));
-  await attempt({ leaseAccessConditions: { leaseId: id } })
+  await attempt({ leaseAccessConditions: { leaseId } })
     // Not leased yet.
     .catch((error: unknown) => (isLeaseConflict(error) ? attempt({}) : undefined))
     .catch(() => undefined);
 }
-
-function withoutLease(context: RequestContext, abortSignal: AbortSignal): FileCallOptions {
-  return { abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
-}
-

@@ -13,9 +13,10 @@ import type { GuardedTarget, RequestContext, Snapshot } from "../update/target.j
 import { bytesCodec, jsonCodec, textCodec } from "../update/targets/content-codecs.js";
 import type { ContentCodec } from "../update/targets/content-codecs.js";
 import { putAside, sweepAside } from "./aside.js";
-import type { Replacement } from "./aside.js";
 import { checkFile, fileHeadersOf, fileOptions, fileStaleETag } from "./file-requests.js";
+import { asideSuffix, maxNameLength } from "./names.js";
 import { maxRangeInBytes } from "./put-ranges.js";
+import { putUnleased } from "./put-unleased.js";
 import { siblingOf } from "./sibling.js";
 
 /** Options of {@link textFile} and {@link bytesFile}. */
@@ -52,9 +53,6 @@ export function bytesFile(file: FileLike, options: FileContentOptions = {}): Gua
   return contentTarget("bytesFile", file, bytesCodec, options);
 }
 
-/** How the file is called in which new content is written, beside the file itself. */
-const asideSuffix = ".asc-new";
-const maxNameLength = 255;
 const defaultMaxBytes = 64 * 1024 * 1024;
 
 interface Kept {
@@ -79,7 +77,7 @@ function contentTarget<T, Raw>(
     throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${asideSuffix}`);
   }
   let sibling: FileLike | undefined;
-  const aside = (): FileLike => (sibling ??= siblingOf(file, asideSuffix));
+  const aside = (): FileLike => (sibling ??= siblingOf(file, file.name + asideSuffix));
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
@@ -123,14 +121,13 @@ function contentTarget<T, Raw>(
     throw new NotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
   }
 
-  async function put(
-    raw: Raw,
-    properties: FileCreateOptions,
-    how: Pick<Replacement, "mode" | "leaseId">,
-    context: RequestContext,
-  ): Promise<Snapshot<Raw>> {
+  async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
     const bytes = toBytes(raw);
-    const etag = await putAside({ file, aside: aside(), bytes, properties, ...how }, context);
+    const { leaseId } = context;
+    const etag =
+      leaseId !== undefined && mode === "replace"
+        ? await putAside({ file, aside: aside(), bytes, properties, leaseId }, context)
+        : await putUnleased({ file, bytes, properties, mode }, context);
     return { raw, etag, journal: undefined, keep: { properties, length: bytes.length, hashed: false, readOnly: false } satisfies Kept };
   }
 
@@ -171,17 +168,17 @@ function contentTarget<T, Raw>(
         const answer = await file.uploadRange(bytes, 0, length, fileOptions(context));
         return { ...base, raw, etag: requireETag(answer.etag, url) };
       }
-      return put(raw, keep.properties, { mode: "replace", leaseId: context.leaseId }, context);
+      return put(raw, keep.properties, "replace", context);
     },
 
-    create: (raw, _journal, context) => put(raw, fresh, { mode: "create", leaseId: undefined }, context),
+    create: (raw, _journal, context) => put(raw, fresh, "create", context),
 
     async remove(_etag, context) {
       await file.delete(fileOptions(context));
     },
 
     overwrite: (raw, context) =>
-      put(raw, fresh, { mode: "replace", leaseId: context.leaseId }, context).then(
+      put(raw, fresh, "replace", context).then(
         ({ etag }) => etag,
         (error: unknown) => {
           throw error instanceof NotSentError ? error.cause : error;

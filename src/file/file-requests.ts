@@ -5,12 +5,18 @@ import type { RequestContext } from "../update/target.js";
 
 export const fileStaleETag = '"0x0"';
 
-export function fileOptions(context: RequestContext, abortSignal: AbortSignal = context.abortSignal): FileCallOptions {
+/** The options of one request, which is counted here. */
+export function fileOptions(context: RequestContext): FileCallOptions {
   return {
-    abortSignal,
-    ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
+    ...unleasedOptions(context, context.abortSignal),
     ...(context.leaseId !== undefined && { leaseAccessConditions: { leaseId: context.leaseId } }),
   };
+}
+
+/** The same for a request to another file than the one that is leased. */
+export function unleasedOptions(context: RequestContext, abortSignal: AbortSignal): FileCallOptions {
+  context.onRequest?.();
+  return { abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
 }
 
 /** The headers in the form in which they are written. `Content-MD5` is left out: it belongs to the content. */

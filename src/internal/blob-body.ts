@@ -30,11 +30,17 @@ function isNodeStream(body: unknown): body is NodeStreamLike {
 /** A loop over the stream would be shorter, but joins the chunks that have gathered: one more copy of everything. */
 function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   return new Promise((resolve, reject) => {
-    stream.on("error", reject);
-    stream.on("end", resolve);
-    // Comes last, and alone if the stream was destroyed without an error.
-    stream.on("close", () => reject(new Error("the body was closed before its end")));
     let isOver = false;
+    stream.on("error", reject);
+    stream.on("end", () => {
+      isOver = true;
+      resolve();
+    });
+    // Comes last, and alone if the stream was destroyed without an error. An error that nobody gets is not made: its
+    // stack costs more than all the rest of this.
+    stream.on("close", () => {
+      if (!isOver) reject(new Error("the body was closed before its end"));
+    });
     stream.on("data", (chunk) => {
       if (isOver) return;
       try {

@@ -76,6 +76,11 @@ export class LeaseGuard implements AsyncDisposable {
     await this.#keeper.change(proposedLeaseId);
   }
 
+  /** @internal It will be released, and not handed on: what was sent under its id, and may still arrive, is refused then. */
+  retire(): void {
+    this.#keeper.retired = true;
+  }
+
   /**
    * Gives the lease back, or on to the next one who waits for it in this process. Again and again is the same as
    * once. Rejects if the service could not be told (the lease runs out then; if it never does, that is a

@@ -44,6 +44,8 @@ export class LeaseKeeper {
   readonly url: string;
   /** Parent of the spans of what is requested from now on: that of the present holder. */
   tracingOptions: OperationTracingOptions | undefined;
+  /** Nobody gets it after the present holder: something that was sent under its id may still be on its way. */
+  retired = false;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
   readonly #identity: LeaseIdentity;

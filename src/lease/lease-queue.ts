@@ -10,7 +10,7 @@ import type { LeaseKeeper } from "./lease-keeper.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { LeaseWaiter } from "./lease-waiter.js";
 import { LookPace } from "./look-pace.js";
-import { releaseIfLeft, releaseLater } from "./release-left.js";
+import { releaseIfLate, releaseIfLeft, releaseLater } from "./release-left.js";
 
 /** The number of one holder. */
 export interface LeaseTicket {
@@ -146,7 +146,11 @@ export class LeaseQueue {
   /** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
   async #releaseUncertain(leaseId: string): Promise<void> {
     const gone = await releaseIfLeft(this.#adapter, leaseId);
-    if (gone || this.#settings.durationInMs !== Infinity) return;
+    if (this.#settings.durationInMs !== Infinity) return;
+    if (gone) {
+      releaseIfLate(this.#adapter, leaseId);
+      return;
+    }
     logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by a call that was given up: releasing it in the background`);
     releaseLater(this.#adapter, leaseId);
   }
@@ -190,7 +194,7 @@ export class LeaseQueue {
 
   #mayHandOver(keeper: LeaseKeeper): boolean {
     const { autoRenew, leaseId } = this.#settings;
-    return this.#first() !== undefined && !keeper.check() && autoRenew && leaseId === undefined && !this.#hadItsShare();
+    return this.#first() !== undefined && !keeper.check() && !keeper.retired && autoRenew && leaseId === undefined && !this.#hadItsShare();
   }
 
   #hadItsShare(): boolean {

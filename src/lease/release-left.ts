@@ -20,6 +20,17 @@ export async function releaseIfLeft(adapter: LeaseAdapter, leaseId: string): Pro
   }
 }
 
+/** One request takes no longer on its way than this, as far as anybody has seen. */
+const lateInMs = [1_000, 4_000];
+
+/**
+ * A request to acquire that was given up may arrive after the release that was to undo it, and would block everybody
+ * for ever. So what was not there yet is looked for twice more, in the background.
+ */
+export function releaseIfLate(adapter: LeaseAdapter, leaseId: string): void {
+  for (const wait of lateInMs) setTimeout(() => void releaseIfLeft(adapter, leaseId), wait);
+}
+
 /**
  * Releases in the background a lease that never expires, and would otherwise block everybody for ever because of a
  * passing outage. Bounded in number and time; what is left then is in the log. Returns what ends it.

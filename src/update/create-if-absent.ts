@@ -17,7 +17,7 @@ const maxAttempts = 10;
 
 /**
  * Creates the target with this value unless it exists; says which by `outcome` (`"created"` or `"unchanged"`) and
- * returns what is stored. Costs 1 request if it is created, 2 if it exists.
+ * returns what is stored. Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
  */
 export async function createIfAbsent<T>(
   target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,

@@ -2,8 +2,6 @@ import type { CallOptions, LeasableLike } from "../clients.js";
 import { isTargetNotFoundError } from "../errors.js";
 import { isMissing } from "../internal/storage-errors.js";
 import { acquireLease } from "../lease/acquire-lease.js";
-import { crashGuardName, guardedLeaseId } from "../lease/crash-guard.js";
-import type { CrashGuard } from "../lease/crash-guard.js";
 import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { leaseOptionsOf } from "./leased-options.js";
@@ -20,8 +18,6 @@ export interface Hold {
   readonly borrowed: boolean;
   /** Whether somebody else may hold the lease under the same id afterwards. */
   readonly handedOn: boolean;
-  /** The target does not exist: what its lease is to be when it is created. */
-  readonly newLeaseId?: string | undefined;
 }
 
 /** Acquires what keeps other writers out. */
@@ -50,27 +46,14 @@ export function holdFor<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUp
 }
 
 async function takeLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<Hold> {
-  const { crashGuard } = options;
   try {
     const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
     // Under a crash guard each holder has an id of its own, which tells its successor whose lease it was.
-    return { held: lease, lease, borrowed: false, handedOn: !crashGuard };
+    return { held: lease, lease, borrowed: false, handedOn: !options.crashGuard };
   } catch (error) {
     if (!isTargetNotFoundError(error) || !isMissing(error.cause)) throw error;
-    if (crashGuard && options.initial !== undefined) return lockToCreate(leasable, crashGuard, options.waitInMs, call);
     return { held: undefined, lease: undefined, borrowed: false, handedOn: false };
   }
-}
-
-/**
- * A file that is created is leased for a moment. Its creator may die in that moment, so the lease must be one that the
- * crash guard can take over: under the lock of the file, and with the id that belongs to it.
- */
-async function lockToCreate(leasable: LeasableLike, guard: CrashGuard, waitInMs: number | undefined, call: CallOptions): Promise<Hold> {
-  const name = await crashGuardName(leaseAdapterOf(leasable));
-  const lock = await guard.acquire(name, { ...call, ...(waitInMs !== undefined && { waitInMs }) });
-  const held = { signal: lock.signal, assertHeld: () => lock.signal.throwIfAborted(), release: () => lock.release() };
-  return { held, lease: undefined, borrowed: false, handedOn: false, newLeaseId: guardedLeaseId(lock, lock.epoch) };
 }
 
 function isLockChoice(lock: unknown): lock is LockChoice {

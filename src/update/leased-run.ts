@@ -1,5 +1,6 @@
 import { onAbort } from "../internal/abort.js";
 import { delay, fullJitter } from "../internal/delay.js";
+import { errorLabel } from "../internal/error-label.js";
 import { logger } from "../internal/log.js";
 import { isLeaseConflict } from "../internal/storage-errors.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
@@ -48,7 +49,9 @@ export class LeasedRun<T, Raw> {
     for (let losses = 0; !isSettled(call); losses++) {
       try {
         if (losses > 0) await delay(fullJitter(losses, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs), this.#io.signal);
+        call.trace.begin();
         await this.#once();
+        call.trace.end("race");
       } catch (error) {
         call.reject(explain(error, this.#adapter.url));
       }
@@ -56,8 +59,10 @@ export class LeasedRun<T, Raw> {
   }
 
   async #once(): Promise<void> {
-    const { tracingOptions } = this.#call.settings.options;
-    const hold = await this.#takeHold({ abortSignal: this.#io.signal, tracingOptions });
+    const { trace, settings } = this.#call;
+    const hold = await this.#takeHold({ abortSignal: this.#io.signal, tracingOptions: trace.tracingOptions });
+    // It is released when the attempt is over.
+    if (!hold.borrowed) hold.lease?.tracedBy(settings.options.tracingOptions);
     if (!hold.held) return this.#apply(undefined, this.#context(hold), hold);
     const { signal } = hold.held;
     const off = onAbort(signal, () => this.#lost(signal.reason));
@@ -83,8 +88,6 @@ export class LeasedRun<T, Raw> {
       throw error;
     }
     if (!snapshot && hold.lease) return "gone";
-    // It was to be created, and somebody else has done that: it has a lease now, and needs one.
-    if (snapshot && hold.newLeaseId !== undefined) return "not ours";
     await this.#apply(snapshot, context, hold);
     return "done";
   }
@@ -115,6 +118,7 @@ export class LeasedRun<T, Raw> {
     const plan = { base: snapshot, draft: round.draft, journaling: this.#settings.journaling };
     const verdict = await commit(adapter, plan, context);
     call.inFlight = false;
+    if (verdict.kind === "unknown") await this.#disarm(hold);
     if (verdict.kind === "landed") this.#settle(round, verdict.overtaken ? undefined : (verdict.found ?? undefined));
     else await this.#notLanded(verdict, hold);
   }
@@ -147,6 +151,16 @@ export class LeasedRun<T, Raw> {
     held?.assertHeld();
   }
 
+  /**
+   * Given up with a write on its way, which could land at any time while the lease has the same id: also when others
+   * have read, changed and written under it. The caller's own lease gets another id; one of ours ends.
+   */
+  async #disarm({ lease, borrowed, handedOn }: Hold): Promise<void> {
+    if (!lease || !handedOn || !this.#adapter.guarded) return;
+    if (!borrowed) lease.retire();
+    else await changeId(lease).catch((error: unknown) => logger.warning(`the lease on ${lease.url} could not be changed: ${errorLabel(error)}`));
+  }
+
   #lost(reason: unknown): void {
     const call = this.#call;
     // A write that has not been answered may land or not. Nobody else could have told before.
@@ -154,16 +168,17 @@ export class LeasedRun<T, Raw> {
     this.#stop.abort(reason);
   }
 
-  #context({ lease, newLeaseId, handedOn }: Hold): RequestContext {
+  #context({ lease, handedOn }: Hold): RequestContext {
+    const { trace } = this.#call;
     return {
       abortSignal: this.#io.signal,
-      tracingOptions: this.#call.settings.options.tracingOptions,
+      tracingOptions: trace.tracingOptions,
+      onRequest: () => trace.countRequest(),
       journalName: this.#settings.journalName,
       // Asked for each request anew: it changes when an answer is lost.
       get leaseId() {
         return lease?.leaseId;
       },
-      newLeaseId,
       // Whoever has the lease next under the same id must be safe from what was sent under it before.
       fence: lease && handedOn && this.#adapter.guarded ? () => changeId(lease) : undefined,
     };
@@ -180,7 +195,7 @@ async function changeId(lease: LeaseGuard): Promise<void> {
 /** What was written is written, and what was not has its error: a release that fails changes nothing about that. */
 async function letGo(held: HeldLike, url: string): Promise<void> {
   await held.release().catch((error: unknown) => {
-    logger.warning(`after an update of ${url} the lease could not be released: ${String(error)}`);
+    logger.warning(`after an update of ${url} the lease could not be released: ${errorLabel(error)}`);
   });
 }
 

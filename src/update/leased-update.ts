@@ -1,6 +1,7 @@
 import type { BlockBlobLike } from "../clients.js";
 import { abortReason, onAbort } from "../internal/abort.js";
-import { withSpan } from "../internal/tracing.js";
+import { withAttempts } from "../internal/attempts.js";
+import { describeSpan } from "../internal/tracing.js";
 import { holdFor } from "./hold.js";
 import { checkLeasedOptions } from "./leased-options.js";
 import type { LeasedUpdateOptions } from "./leased-options.js";
@@ -30,11 +31,12 @@ export function leasedUpdate<T = unknown>(
   mutator: Mutator<T>,
   options: LeasedUpdateOptions<T> = {},
 ): Promise<UpdateResult<T>> {
-  return withSpan("leasedUpdate", options, async (tracingOptions, span) => {
+  return withAttempts("leasedUpdate", options, async (trace, span) => {
     if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
     const checked = checkLeasedOptions(options as LeasedUpdateOptions<never>);
     const settings = checkGroupSettings({ journal: options.journal });
     const adapter = resolveTarget(target, settings);
+    describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const takeHold = holdFor(adapter, options);
     // One signal for the caller's wish to stop and for the loss of the lease: the mutator gets it.
     const stop = new AbortController();
@@ -44,7 +46,8 @@ export function leasedUpdate<T = unknown>(
       ...checked,
       initial: options.initial,
       firstRead: undefined,
-      options: { abortSignal: stop.signal, tracingOptions },
+      options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
+      trace,
       label: adapter.url,
     });
     call.promise.catch(() => undefined);
@@ -55,9 +58,7 @@ export function leasedUpdate<T = unknown>(
       off();
     }
     const result = await call.promise;
-    span.setAttribute("target.kind", adapter.kind);
-    span.setAttribute("attempts", result.attempts);
-    span.setAttribute("outcome", result.outcome);
+    describeSpan(span, { outcome: result.outcome });
     return result;
   });
 }

@@ -12,8 +12,8 @@ export interface OverwriteOptions extends RequestOptions {
 }
 
 /**
- * Last writer wins: stores the value whatever is there, creating the target if need be. Costs 1 request, reads
- * nothing, and so preserves nothing: other headers, metadata, tags or properties are gone afterwards. An update that
+ * Last writer wins: stores the value whatever is there, creating the target if need be. Costs 1 request (3 for a
+ * file), reads nothing, and so preserves nothing: other headers, metadata, tags or properties are gone afterwards. An update that
  * is under way elsewhere notices it and starts again from this value.
  */
 export async function overwrite<T>(

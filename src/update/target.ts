@@ -40,8 +40,6 @@ export interface RequestContext {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
-  /** What a file that is created is leased with until it is complete; undefined: up to the adapter. */
-  readonly newLeaseId?: string | undefined;
   /** For requests that prepare a write and do not decide it: those to `abortSignal` are counted. */
   readonly preparing?: AbortSignal | undefined;
   /** Makes sure that no request that was sent under the lease so far has an effect any more: gives it another id. */

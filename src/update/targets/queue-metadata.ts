@@ -39,6 +39,7 @@ export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<st
 }
 
 function request(context: RequestContext): QueueCallOptions {
+  context.onRequest?.();
   return { abortSignal: context.abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
 }
 
