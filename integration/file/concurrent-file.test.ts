@@ -30,6 +30,11 @@ it("does with its file what the functions do, under its crash guard", async () =
     await file.update((d) => { d.n++; }, { lease });
   });
   expect((await file.read()).value).toEqual({ n: 6 });
+  expect(await file.read({ ifChangedSince: (await file.read()).etag })).toBe("unchanged");
+  for await (const state of file.watch()) {
+    expect(state).toMatchObject({ exists: true, value: { n: 6 } });
+    break;
+  }
   const all: string[] = [];
   for await (const lock of locks.list()) all.push(lock.state);
   // One lock for all of it, and it is free.

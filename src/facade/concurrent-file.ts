@@ -7,6 +7,9 @@ import type { LeaseInfo } from "../lease/inspect-lease.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
+import { watch } from "../read/watch.js";
+import type { Watch } from "../read/watch.js";
+import type { WatchOptions } from "../read/watch-options.js";
 import { createIfAbsent } from "../update/create-if-absent.js";
 import { leaseOptionsOf } from "../update/leased-options.js";
 import type { LeasedUpdateOptions } from "../update/leased-options.js";
@@ -16,7 +19,7 @@ import type { TargetOptions } from "../update/options.js";
 import { overwrite } from "../update/overwrite.js";
 import type { OverwriteOptions } from "../update/overwrite.js";
 import { readTarget } from "../update/read-target.js";
-import type { ReadResult } from "../update/read-target.js";
+import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
 import type { GuardedTarget } from "../update/target.js";
 import type { HttpHeadersValue } from "../update/targets/property-set.js";
 import type { UpdateResult } from "../update/update-call.js";
@@ -51,8 +54,15 @@ export class ConcurrentFile<T = unknown> {
   }
 
   /** See {@link readTarget}. */
-  read(options?: TargetOptions): Promise<ReadResult<T>> {
-    return readTarget(this.#target, options);
+  read(options?: ReadTargetOptions & { ifChangedSince?: undefined }): Promise<ReadResult<T>>;
+  read(options: ReadTargetOptions): Promise<ReadResult<T> | "unchanged">;
+  read(options?: ReadTargetOptions): Promise<ReadResult<T> | "unchanged"> {
+    return readTarget(this.#target, { ...options });
+  }
+
+  /** See {@link watch}. */
+  watch(options?: WatchOptions): Watch<T> {
+    return watch(this.#target, options);
   }
 
   /** See {@link createIfAbsent}. */

@@ -22,8 +22,21 @@ export function withLease<R>(
     checkFunction(fn);
     const lease = await acquireLease(target, { ...options, tracingOptions });
     describeSpan(span, { targetKind: "lease", url: lease.url });
-    return useLease(lease, fn);
+    return useLease(lease, (held) => retiredIfItFails(held, fn));
   });
+}
+
+/**
+ * Work that failed may have left a request on its way that carries the lease's id. Handed on within the process, the
+ * lease would keep that id, and let the late write through in the time of the next holder.
+ */
+async function retiredIfItFails<R>(lease: LeaseGuard, fn: (lease: LeaseGuard) => Promise<R> | R): Promise<R> {
+  try {
+    return await fn(lease);
+  } catch (error) {
+    lease.retire();
+    throw error;
+  }
 }
 
 export function checkFunction(fn: unknown): void {

@@ -34,6 +34,21 @@ it("releases only after the work has ended", async () => {
 describe("when the work throws", () => {
   const failure = (): Error => new Error("work failed");
 
+  it("does not hand the lease on under the same id: a write that is still on its way must not count for the next one", async () => {
+    const blob = new ScriptedLeasable();
+    const ids: string[] = [];
+    const failed = withLease(blob, async (lease) => {
+      ids.push(lease.leaseId);
+      await later(10);
+      throw failure();
+    }).catch(() => undefined);
+    const next = withLease(blob, (lease) => void ids.push(lease.leaseId));
+    await pass(2_000);
+    await Promise.all([failed, next]);
+    expect(new Set(ids).size).toBe(2);
+    expect(blob.calls.map((call) => call.operation)).toEqual(["acquire", "release", "acquire", "release"]);
+  });
+
   it("rejects with its error", async () => {
     const blob = new ScriptedLeasable();
     const error = failure();
