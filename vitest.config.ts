@@ -17,7 +17,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           include: ["integration/**/*.test.ts"],
           globalSetup: ["integration/support/azurite.setup.ts"],
-          maxWorkers: 4, // most of the time is waiting for leases and timers
+          maxWorkers: 3, // much of the time is waiting for leases and timers; more would starve the one Azurite
           testTimeout: 120_000,
           hookTimeout: 60_000,
         },
