@@ -18,14 +18,17 @@ interface AzuriteProcess {
 const bootstrap = `
   process.once("disconnect", () => process.exit());
   const { dirname, join } = require("node:path");
-  try {
-    require(join(dirname(process.argv[1]), "queue", "utils", "constants.js")).DEFAULT_GC_INTERVAL_MS = ${24 * 3_600_000};
-  } catch {}
+  for (const service of ["queue", "blob"]) {
+    try {
+      require(join(dirname(process.argv[1]), service, "utils", "constants.js")).DEFAULT_GC_INTERVAL_MS = ${24 * 3_600_000};
+    } catch {}
+  }
   require(process.argv[1]);
 `;
 
 // The bootstrap also puts off the garbage collection of queues, which runs every minute and can take away the text of a
-// message that is just being sent: every receive that meets it fails from then on, and hides others meanwhile.
+// message that is just being sent: every receive that meets it fails from then on, and hides others meanwhile. And that of
+// blobs, which comes after ten minutes, and after ten busy ones answers nobody for minutes.
 
 // Idle connections live for an hour: Azurite's own 5 seconds race with clients that are about to reuse one,
 // and the client then sees a connection reset that no test has asked for.
