@@ -1,17 +1,16 @@
 import type { AppendBlobLike } from "../clients.js";
-import { onAbort } from "../internal/abort.js";
-import { readBody } from "../internal/blob-body.js";
-import { delay, fullJitter } from "../internal/delay.js";
-import { countSends } from "../internal/sends.js";
-import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
-import { displayUrl } from "../internal/url.js";
-import { newWriteId } from "../update/journal.js";
-import { requireETag } from "../update/target.js";
-import type { RequestContext } from "../update/target.js";
-import { blobOptions } from "../update/targets/blob-requests.js";
-import { claimantOf, metadataWithClaims, withClaim } from "./claims.js";
-import { readLog } from "./log-state.js";
-import type { LogState } from "./log-state.js";
+import { onAbort } from "../core/abort.js";
+import { delay, fullJitter } from "../core/delay.js";
+import { countSends } from "../core/sends.js";
+import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { blobOptions } from "../target/blob-requests.js";
+import { readBody } from "../target/content.js";
+import { newWriteId } from "../target/journal.js";
+import { requireETag } from "../target/target.js";
+import type { RequestContext } from "../target/target.js";
+import { claimantOf, metadataWithClaims, readLog, withClaim } from "./append-state.js";
+import type { LogState } from "./append-state.js";
 
 /** What became of a request. `found`: the state of the blob, where that was read. */
 export type Landing =

@@ -1,13 +1,10 @@
 import type { AppendBlobLike } from "../clients.js";
+import { describeSpan, displayUrl, withAttempts } from "../core/telemetry.js";
 import { AppendLimitError } from "../errors.js";
-import { withAttempts } from "../internal/attempts.js";
-import { describeSpan } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
-import { AppendCall } from "./append-call.js";
-import type { AppendResult } from "./append-call.js";
-import { joinAppendGroup } from "./append-group.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";
 import type { AppendExactlyOptions } from "./append-options.js";
+import { AppendCall, joinAppendGroup } from "./append-queue.js";
+import type { AppendResult } from "./append-queue.js";
 
 /**
  * Appends one record to an append blob: exactly once, also when answers of the service are lost, and as a whole, with

@@ -1,10 +1,10 @@
 import type { CallOptions } from "../clients.js";
-import { checkNumber } from "../internal/validate.js";
+import { checkNumber } from "../core/validate.js";
 import { checkGroupSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";
-import type { AppendSettings } from "./append-group.js";
-import { claimsName } from "./claims.js";
-import type { NewLog } from "./log-state.js";
+import type { AppendSettings } from "./append-queue.js";
+import { claimsName } from "./append-state.js";
+import type { NewLog } from "./append-state.js";
 
 /** Options of {@link appendExactly}. */
 export interface AppendExactlyOptions extends CallOptions {

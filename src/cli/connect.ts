@@ -2,8 +2,9 @@ import type { TableClient } from "@azure/data-tables";
 import type { ContainerClient } from "@azure/storage-blob";
 import type { ShareClient } from "@azure/storage-file-share";
 import type { QueueClient } from "@azure/storage-queue";
-
+import type { Command } from "commander";
 import { CommandError, exitCodes } from "./exit-codes.js";
+import type { Printing } from "./print.js";
 import type { Terminal } from "./terminal.js";
 
 const variable = "AZURE_STORAGE_CONNECTION_STRING";
@@ -66,4 +67,21 @@ function made<T>(make: () => T): T {
   } catch (error) {
     throw new CommandError(exitCodes.usage, "the connection string is not valid", { cause: error });
   }
+}
+
+/** Options that every command has. */
+export interface GlobalOptions {
+  connectionString?: string;
+  json?: boolean;
+}
+
+/** What a command works with. */
+export interface CommandContext extends Printing {
+  readonly account: Account;
+}
+
+/** Options are those of the command and of all above it: `--json` may stand anywhere. */
+export function contextOf(terminal: Terminal, command: Command): CommandContext {
+  const { connectionString, json } = command.optsWithGlobals<GlobalOptions>();
+  return { terminal, json: json ?? false, account: new Account(connectionString, terminal) };
 }

@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "commander";
 import type { Terminal } from "./terminal.js";
 
 /** What a cell may hold; a missing one is shown as a dash. */
@@ -80,4 +81,15 @@ function show(cell: Cell): string {
 // What stands in a storage account was written by others: it must not move the cursor or colour the screen.
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
+}
+
+/** A parser of options that are whole numbers. */
+export function wholeNumber(min: number, max: number = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (text.trim() === "" || !Number.isSafeInteger(number) || number < min || number > max) {
+      throw new InvalidArgumentError(`It must be a whole number, ${max === Number.MAX_SAFE_INTEGER ? `${min} or more` : `${min} to ${max}`}.`);
+    }
+    return number;
+  };
 }

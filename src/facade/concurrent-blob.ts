@@ -1,32 +1,30 @@
 import type { BlobLeasableLike, BlockBlobLike, CallOptions, StandardSchemaLike } from "../clients.js";
-import { inspectLease } from "../lease/inspect-lease.js";
-import type { LeaseInfo } from "../lease/inspect-lease.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
-import { downloadConsistent } from "../read/download-consistent.js";
-import type { ConsistentDownload } from "../read/download-consistent.js";
+import { inspectLease } from "../lock/inspect-lease.js";
+import type { LeaseInfo } from "../lock/inspect-lease.js";
 import { downloadConsistentStream } from "../read/download-consistent-stream.js";
 import type { ConsistentStream } from "../read/download-consistent-stream.js";
+import { downloadConsistent } from "../read/download-consistent.js";
+import type { ConsistentDownload } from "../read/download-consistent.js";
 import type { DownloadOptions, DownloadStreamOptions } from "../read/download-options.js";
+import type { WatchOptions } from "../read/poller.js";
 import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
-import type { WatchOptions } from "../read/watch-options.js";
-import { createIfAbsent } from "../update/create-if-absent.js";
-import type { Mutator } from "../update/mutator.js";
+import { jsonBlob } from "../target/blob-content.js";
+import { blobHttpHeaders, blobMetadata } from "../target/blob-properties.js";
+import type { BlobHttpHeadersValue } from "../target/blob-properties.js";
+import { blobTags } from "../target/blob-tags.js";
+import type { UpdateTarget } from "../target/target.js";
+import type { Mutator, UpdateResult } from "../update/batch.js";
+import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
-import { overwrite } from "../update/overwrite.js";
-import type { OverwriteOptions } from "../update/overwrite.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
-import { removeIfUnchanged } from "../update/remove-if-unchanged.js";
-import type { UpdateTarget } from "../update/target.js";
-import { jsonBlob } from "../update/targets/blob-content.js";
-import { blobHttpHeaders, blobMetadata } from "../update/targets/blob-properties.js";
-import type { BlobHttpHeadersValue } from "../update/targets/blob-properties.js";
-import { blobTags } from "../update/targets/blob-tags.js";
-import type { UpdateResult } from "../update/update-call.js";
+import { overwrite, removeIfUnchanged } from "../update/single-call.js";
+import type { OverwriteOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentBlob}. */
 export interface ConcurrentBlobOptions<T> {

@@ -1,28 +1,27 @@
 import type { CallOptions, FileLike, StandardSchemaLike } from "../clients.js";
-import { jsonFile } from "../file/file-content.js";
-import { fileHttpHeaders, fileMetadata } from "../file/file-properties.js";
 import type { CrashGuard } from "../lease/crash-guard.js";
-import { inspectLease } from "../lease/inspect-lease.js";
-import type { LeaseInfo } from "../lease/inspect-lease.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
+import { inspectLease } from "../lock/inspect-lease.js";
+import type { LeaseInfo } from "../lock/inspect-lease.js";
+import type { WatchOptions } from "../read/poller.js";
 import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
-import type { WatchOptions } from "../read/watch-options.js";
-import { createIfAbsent } from "../update/create-if-absent.js";
+import { jsonFile } from "../target/file-content.js";
+import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
+import type { HttpHeadersValue } from "../target/property-set.js";
+import type { GuardedTarget } from "../target/target.js";
+import type { Mutator, UpdateResult } from "../update/batch.js";
+import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { leaseOptionsOf } from "../update/leased-options.js";
 import type { LeasedUpdateOptions } from "../update/leased-options.js";
 import { leasedUpdate } from "../update/leased-update.js";
-import type { Mutator } from "../update/mutator.js";
 import type { TargetOptions } from "../update/options.js";
-import { overwrite } from "../update/overwrite.js";
-import type { OverwriteOptions } from "../update/overwrite.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
-import type { GuardedTarget } from "../update/target.js";
-import type { HttpHeadersValue } from "../update/targets/property-set.js";
-import type { UpdateResult } from "../update/update-call.js";
+import { overwrite } from "../update/single-call.js";
+import type { OverwriteOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentFile}. */
 export interface ConcurrentFileOptions<T> {

@@ -1,16 +1,13 @@
 import type { BlockBlobLike, CallOptions } from "../clients.js";
+import { abortReason, onAbort, throwIfAborted } from "../core/abort.js";
+import { displayUrl, logger } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
 import { IdCounterError } from "../errors.js";
-import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
-import { logger } from "../internal/log.js";
-import { displayUrl } from "../internal/url.js";
-import { checkNumber } from "../internal/validate.js";
-import { checkGroupSettings, updateDefaults } from "../update/options.js";
-import { requireConditional, resolveTarget } from "../update/resolve-target.js";
-import type { UpdateTarget } from "../update/target.js";
-import { reserveBlock } from "./id-block.js";
-import type { IdBlock, IdCounter } from "./id-block.js";
+import type { UpdateTarget } from "../target/target.js";
+import { optimisticUpdate } from "../update/optimistic-update.js";
+import { checkGroupSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
+import type { OptimisticUpdateOptions } from "../update/options.js";
 
-export type { IdCounter } from "./id-block.js";
 
 /** Options of {@link IdAllocator}. */
 export interface IdAllocatorOptions {
@@ -197,4 +194,53 @@ export class IdAllocator {
     const message = `${this.#url} was set back to ${found}, but ids up to ${given - 1} were given out: set "next" beyond all of them`;
     return new IdCounterError(message, { url: this.#url, reason: "reset" });
   }
+}
+
+/** What is stored. Other properties of the document or entity are left alone. */
+export interface IdCounter {
+  /** The first id that nobody has been given. A `bigint` (Int64) in a table, where a number would end at 2^31. */
+  next: number | bigint;
+}
+
+/** Ids from `from` up to but without `to`, which belong to this process alone. */
+export interface IdBlock {
+  from: number;
+  readonly to: number;
+}
+
+/**
+ * Moves the counter on by `size`, and returns what it passed over. If it cannot be known whether it was moved, it is moved
+ * again: ids that nobody uses are a gap, ids that two use are the one thing that must not be.
+ */
+export async function reserveBlock(
+  target: UpdateTarget<IdCounter> | BlockBlobLike,
+  size: number,
+  start: number | undefined,
+  url: string,
+  options: Pick<OptimisticUpdateOptions<IdCounter>, "abortSignal" | "timeoutInMs">,
+): Promise<IdBlock> {
+  const inTable = "kind" in target && target.kind.startsWith("table");
+  const stored = (next: number): number | bigint => (inTable ? BigInt(next) : next);
+  const { value } = await optimisticUpdate<IdCounter>(
+    target,
+    (counter) => {
+      const next = firstFree(counter, url);
+      if (!Number.isSafeInteger(next + size)) {
+        throw new IdCounterError(`${url}: ${size} ids from ${next} on would go beyond Number.MAX_SAFE_INTEGER`, { url, reason: "exhausted" });
+      }
+      counter.next = stored(next + size);
+    },
+    { ...options, onUnknown: "retry", ...(start !== undefined && { initial: { next: stored(start) } }) },
+  );
+  const to = Number(value.next);
+  return { from: to - size, to };
+}
+
+function firstFree(counter: IdCounter, url: string): number {
+  const next = (counter as Partial<IdCounter> | null)?.next;
+  const number = typeof next === "bigint" ? Number(next) : next;
+  if (!Number.isSafeInteger(number) || number === undefined || number < 0) {
+    throw new IdCounterError(`${url} is no counter of ids: "next" is not a whole number`, { url, reason: "malformed" });
+  }
+  return number;
 }

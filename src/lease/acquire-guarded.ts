@@ -1,15 +1,14 @@
-import { abortReason, onAbort } from "../internal/abort.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
-import { startStopwatch } from "../internal/stopwatch.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import { errorLabel, logger } from "../core/telemetry.js";
 import { crashGuardName, guardedLeaseId, takingOver } from "./crash-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedWish } from "./crash-guard.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
-import { leaseQueueFor } from "./lease-queue.js";
-import type { LeaseGrant } from "./lease-queue.js";
 import { LeaseWaiter } from "./lease-waiter.js";
-import { releaseIfLeft } from "./release-left.js";
+import { releaseIfLeft } from "./orphaned-lease.js";
+import { leaseQueueFor } from "./waiter-queue.js";
+import type { LeaseGrant } from "./waiter-queue.js";
 
 /**
  * First the lock, then the lease; on the way out the lease, then the lock. The lock says who may, and expires when its

@@ -1,15 +1,14 @@
 import type { LeasableLike } from "../clients.js";
-import { withAttempts } from "../internal/attempts.js";
-import { describeSpan } from "../internal/tracing.js";
-import type { CallSpan } from "../internal/tracing.js";
+import { describeSpan, withAttempts } from "../core/telemetry.js";
+import type { CallSpan } from "../core/telemetry.js";
 import { checkCrashGuard } from "./crash-guard.js";
-import { leaseAdapterOf } from "./lease-adapter-of.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import { leaseAdapterOf } from "./lease-adapters.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import { checkLeaseOptions, checkWait } from "./lease-options.js";
 import type { AcquireLeaseOptions, LeaseSettings, TryAcquireLeaseOptions } from "./lease-options.js";
-import { leaseQueueFor } from "./lease-queue.js";
 import { LeaseWaiter } from "./lease-waiter.js";
+import { leaseQueueFor } from "./waiter-queue.js";
 
 /**
  * Acquires a lease, waiting for it if somebody else has it: in the order of calls within this process, with one

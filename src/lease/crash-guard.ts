@@ -1,10 +1,10 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients.js";
-import type { Attempts } from "../internal/attempts.js";
-import { bounded } from "../internal/bounded.js";
-import { sha256 } from "../internal/sha256.js";
-import { isLeaseTaken, isNotLeased, isOtherLease } from "../internal/storage-errors.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
+import type { Attempts } from "../core/telemetry.js";
+import { bounded } from "../core/bounded.js";
+import { sha256 } from "../core/identity.js";
+import { isLeaseTaken, isNotLeased, isOtherLease } from "../core/storage-errors.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
 import type { LeaseGuard } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
 

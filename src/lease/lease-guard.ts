@@ -1,9 +1,8 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
+import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
+import type { LeaseKeeper } from "./held-lease.js";
 import { checkLeaseId } from "./lease-options.js";
-import type { LeaseKeeper } from "./lease-keeper.js";
 
 /** A lease that is held, by one holder. Made by `acquireLease`, and given to the function of `withLease`. */
 export class LeaseGuard implements AsyncDisposable {

@@ -1,8 +1,8 @@
 import type { CallOptions } from "../clients.js";
-import { checkNumber } from "../internal/validate.js";
+import { checkNumber } from "../core/validate.js";
 import type { CrashGuard } from "./crash-guard.js";
-import type { LeaseAdapter } from "./lease-adapter.js";
-import type { LeaseTimes } from "./lease-keeper.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
+import type { LeaseTimes } from "./held-lease.js";
 
 /** Options of a single try to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {

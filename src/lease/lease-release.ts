@@ -1,11 +1,11 @@
 import { LeaseLeftError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
-import { wasSentOnce } from "../internal/bounded.js";
-import { logger } from "../internal/log.js";
-import { isDefinitive, leaseLossOf, statusOf } from "../internal/storage-errors.js";
-import type { LeaseAdapter, LeaseRequest } from "./lease-adapter.js";
-import type { LeaseIdentity } from "./lease-identity.js";
-import { releaseLater } from "./release-left.js";
+import { wasSentOnce } from "../core/bounded.js";
+import { logger } from "../core/telemetry.js";
+import { isDefinitive, leaseLossOf, statusOf } from "../core/storage-errors.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import type { LeaseIdentity } from "./held-lease.js";
+import { releaseLater } from "./orphaned-lease.js";
 
 /** A release is a courtesy to the next one: it must not hold up the caller for long. */
 const limitInMs = 5_000;

@@ -1,10 +1,10 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients.js";
 import { LeaseUnavailableError } from "../errors.js";
-import { Attempts } from "../internal/attempts.js";
-import { abortReason, onAbort } from "../internal/abort.js";
-import { startStopwatch } from "../internal/stopwatch.js";
-import type { LeaseGrant } from "./lease-queue.js";
+import { Attempts } from "../core/telemetry.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import type { LeaseGrant } from "./waiter-queue.js";
 
 /** What is waited for, and how long: `"one look"` takes no for an answer. */
 export interface LeaseWish extends CallOptions {

@@ -1,8 +1,6 @@
 import type { LeasableLike } from "../clients.js";
+import { describeSpan, errorLabel, logger, withSpan } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
 import { acquireLease } from "./acquire-lease.js";
 import type { LeaseGuard } from "./lease-guard.js";
 import type { AcquireLeaseOptions } from "./lease-options.js";

@@ -1,33 +1,27 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { bounded } from "../core/bounded.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import { isMissing, isMissingParent } from "../core/storage-errors.js";
+import { describeSpan, displayUrl, withAttempts, withSpan } from "../core/telemetry.js";
+import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
-import { abortReason, onAbort } from "../internal/abort.js";
-import { bounded } from "../internal/bounded.js";
-import { startStopwatch } from "../internal/stopwatch.js";
-import { isMissing, isMissingParent } from "../internal/storage-errors.js";
-import { withAttempts } from "../internal/attempts.js";
-import type { Attempts } from "../internal/attempts.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
-import type { CallSpan } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
 import { acquireGuarded } from "../lease/acquire-guarded.js";
 import type { GuardedWish } from "../lease/crash-guard.js";
-import { breakLease, inspectLease, leaseInfo } from "../lease/inspect-lease.js";
-import type { BreakLeaseOptions, LeaseInfo } from "../lease/inspect-lease.js";
-import { leaseAdapterOf } from "../lease/lease-adapter-of.js";
+import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
-import { leaseQueueFor } from "../lease/lease-queue.js";
-import type { LeaseQueue } from "../lease/lease-queue.js";
 import { LeaseWaiter } from "../lease/lease-waiter.js";
 import type { LeaseWish } from "../lease/lease-waiter.js";
-import { parseLockRecord } from "../lease/lock-record.js";
+import { leaseQueueFor } from "../lease/waiter-queue.js";
+import type { LeaseQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import { epochTickets } from "./epoch-tickets.js";
-import { checkHolder, thisProcess } from "./holder.js";
-import { LockGuard } from "./lock-guard.js";
-import { blobNameOf, lockNameOf } from "./lock-name.js";
-import { LockSet } from "./lock-set.js";
+import { epochTickets } from "./epoch-allocator.js";
+import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
+import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
+import { LockGuard, LockSet } from "./lock-guard.js";
+import { blobNameOf, checkHolder, lockNameOf, parseLockRecord, thisProcess } from "./lock-record.js";
 
 /** Options of {@link BlobLocks}. */
 export interface BlobLocksOptions {

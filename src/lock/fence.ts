@@ -1,14 +1,14 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
 import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
-import { logger } from "../internal/log.js";
-import { partitionUrl } from "../table/table-url.js";
-import { commitGroup } from "../transaction/group-transaction.js";
-import type { GroupVerdict } from "../transaction/group-transaction.js";
+import { logger } from "../core/telemetry.js";
+import { partitionUrl } from "../target/stored-entity.js";
+import { commitGroup } from "../transaction/commit-transaction.js";
+import type { GroupVerdict } from "../transaction/commit-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { ownRowPrefix, readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
-import { explain } from "../update/explain.js";
-import { defaultJournalName } from "../update/journal.js";
+import { explain } from "../core/storage-errors.js";
+import { defaultJournalName } from "../target/journal.js";
 
 /** Where a partition keeps the number of the last holder of the lock that guards it. */
 export const fenceRowKey: string = `${ownRowPrefix}fence`;

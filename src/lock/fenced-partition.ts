@@ -1,16 +1,15 @@
 import type { CallOptions, TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
+import { throwIfAborted } from "../core/abort.js";
+import { withSpan } from "../core/telemetry.js";
+import { withSignal } from "../core/with-signal.js";
 import { TargetNotFoundError } from "../errors.js";
-import { withSpan } from "../internal/tracing.js";
-import { throwIfAborted } from "../internal/abort.js";
-import { withSignal } from "../internal/with-signal.js";
-import { entityDiff, entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
-import type { StoredEntity } from "../table/stored-entity.js";
-import { entityUrl, partitionUrl } from "../table/table-url.js";
+import { entityDiff, entityUrl, entityValue, partitionUrl, sameStored, storedFromValue } from "../target/stored-entity.js";
+import type { StoredEntity } from "../target/stored-entity.js";
+import { checkKey } from "../target/table-entity.js";
+import type { EntityValue } from "../target/table-entity.js";
 import { keptBy, limitOf } from "../transaction/operations.js";
-import type { EntityInput } from "../transaction/transaction.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
-import { checkKey } from "../update/targets/table-entity.js";
-import type { EntityValue } from "../update/targets/table-entity.js";
+import type { EntityInput } from "../transaction/transaction.js";
 import type { Fence } from "./fence.js";
 
 /** One operation of {@link FencedPartition.submit}, in the form of the SDK's transactions. */

@@ -1,16 +1,14 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike } from "../clients.js";
+import { onAbort } from "../core/abort.js";
+import { delay } from "../core/delay.js";
+import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
+import type { CallSpan } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
 import { isLeaseLostError } from "../errors.js";
-import { onAbort } from "../internal/abort.js";
-import { delay } from "../internal/delay.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
-import { describeSpan, failSpan, inSpan } from "../internal/tracing.js";
-import type { CallSpan } from "../internal/tracing.js";
-import { checkNumber } from "../internal/validate.js";
-import { mayPass } from "../lease/acquire-once.js";
-import { FailureStreak } from "../lease/failure-streak.js";
+import { mayPass } from "../lease/acquire-attempt.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
+import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
 

@@ -1,5 +1,8 @@
+import { onAbort } from "../core/abort.js";
+import { errorLabel, logger } from "../core/telemetry.js";
+import { isLeaseLostError } from "../errors.js";
 import { LeaseGuard } from "../lease/lease-guard.js";
-import type { LeaseGrant } from "../lease/lease-queue.js";
+import type { LeaseGrant } from "../lease/waiter-queue.js";
 
 /** A named lock that is held. */
 export class LockGuard extends LeaseGuard {
@@ -22,5 +25,57 @@ export class LockGuard extends LeaseGuard {
     if (!grant.ticket) throw new TypeError("a lock without a number");
     this.epoch = grant.ticket.epoch;
     this.previousEpoch = grant.ticket.previousEpoch;
+  }
+}
+
+/** Several named locks that are held at once. */
+export class LockSet implements AsyncDisposable {
+  readonly #locks: ReadonlyMap<string, LockGuard>;
+  readonly #controller = new AbortController();
+  readonly #offs: (() => void)[];
+  #released: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(locks: readonly LockGuard[]) {
+    this.#locks = new Map(locks.map((lock) => [lock.name, lock]));
+    this.#offs = locks.map((lock) => onAbort(lock.signal, () => this.#controller.abort(lock.signal.reason)));
+  }
+
+  /** Aborts when any of the locks is lost. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get names(): string[] {
+    return [...this.#locks.keys()];
+  }
+
+  /** One of the locks, for its epoch. */
+  get(name: string): LockGuard {
+    const lock = this.#locks.get(name);
+    if (!lock) throw new RangeError(`the lock ${JSON.stringify(name)} is not among those that are held`);
+    return lock;
+  }
+
+  /** Throws if any of the locks is not held at this moment. */
+  assertHeld(): void {
+    for (const lock of this.#locks.values()) lock.assertHeld();
+  }
+
+  /** Gives all of them back. */
+  release(): Promise<void> {
+    return (this.#released ??= this.#releaseAll());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch((error: unknown) => logger.warning(`some locks could not be released: ${errorLabel(error)}`));
+  }
+
+  async #releaseAll(): Promise<void> {
+    const outcomes = await Promise.allSettled([...this.#locks.values()].map((lock) => lock.release()));
+    for (const off of this.#offs) off();
+    const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
+    // A loss says more than a release that failed: the work may have been for nothing.
+    if (failures.length > 0) throw failures.find(isLeaseLostError) ?? failures[0];
   }
 }

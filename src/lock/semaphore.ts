@@ -1,19 +1,17 @@
+import { abortReason, onAbort, throwIfAborted } from "../core/abort.js";
+import { delay, waitBeforeLook } from "../core/delay.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
+import type { Attempts, CallSpan } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
 import { LeaseUnavailableError } from "../errors.js";
-import { abortReason, onAbort, throwIfAborted } from "../internal/abort.js";
-import { withAttempts } from "../internal/attempts.js";
-import type { Attempts } from "../internal/attempts.js";
-import { delay, waitBeforeLook } from "../internal/delay.js";
-import { startStopwatch } from "../internal/stopwatch.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
-import type { CallSpan } from "../internal/tracing.js";
-import { checkNumber } from "../internal/validate.js";
-import { mayPass } from "../lease/acquire-once.js";
-import { FailureStreak } from "../lease/failure-streak.js";
+import { mayPass } from "../lease/acquire-attempt.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
+import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import type { LockGuard } from "./lock-guard.js";
-import { blobNameOf } from "./lock-name.js";
+import { blobNameOf } from "./lock-record.js";
 
 /**
  * At most `slots` holders at a time, over all processes. Each slot is a lock; a holder has one of them, any. All who

@@ -1,16 +1,16 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { GranularityMismatchError } from "../errors.js";
-import { sha256 } from "../internal/sha256.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
-import type { SpanFacts } from "../internal/tracing.js";
-import { checkOneOf } from "../internal/validate.js";
+import { sha256 } from "../core/identity.js";
+import { describeSpan, withSpan } from "../core/telemetry.js";
+import type { SpanFacts } from "../core/telemetry.js";
+import { checkOneOf } from "../core/validate.js";
 import { useLease } from "../lease/with-lease.js";
-import { tableUrl } from "../table/table-url.js";
-import { createIfAbsent } from "../update/create-if-absent.js";
-import { jsonBlob } from "../update/targets/blob-content.js";
-import { checkKey } from "../update/targets/table-entity.js";
+import { tableUrl } from "../target/stored-entity.js";
+import { createIfAbsent } from "../update/create-if-not-exists.js";
+import { jsonBlob } from "../target/blob-content.js";
+import { checkKey } from "../target/table-entity.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
-import { HeldTable } from "./held-table.js";
+import { HeldTable } from "./locked-table.js";
 import type { LockGuard } from "./lock-guard.js";
 
 /** How much of a table one lock is for. */

@@ -1,16 +1,17 @@
 import type { BlobCallOptions, CallOptions, PageBlobLike, PageWriteOptions } from "../clients.js";
+import { onAbort } from "../core/abort.js";
+import { bounded } from "../core/bounded.js";
+import { countSends } from "../core/sends.js";
+import { isDefinitive, isMissing, isRace, isSequenceConflict } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
 import { FencedError, TargetNotFoundError } from "../errors.js";
-import { onAbort } from "../internal/abort.js";
-import { bounded } from "../internal/bounded.js";
-import { countSends } from "../internal/sends.js";
-import { isDefinitive, isMissing, isRace, isSequenceConflict } from "../internal/storage-errors.js";
-import { displayUrl } from "../internal/url.js";
-import { withRequestContext } from "../update/one-request.js";
+import { blobOptions } from "../target/blob-requests.js";
+import { requireETag } from "../target/target.js";
+import type { RequestContext } from "../target/target.js";
 import { checkGroupSettings } from "../update/options.js";
-import { requireETag } from "../update/target.js";
-import type { RequestContext } from "../update/target.js";
-import { blobOptions } from "../update/targets/blob-requests.js";
-import { checkPages, maxPagesInBytes } from "./pages.js";
+import type { TargetConditions } from "../update/options.js";
+import { withRequestContext } from "../update/single-call.js";
 
 /** How often the number is tried to be raised while others change the blob. */
 const maxRaises = 10;
@@ -147,4 +148,53 @@ export class PageWriter {
 
 function withNumber(options: BlobCallOptions, number: number): PageWriteOptions {
   return { ...options, conditions: { ...options.conditions, ifSequenceNumberEqualTo: number } };
+}
+
+const pageInBytes = 512;
+
+/** The most that one request writes. */
+export const maxPagesInBytes: number = 4 * 1024 * 1024;
+
+/** A page blob is written in whole pages. */
+export function checkPages(offset: number, count: number): void {
+  checkNumber("offset", offset, { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true });
+  checkNumber("the length", count, { min: pageInBytes, max: Number.MAX_SAFE_INTEGER, integer: true });
+  for (const [name, value] of Object.entries({ offset, "the length": count })) {
+    if (value % pageInBytes !== 0) throw new RangeError(`${name} must be a multiple of ${pageInBytes}, the size of a page; got ${value}`);
+  }
+}
+
+/** Options of {@link claimPages}. */
+export interface ClaimPagesOptions extends CallOptions {
+  /** The id of a lease that the caller holds on the blob: sent with the claim, and with every write of the writer. */
+  conditions?: TargetConditions | undefined;
+}
+
+/**
+ * Takes a page blob over: raises its sequence number, and returns a writer whose writes carry the new one. From then on the
+ * service refuses what earlier writers send, also what is on its way already; they get a `FencedError`.
+ *
+ * Costs 1 request. Whoever calls last wins; who that should be is up to the caller (a lease, an election).
+ */
+export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
+  const settings = checkGroupSettings({ conditions: options.conditions });
+  if (!isPageBlob(blob)) throw new TypeError("not a page blob: pass a PageBlobClient");
+  const url = displayUrl(blob.url);
+  return withRequestContext("claimPages", options, settings, url, async (context) => {
+    try {
+      // The service adds one, whoever asks at the same time: no two are answered with the same number. If the answer is
+      // lost and the SDK asks again, a number is left out, which nobody misses.
+      const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
+      if (blobSequenceNumber === undefined) throw new TypeError(`the answer for ${url} has no sequence number`);
+      return new PageWriter(blob, blobSequenceNumber, settings.leaseId);
+    } catch (error) {
+      if (isMissing(error)) throw new TargetNotFoundError(`${url} does not exist: create it first`, { url, cause: error });
+      throw error;
+    }
+  });
+}
+
+function isPageBlob(blob: unknown): blob is PageBlobLike {
+  const client = blob as Partial<PageBlobLike> | null | undefined;
+  return typeof client === "object" && typeof client?.uploadPages === "function" && typeof client.updateSequenceNumber === "function";
 }

@@ -1,7 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients.js";
-import { bounded, wasSentOnce } from "../internal/bounded.js";
-import { isDefinitive } from "../internal/storage-errors.js";
+import { bounded, wasSentOnce } from "../core/bounded.js";
+import { isDefinitive } from "../core/storage-errors.js";
 
 /** What is known after a request that changes something. */
 export type CallOutcome<R> =

@@ -1,4 +1,4 @@
-import { startStopwatch } from "../internal/stopwatch.js";
+import { startStopwatch } from "../core/stopwatch.js";
 
 /** Milliseconds since the clock was started. */
 export type Clock = () => number;

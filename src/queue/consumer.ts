@@ -1,17 +1,13 @@
 import { EventEmitter } from "eventemitter3";
 import type { AbortSignalLike, CallOptions, QueueLike } from "../clients.js";
+import { onAbort } from "../core/abort.js";
+import { isMissingParent } from "../core/storage-errors.js";
+import { displayUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
-import { onAbort } from "../internal/abort.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
-import { isMissingParent } from "../internal/storage-errors.js";
-import { withSpan } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
-import type { MessageHandler } from "./context.js";
-import type { Emit, QueueConsumerEvents } from "./events.js";
+import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
 import { consumerSettings } from "./options.js";
 import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
-import { Run } from "./run.js";
+import { Run } from "./polling-loop.js";
 
 /** How a consumer is doing. */
 export interface QueueConsumerHealth {

@@ -1,11 +1,9 @@
 import type { CallOptions, QueueLike } from "../clients.js";
-import { throwIfAborted } from "../internal/abort.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
-import { checkNumber } from "../internal/validate.js";
-import { byteLength, checkEncoding, maxMessageBytes } from "./encoding.js";
-import type { QueueEncoding } from "./encoding.js";
-import { sealEnvelope } from "./envelope.js";
-import { checkKey } from "./key.js";
+import { throwIfAborted } from "../core/abort.js";
+import { describeSpan, withSpan } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
+import { byteLength, checkEncoding, checkKey, maxMessageBytes, sealEnvelope } from "./envelope.js";
+import type { QueueEncoding } from "./envelope.js";
 
 /** Options of {@link enqueue}. */
 export interface EnqueueOptions extends CallOptions {

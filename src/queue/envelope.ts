@@ -1,5 +1,4 @@
-import { decodeText, encodeText } from "./encoding.js";
-import type { QueueEncoding } from "./encoding.js";
+import { checkOneOf } from "../core/validate.js";
 
 /** Why and when a message was put aside, as it stands in the poison queue. */
 export interface PoisonFacts {
@@ -59,4 +58,39 @@ function parseEnvelope(text: string): Envelope | undefined {
   if (envelope.asc !== 1 || !("body" in envelope || typeof envelope.text === "string")) return undefined;
   if (envelope.key !== undefined && typeof envelope.key !== "string") return undefined;
   return envelope as Envelope;
+}
+
+/** How texts stand in a queue. Azure Functions and older SDKs expect `"base64"`. */
+export type QueueEncoding = "text" | "base64";
+
+/** What a queue takes. */
+export const maxMessageBytes: number = 64 * 1024;
+
+export function checkEncoding(encoding: QueueEncoding | undefined): QueueEncoding {
+  return checkOneOf("encoding", encoding ?? "text", ["text", "base64"]);
+}
+
+export function byteLength(text: string): number {
+  return new TextEncoder().encode(text).byteLength;
+}
+
+export function encodeText(text: string, encoding: QueueEncoding): string {
+  if (encoding === "text") return text;
+  let binary = "";
+  for (const byte of new TextEncoder().encode(text)) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+/** @throws if it is no base64, or no UTF-8 in it. */
+export function decodeText(text: string, encoding: QueueEncoding): string {
+  if (encoding === "text") return text;
+  const binary = atob(text);
+  return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(binary, (char) => char.charCodeAt(0)));
+}
+
+/** An idempotency key: any text, within reason, as it travels with the message. */
+export function checkKey(name: string, key: unknown): string {
+  if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
+  if (key.length === 0 || key.length > 1_024) throw new RangeError(`${name} must have 1 to 1024 characters; got ${key.length}`);
+  return key;
 }

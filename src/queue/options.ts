@@ -1,7 +1,7 @@
 import type { QueueLike, StandardSchemaLike } from "../clients.js";
-import { checkNumber } from "../internal/validate.js";
-import { checkEncoding } from "./encoding.js";
-import type { QueueEncoding } from "./encoding.js";
+import { checkNumber } from "../core/validate.js";
+import { checkEncoding } from "./envelope.js";
+import type { QueueEncoding } from "./envelope.js";
 import type { Inbox } from "./inbox/inbox.js";
 
 /** What is known of a message before its payload is. */

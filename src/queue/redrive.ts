@@ -1,10 +1,9 @@
 import type { CallOptions, QueueCallOptions, QueueLike, QueueMessageLike } from "../clients.js";
-import { throwIfAborted } from "../internal/abort.js";
-import { isLostMessage } from "../internal/storage-errors.js";
-import { describeSpan, withSpan } from "../internal/tracing.js";
-import { checkNumber } from "../internal/validate.js";
-import { byteLength, encodeText, maxMessageBytes } from "./encoding.js";
-import { openEnvelope, sealEnvelope } from "./envelope.js";
+import { throwIfAborted } from "../core/abort.js";
+import { isLostMessage } from "../core/storage-errors.js";
+import { describeSpan, withSpan } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
+import { byteLength, encodeText, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
 import type { PoisonFacts } from "./envelope.js";
 
 /** Options of {@link redrive}. */

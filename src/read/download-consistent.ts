@@ -1,14 +1,11 @@
 import type { DownloadableLike } from "../clients.js";
-import { throwIfAborted } from "../internal/abort.js";
-import { withSpan } from "../internal/tracing.js";
-import { displayUrl } from "../internal/url.js";
-import { openVersion } from "./blob-version.js";
-import type { BlobVersion } from "./blob-version.js";
-import { explainDownload, VersionGone } from "./download-errors.js";
+import { throwIfAborted } from "../core/abort.js";
+import { displayUrl, withSpan } from "../core/telemetry.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
-import { PinnedRange } from "./pinned-range.js";
-import { progressOf, stopOnAbort } from "./range-source.js";
+import { openVersion, PinnedRange } from "./pinned-range.js";
+import type { BlobVersion } from "./pinned-range.js";
+import { explainDownload, progressOf, stopOnAbort, VersionGone } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** The content of a blob, all of one version. */

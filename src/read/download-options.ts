@@ -1,5 +1,5 @@
 import type { CallOptions } from "../clients.js";
-import { checkNumber, checkOneOf } from "../internal/validate.js";
+import { checkNumber, checkOneOf } from "../core/validate.js";
 import type { TargetConditions } from "../update/options.js";
 import { checkGroupSettings } from "../update/options.js";
 

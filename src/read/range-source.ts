@@ -1,8 +1,10 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobCallOptions, CallOptions, DownloadableLike } from "../clients.js";
-import { abortReason, onAbort } from "../internal/abort.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { explain } from "../core/storage-errors.js";
+import { ContentChangedError, DeadlineError } from "../errors.js";
 import type { DownloadSettings } from "./download-options.js";
-import { TimedRequest } from "./timed-request.js";
+import { maxFruitlessTries, TimedRequest, TryTimeout } from "./timed-request.js";
 
 /** All that requests for ranges of one blob have in common. */
 export interface RangeSource {
@@ -43,4 +45,32 @@ export function progressOf(source: RangeSource, totalBytes: number, restarts: nu
 
 export function stopOnAbort(source: RangeSource, { abortSignal }: CallOptions): () => void {
   return onAbort(abortSignal, () => abortSignal && source.stop.abort(abortReason(abortSignal)));
+}
+
+/** The version that is being read is no more. */
+export class VersionGone extends Error {
+  override readonly name = "VersionGone";
+  readonly etag: string;
+
+  constructor(etag: string, cause?: unknown) {
+    super("the blob is no longer the version that is being read", { cause });
+    this.etag = etag;
+  }
+}
+
+/** What a caller gets to see of an error. */
+export function explainDownload(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
+  if (error instanceof VersionGone) {
+    const after = restarts === 0 ? "" : `, after ${restarts} restarts`;
+    return new ContentChangedError(
+      `${url} was rewritten or deleted while it was downloaded${after}. Try again later, or download a snapshot of it.`,
+      { url, etag: error.etag, restarts, cause: error.cause },
+    );
+  }
+  if (error instanceof TryTimeout) {
+    const { tryTimeoutInMs } = settings;
+    const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxFruitlessTries} times in a row`;
+    return new DeadlineError(message, { elapsedInMs: maxFruitlessTries * tryTimeoutInMs });
+  }
+  return explain(error, url);
 }

@@ -1,4 +1,4 @@
-import { TimeLimit } from "../internal/time-limit.js";
+import { TimeLimit } from "../core/time-limit.js";
 
 /** How many tries in a row may bring nothing. */
 export const maxFruitlessTries = 5;

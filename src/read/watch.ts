@@ -1,13 +1,10 @@
 import type { BlockBlobLike } from "../clients.js";
-import { abortReason, onAbort } from "../internal/abort.js";
-import { delay } from "../internal/delay.js";
-import { checkGroupSettings, checkTimeout } from "../update/options.js";
-import { resolveTarget } from "../update/resolve-target.js";
-import type { GuardedTarget, UpdateTarget } from "../update/target.js";
-import { Observer } from "./observer.js";
-import type { WatchedState } from "./observer.js";
-import { checkWatchOptions } from "./watch-options.js";
-import type { WatchOptions } from "./watch-options.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { delay } from "../core/delay.js";
+import type { GuardedTarget, UpdateTarget } from "../target/target.js";
+import { checkGroupSettings, checkTimeout, resolveTarget } from "../update/options.js";
+import { checkWatchOptions, Observer } from "./poller.js";
+import type { WatchedState, WatchOptions } from "./poller.js";
 
 /** What {@link watch} returns: for one `for await`. */
 export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncDisposable {

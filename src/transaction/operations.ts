@@ -1,11 +1,9 @@
 import type { TableEntityLike, TransactionActionLike } from "../clients.js";
 import { TransactionLimitError } from "../errors.js";
-import { entitySize } from "../table/entity-size.js";
-import { entityDiff, sameStored } from "../table/stored-entity.js";
-import type { StoredEntity } from "../table/stored-entity.js";
-import { tombstoneName } from "../table/tombstone.js";
-import { defaultJournalName, formatJournal } from "../update/journal.js";
-import type { Journal } from "../update/journal.js";
+import { defaultJournalName, formatJournal } from "../target/journal.js";
+import type { Journal } from "../target/journal.js";
+import { entityDiff, entitySize, sameStored, tombstoneName } from "../target/stored-entity.js";
+import type { StoredEntity } from "../target/stored-entity.js";
 import type { PartitionView } from "./partition-view.js";
 import { queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";

@@ -1,5 +1,5 @@
 import type { TransactionTableLike } from "../clients.js";
-import type { StoredEntity } from "../table/stored-entity.js";
+import type { StoredEntity } from "../target/stored-entity.js";
 import { isOwnRow, noRow, queryRows, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 

@@ -1,13 +1,11 @@
 import type { TableCallOptions, TransactionTableLike } from "../clients.js";
-import { isMissing } from "../internal/storage-errors.js";
-import type { EdmValue } from "../table/edm.js";
-import { storedFromAnswer, storedFromPage } from "../table/stored-entity.js";
-import type { StoredEntity } from "../table/stored-entity.js";
-import { tableUrl } from "../table/table-url.js";
-import { isTombstone } from "../table/tombstone.js";
-import { defaultJournalName, parseJournal } from "../update/journal.js";
-import type { Journal } from "../update/journal.js";
-import { requireETag } from "../update/target.js";
+import { isMissing } from "../core/storage-errors.js";
+import type { EdmValue } from "../target/edm.js";
+import { defaultJournalName, parseJournal } from "../target/journal.js";
+import type { Journal } from "../target/journal.js";
+import { isTombstone, storedFromAnswer, storedFromPage, tableUrl } from "../target/stored-entity.js";
+import type { StoredEntity } from "../target/stored-entity.js";
+import { requireETag } from "../target/target.js";
 
 /** One row as it is stored, or the fact that there is none. */
 export interface Row {

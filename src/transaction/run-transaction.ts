@@ -1,15 +1,14 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
-import { ownerOf } from "../internal/owner.js";
-import { withAttempts } from "../internal/attempts.js";
-import { describeSpan } from "../internal/tracing.js";
-import type { EdmType } from "../table/edm.js";
-import { partitionUrl } from "../table/table-url.js";
+import { ownerOf } from "../core/owner.js";
+import { describeSpan, withAttempts } from "../core/telemetry.js";
+import type { EdmType } from "../target/edm.js";
+import { partitionUrl } from "../target/stored-entity.js";
+import { checkKey, checkTypes } from "../target/table-entity.js";
 import { checkUpdateOptions } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
-import { checkKey, checkTypes } from "../update/targets/table-entity.js";
-import { joinPartition } from "./partition-group.js";
-import { TransactionCall } from "./transaction-call.js";
-import type { TransactionResult } from "./transaction-call.js";
+import { TransactionCall } from "./transaction-batch.js";
+import type { TransactionResult } from "./transaction-batch.js";
+import { joinPartition } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */

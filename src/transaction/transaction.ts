@@ -1,11 +1,10 @@
 import type { TransactionTableLike } from "../clients.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
-import type { EdmType } from "../table/edm.js";
-import { entityValue, sameStored, storedFromValue } from "../table/stored-entity.js";
-import type { StoredEntity } from "../table/stored-entity.js";
-import { entityUrl } from "../table/table-url.js";
-import { checkKey } from "../update/targets/table-entity.js";
-import type { EntityValue } from "../update/targets/table-entity.js";
+import type { EdmType } from "../target/edm.js";
+import { entityUrl, entityValue, sameStored, storedFromValue } from "../target/stored-entity.js";
+import type { StoredEntity } from "../target/stored-entity.js";
+import { checkKey } from "../target/table-entity.js";
+import type { EntityValue } from "../target/table-entity.js";
 import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";

@@ -1,13 +1,13 @@
-import { fullJitter, delay } from "../internal/delay.js";
-import { countSends, mayBeForACopy } from "../internal/sends.js";
+import { fullJitter, delay } from "../core/delay.js";
+import { countSends, mayBeForACopy } from "../core/sends.js";
 import { isSchemaError } from "../errors.js";
-import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../internal/storage-errors.js";
-import { onAbort } from "../internal/abort.js";
-import { isMisuse } from "../internal/validate.js";
-import { NotSentError } from "./not-sent.js";
-import { fateOf, fateOfCreate, journalAfter, newWriteId } from "./journal.js";
-import type { Journal } from "./journal.js";
-import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
+import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../core/storage-errors.js";
+import { onAbort } from "../core/abort.js";
+import { isMisuse } from "../core/validate.js";
+import { NotSentError } from "../core/not-sent.js";
+import { fateOf, fateOfCreate, journalAfter, newWriteId } from "../target/journal.js";
+import type { Journal } from "../target/journal.js";
+import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
 
 /** One conditional write: from `base` (undefined: nothing there) to `draft` (undefined: delete). */
 export interface Plan<Raw> {

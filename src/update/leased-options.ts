@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike } from "../clients.js";
-import { checkNumber, checkOneOf } from "../internal/validate.js";
+import { checkNumber, checkOneOf } from "../core/validate.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 

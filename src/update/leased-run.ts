@@ -1,18 +1,16 @@
-import { onAbort } from "../internal/abort.js";
-import { delay, fullJitter } from "../internal/delay.js";
-import { errorLabel } from "../internal/error-label.js";
-import { logger } from "../internal/log.js";
-import { isLeaseConflict } from "../internal/storage-errors.js";
+import { onAbort } from "../core/abort.js";
+import { delay, fullJitter } from "../core/delay.js";
+import { explain, isLeaseConflict } from "../core/storage-errors.js";
+import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
+import { Round } from "./batch.js";
+import type { UpdateCall } from "./batch.js";
 import { commit } from "./commit.js";
 import type { Verdict } from "./commit.js";
-import { explain } from "./explain.js";
-import type { GroupSettings } from "./group-commit.js";
-import type { Hold, TakeHold } from "./hold.js";
+import type { Hold, TakeHold } from "./exclusive-access.js";
 import type { HeldLike } from "./leased-options.js";
-import { Round } from "./round.js";
-import type { RequestContext, Snapshot, TargetAdapter } from "./target.js";
-import type { UpdateCall } from "./update-call.js";
+import type { GroupSettings } from "./update-queue.js";
 
 /** One update under a lease: acquire, read, apply, write, release; from the start again if somebody was first. */
 export class LeasedRun<T, Raw> {

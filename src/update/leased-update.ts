@@ -1,17 +1,14 @@
 import type { BlockBlobLike } from "../clients.js";
-import { abortReason, onAbort } from "../internal/abort.js";
-import { withAttempts } from "../internal/attempts.js";
-import { describeSpan } from "../internal/tracing.js";
-import { holdFor } from "./hold.js";
+import { abortReason, onAbort } from "../core/abort.js";
+import { describeSpan, withAttempts } from "../core/telemetry.js";
+import type { GuardedTarget, UpdateTarget } from "../target/target.js";
+import { UpdateCall } from "./batch.js";
+import type { Mutator, UpdateResult } from "./batch.js";
+import { holdFor } from "./exclusive-access.js";
 import { checkLeasedOptions } from "./leased-options.js";
 import type { LeasedUpdateOptions } from "./leased-options.js";
 import { LeasedRun } from "./leased-run.js";
-import type { Mutator } from "./mutator.js";
-import { checkGroupSettings } from "./options.js";
-import { resolveTarget } from "./resolve-target.js";
-import type { GuardedTarget, UpdateTarget } from "./target.js";
-import { UpdateCall } from "./update-call.js";
-import type { UpdateResult } from "./update-call.js";
+import { checkGroupSettings, resolveTarget } from "./options.js";
 
 /**
  * Acquires the lease of the target, reads it, applies the mutator, writes under the lease, and releases it. The mutator

@@ -1,15 +1,12 @@
 import type { BlockBlobLike } from "../clients.js";
-import { withAttempts } from "../internal/attempts.js";
-import { describeSpan } from "../internal/tracing.js";
-import { joinGroup } from "./group-commit.js";
-import type { Mutator } from "./mutator.js";
-import { checkGroupSettings, checkUpdateOptions } from "./options.js";
+import { describeSpan, withAttempts } from "../core/telemetry.js";
+import type { UpdateTarget } from "../target/target.js";
+import { UpdateCall } from "./batch.js";
+import type { Mutator, UpdateResult } from "./batch.js";
+import { checkGroupSettings, checkUpdateOptions, requireConditional, resolveTarget } from "./options.js";
 import type { OptimisticUpdateOptions } from "./options.js";
 import { snapshotOf } from "./read-target.js";
-import { requireConditional, resolveTarget } from "./resolve-target.js";
-import type { UpdateTarget } from "./target.js";
-import { UpdateCall } from "./update-call.js";
-import type { UpdateResult } from "./update-call.js";
+import { joinGroup } from "./update-queue.js";
 
 /**
  * Reads the target, applies the mutator, and writes only if nobody wrote in between; else starts again. The effect

@@ -1,11 +1,10 @@
 import type { BlockBlobLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
-import { withRequestContext } from "./one-request.js";
-import { checkGroupSettings } from "./options.js";
+import { readIfChanged } from "../target/target.js";
+import type { GuardedTarget, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
+import { checkGroupSettings, resolveTarget } from "./options.js";
 import type { TargetOptions } from "./options.js";
-import { resolveTarget } from "./resolve-target.js";
-import { readIfChanged } from "./target.js";
-import type { GuardedTarget, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import { withRequestContext } from "./single-call.js";
 
 /** A value and the ETag that it was read with. */
 export interface ReadResult<T> {

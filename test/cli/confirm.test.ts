@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { confirm } from "../../src/cli/confirm.js";
+import { confirm } from "../../src/cli/terminal.js";
 import { FakeTerminal } from "./fake-terminal.js";
 
 describe("confirmation", () => {

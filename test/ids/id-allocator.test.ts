@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 import { IdAllocator, type IdCounter, jsonBlob, queueMetadata, tableEntity } from "../../src/index.js";
-import { logger } from "../../src/internal/log.js";
+import { logger } from "../../src/core/telemetry.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { BlobDownloadLike } from "../../src/index.js";
-import { eachChunk, readBody } from "../../src/internal/blob-body.js";
+import { eachChunk, readBody } from "../../src/target/content.js";
 
 async function* chunks(...parts: string[]): AsyncGenerator<Uint8Array> {
   for (const part of parts) yield Buffer.from(part);

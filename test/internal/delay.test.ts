@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { delay, fullJitter } from "../../src/internal/delay.js";
+import { delay, fullJitter } from "../../src/core/delay.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 import { useFakeTimers } from "../support/timers.js";

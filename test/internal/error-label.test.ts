@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { ConflictError } from "../../src/index.js";
-import { errorLabel, errorType, isOfStorage } from "../../src/internal/error-label.js";
+import { errorLabel, errorType, isOfStorage } from "../../src/core/telemetry.js";
 
 const restError = Object.assign(new Error("GET https://a/b?sig=abc failed"), { name: "RestError", code: "ServerBusy", statusCode: 503 });
 const conflict = new ConflictError("gave up", { attempts: 1, elapsedInMs: 1, lastETag: undefined });

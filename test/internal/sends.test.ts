@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { countSends } from "../../src/internal/sends.js";
+import { countSends } from "../../src/core/sends.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { loseAnswer } from "../fakes/faults.js";

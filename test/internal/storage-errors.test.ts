@@ -9,7 +9,7 @@ import {
   isNotModified,
   isRace,
   statusOf,
-} from "../../src/internal/storage-errors.js";
+} from "../../src/core/storage-errors.js";
 import { connectionReset } from "../fakes/faults.js";
 import { blobError, FakeRestError, headError, tableError } from "../fakes/rest-errors.js";
 

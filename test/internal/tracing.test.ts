@@ -1,10 +1,8 @@
 import { useInstrumenter } from "@azure/core-tracing";
 import { AzureLogger, setLogLevel } from "@azure/logger";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-
+import { Attempts, beginTogether, describeSpan, inSpan, spanAttributes, withAttempts, withSpan } from "../../src/core/telemetry.js";
 import { ConflictError, optimisticUpdate } from "../../src/index.js";
-import { Attempts, beginTogether, withAttempts } from "../../src/internal/attempts.js";
-import { describeSpan, inSpan, spanAttributes, withSpan } from "../../src/internal/tracing.js";
 import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
 import { counterBlob, increment } from "../support/counter.js";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { identityOf } from "../../src/internal/identity.js";
-import { displayUrl } from "../../src/internal/url.js";
-import { checkIdentifier, checkNumber, checkOneOf } from "../../src/internal/validate.js";
+import { identityOf } from "../../src/core/identity.js";
+import { displayUrl } from "../../src/core/telemetry.js";
+import { checkIdentifier, checkNumber, checkOneOf } from "../../src/core/validate.js";
 
 describe("checkNumber", () => {
   it.each([

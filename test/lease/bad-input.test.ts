@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { BlobLeasableLike, LeasableLike } from "../../src/clients.js";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
-import { breakLease, inspectLease } from "../../src/lease/inspect-lease.js";
-import type { BreakLeaseOptions } from "../../src/lease/inspect-lease.js";
+import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
+import type { BreakLeaseOptions } from "../../src/lock/inspect-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";

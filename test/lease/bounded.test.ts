@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { bounded, wasSentOnce } from "../../src/internal/bounded.js";
-import { startStopwatch } from "../../src/internal/stopwatch.js";
+import { bounded, wasSentOnce } from "../../src/core/bounded.js";
+import { startStopwatch } from "../../src/core/stopwatch.js";
 import { after, deafHang, give, ok, resent, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
 import { countedAbort, outcomeOf, pass, setWallClock, suspendMachine, useFakeClock } from "./fakes/time.js";

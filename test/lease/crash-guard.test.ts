@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
 import type { CrashGuard, CrashGuardLock } from "../../src/lease/crash-guard.js";
-import { leaseAdapterOf } from "../../src/lease/lease-adapter-of.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import type { LeaseGuard } from "../../src/lease/lease-guard.js";
 import { checkLeaseId } from "../../src/lease/lease-options.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { breakLease, inspectLease } from "../../src/lease/inspect-lease.js";
+import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import { acquireLease } from "../../src/lease/acquire-lease.js";
-import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lease/lock-record.js";
+import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lock/lock-record.js";
 import { hang, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
-import { startStopwatch } from "../../src/internal/stopwatch.js";
-import { leaseAdapterOf } from "../../src/lease/lease-adapter-of.js";
+import { startStopwatch } from "../../src/core/stopwatch.js";
+import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import { LeaseGuard } from "../../src/lease/lease-guard.js";
-import { LeaseKeeper } from "../../src/lease/lease-keeper.js";
+import { LeaseKeeper } from "../../src/lease/held-lease.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { LookPace } from "../../src/lease/look-pace.js";
+import { LookPace } from "../../src/lease/poll-pacing.js";
 import { pass, useFakeClock } from "./fakes/time.js";
 
 useFakeClock();

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import { blobNameOf, lockNameOf } from "../../src/lock/lock-name.js";
+import { blobNameOf, lockNameOf } from "../../src/lock/lock-record.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { anyText } from "../support/any-text.js";

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { isConflictError, isFencedError, isTargetNotFoundError, runTransaction } from "../../src/index.js";
 import type { LockGuard } from "../../src/index.js";
-import { HeldTable } from "../../src/lock/held-table.js";
+import { HeldTable } from "../../src/lock/locked-table.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { MessageLostError } from "../../src/index.js";
 import { startClock } from "../../src/queue/clock.js";
-import { MessageOwnership } from "../../src/queue/ownership.js";
+import { MessageOwnership } from "../../src/queue/message-lease.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import type { Fault } from "./fakes/faults.js";
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Fate } from "../../simulation/storage/weather.js";
 import { World } from "../../simulation/storage/world.js";
-import { countSends } from "../../src/internal/sends.js";
+import { countSends } from "../../src/core/sends.js";
 
 /** One write on a network that treats every send alike, cut off after a minute. */
 async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: string | undefined; sends: number; stored: boolean; tookInMs: number }> {

@@ -1,4 +1,4 @@
-import { adapterOf, type RequestContext, type TargetAdapter } from "../../src/update/target.js";
+import { adapterOf, type RequestContext, type TargetAdapter } from "../../src/target/target.js";
 import { jsonBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";

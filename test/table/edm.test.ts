@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromEdm, isEdmType, toEdm } from "../../src/table/edm.js";
-import type { EdmType } from "../../src/table/edm.js";
+import { fromEdm, isEdmType, toEdm } from "../../src/target/edm.js";
+import type { EdmType } from "../../src/target/edm.js";
 import { entityValues } from "../support/entities.js";
 
 describe("the stored form of a value", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue } from "../../src/table/stored-entity.js";
-import type { StoredEntity } from "../../src/table/stored-entity.js";
+import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue } from "../../src/target/stored-entity.js";
+import type { StoredEntity } from "../../src/target/stored-entity.js";
 import { entities } from "../support/entities.js";
 
 const keys = { partitionKey: "p", rowKey: "r" };

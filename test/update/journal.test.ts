@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fateOf, fateOfCreate, formatJournal, journalAfter, journalLength, newWriteId, parseJournal } from "../../src/update/journal.js";
-import type { Journal } from "../../src/update/journal.js";
+import { fateOf, fateOfCreate, formatJournal, journalAfter, journalLength, newWriteId, parseJournal } from "../../src/target/journal.js";
+import type { Journal } from "../../src/target/journal.js";
 
 interface State {
   etag: string;

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import { blobMetadata, jsonBlob, optimisticUpdate, tableEntity } from "../../src/index.js";
 import type { SchemaOutcome, StandardSchemaLike } from "../../src/index.js";
-import { adapterOf } from "../../src/update/target.js";
+import { adapterOf } from "../../src/target/target.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";

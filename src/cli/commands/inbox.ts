@@ -1,10 +1,8 @@
 import type { Command } from "commander";
-
 import { TableInbox } from "../../queue/inbox/table-inbox.js";
-import { contextOf } from "../command-context.js";
-import { confirm } from "../confirm.js";
-import { wholeNumber } from "../parse-option.js";
-import { printOutcome } from "../print.js";
+import { contextOf } from "../connect.js";
+import { printOutcome, wholeNumber } from "../print.js";
+import { confirm } from "../terminal.js";
 import type { Terminal } from "../terminal.js";
 
 interface PurgeOptions {

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 
 import type { LeasableLike } from "../../clients.js";
-import { inspectLease } from "../../lease/inspect-lease.js";
-import { contextOf } from "../command-context.js";
-import type { CommandContext } from "../command-context.js";
+import { inspectLease } from "../../lock/inspect-lease.js";
+import { contextOf } from "../connect.js";
+import type { CommandContext } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
 import { ago, printFacts } from "../print.js";
 import type { Terminal } from "../terminal.js";

@@ -1,12 +1,10 @@
 import type { Command } from "commander";
-
 import { BlobLocks } from "../../lock/blob-locks.js";
 import type { LockInfo } from "../../lock/blob-locks.js";
-import { contextOf } from "../command-context.js";
-import { confirm } from "../confirm.js";
+import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
-import { wholeNumber } from "../parse-option.js";
-import { ago, printFacts, printOutcome, printRows } from "../print.js";
+import { ago, printFacts, printOutcome, printRows, wholeNumber } from "../print.js";
+import { confirm } from "../terminal.js";
 import type { Terminal } from "../terminal.js";
 
 interface LocksOptions {

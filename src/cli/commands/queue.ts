@@ -1,15 +1,12 @@
+import type { PeekedMessageItem } from "@azure/storage-queue";
 import { Option } from "commander";
 import type { Command } from "commander";
-import type { PeekedMessageItem } from "@azure/storage-queue";
-
-import type { QueueEncoding } from "../../queue/encoding.js";
 import { openEnvelope } from "../../queue/envelope.js";
-import type { Envelope, PoisonFacts } from "../../queue/envelope.js";
+import type { Envelope, PoisonFacts, QueueEncoding } from "../../queue/envelope.js";
 import { redrive } from "../../queue/redrive.js";
-import { contextOf } from "../command-context.js";
-import { confirm } from "../confirm.js";
-import { wholeNumber } from "../parse-option.js";
-import { ago, oneLine, printOutcome, printRows } from "../print.js";
+import { contextOf } from "../connect.js";
+import { ago, oneLine, printOutcome, printRows, wholeNumber } from "../print.js";
+import { confirm } from "../terminal.js";
 import type { Terminal } from "../terminal.js";
 
 /** `queue peek`, `queue poison`, `queue redrive`. */

@@ -1,10 +1,10 @@
 import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
 import { CommitUnknownError } from "../../errors.js";
-import { delay, fullJitter } from "../../internal/delay.js";
-import { isMissing, isRace } from "../../internal/storage-errors.js";
-import { displayUrl } from "../../internal/url.js";
+import { delay, fullJitter } from "../../core/delay.js";
+import { isMissing, isRace } from "../../core/storage-errors.js";
+import { displayUrl } from "../../core/telemetry.js";
 import { boundedCall } from "../bounded-call.js";
-import { entityOf, readRecord } from "./entity.js";
+import { entityOf, readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /** One effect, and the record that says that it happened. */

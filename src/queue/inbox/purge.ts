@@ -1,8 +1,8 @@
 import type { CallOptions, InboxTableLike } from "../../clients.js";
-import { throwIfAborted } from "../../internal/abort.js";
-import { isMissing, isRace } from "../../internal/storage-errors.js";
-import { recordOf, rowKeyPrefix } from "./entity.js";
-import { maxGroup } from "./gather.js";
+import { throwIfAborted } from "../../core/abort.js";
+import { isMissing, isRace } from "../../core/storage-errors.js";
+import { recordOf, rowKeyPrefix } from "./record.js";
+import { maxGroup } from "./write-batcher.js";
 
 /** Which records to remove. */
 export interface PurgeScope {

@@ -1,18 +1,15 @@
 import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
-import { withSpan } from "../../internal/tracing.js";
-import { checkOneOf } from "../../internal/validate.js";
+import { withSpan } from "../../core/telemetry.js";
+import { checkOneOf } from "../../core/validate.js";
 import { startClock } from "../clock.js";
 import type { Clock } from "../clock.js";
-import { ClaimItem } from "./claim-item.js";
 import { commitOnce } from "./commit.js";
-import { readRecord, rowKeyOf } from "./entity.js";
-import { Gather, maxGroup } from "./gather.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
 import { purgeRecords } from "./purge.js";
-import { ownerOf } from "./record.js";
-import { StepItem } from "./step-item.js";
-import type { HeldClaim } from "./step-item.js";
-import { submitGroup } from "./submit-group.js";
+import { ownerOf, readRecord, rowKeyOf } from "./record.js";
+import { ClaimItem, StepItem } from "./transition-write.js";
+import type { HeldClaim } from "./transition-write.js";
+import { Gather, maxGroup, submitGroup } from "./write-batcher.js";
 
 /** Options of {@link TableInbox}. */
 export interface TableInboxOptions {

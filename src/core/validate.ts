@@ -1,0 +1,64 @@
+
+
+/** Checks of options: misuse is a `TypeError` or `RangeError` before any request is sent. */
+
+export function checkNumber(
+  name: string,
+  value: number,
+  bounds: { min: number; max?: number; integer?: boolean },
+): number {
+  if (typeof value !== "number" || Number.isNaN(value)) throw new TypeError(`${name} must be a number`);
+  const max = bounds.max ?? Number.POSITIVE_INFINITY;
+  if (value < bounds.min || value > max || (bounds.integer && Number.isFinite(value) && !Number.isInteger(value))) {
+    const kind = bounds.integer ? "a whole number" : "a number";
+    const upper = Number.isFinite(max) ? ` to ${max}` : " or more";
+    throw new RangeError(`${name} must be ${kind}, ${bounds.min}${upper}; got ${value}`);
+  }
+  return value;
+}
+
+export function checkOneOf<T extends string>(name: string, value: T, allowed: readonly T[]): T {
+  if (!allowed.includes(value)) {
+    throw new RangeError(`${name} must be one of ${allowed.map((a) => `"${a}"`).join(", ")}; got ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+/** What the SDK, or an adapter, throws about its arguments before it sends anything. */
+export function isMisuse(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof RangeError;
+}
+
+const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** A name that is allowed both as a metadata name and as a table property. */
+export function checkIdentifier(name: string, value: string): string {
+  if (typeof value !== "string" || !identifier.test(value) || value.length > 128) {
+    throw new RangeError(`${name} must be an identifier (letters, digits, _; at most 128); got ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+/** How often, how long and with which pauses something is tried again. */
+export interface RetryLimits {
+  readonly maxAttempts: number;
+  readonly timeoutInMs: number;
+  readonly retryDelayInMs: number;
+  readonly maxRetryDelayInMs: number;
+}
+
+/** The limits with defaults filled in and checked. A longer delay than the default maximum raises that, too. */
+export function checkRetryLimits(
+  options: { readonly [name in keyof RetryLimits]?: number | undefined },
+  defaults: RetryLimits,
+  shortest: { readonly timeoutInMs: number },
+): RetryLimits {
+  const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? defaults.retryDelayInMs, { min: 0 });
+  const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(defaults.maxRetryDelayInMs, retryDelayInMs);
+  return {
+    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: shortest.timeoutInMs }),
+    retryDelayInMs,
+    maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
+  };
+}

@@ -1,0 +1,123 @@
+import type { CallOptions, LeasableLike } from "../clients.js";
+import { TargetNotFoundError } from "../errors.js";
+import { isMissing, isMissingParent, isNotLeased, isRace } from "../core/storage-errors.js";
+import { withSpan } from "../core/telemetry.js";
+import type { SpanFacts } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
+import { withSignal } from "../core/with-signal.js";
+import { leaseAdapterOf } from "../lease/lease-adapters.js";
+import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
+import { parseLockRecord } from "./lock-record.js";
+import type { LockRecord } from "./lock-record.js";
+
+/** What is known of a lease. */
+export interface LeaseInfo {
+  state: "available" | "leased" | "expired" | "breaking" | "broken";
+  /** Of a lease that is held. */
+  duration: "fixed" | "infinite" | undefined;
+  /** Of a named lock: who acquired it last. It holds it still if `state` is `"leased"` or `"breaking"`. */
+  holder: string | undefined;
+  /** Of a named lock: since when, by the holder's clock. */
+  since: Date | undefined;
+  /** Of a named lock: its number. */
+  epoch: number | undefined;
+}
+
+/** Options of {@link breakLease}. */
+export interface BreakLeaseOptions extends CallOptions {
+  /**
+   * How long the holder may go on: its guard reports `"broken"` at its next renewal, its writes pass until the end.
+   * The lease of a file has no such time.
+   * @defaultValue 0: at once
+   */
+  periodInSeconds?: number | undefined;
+  /** Break it only if the lock still has this epoch: not the lease of somebody who came after the one looked at. */
+  expectedEpoch?: number | undefined;
+}
+
+/** Who holds the lease, if anybody. Costs 1 request. */
+export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
+  return withSpan("inspectLease", options, (tracingOptions) =>
+    withSignal(options.abortSignal, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
+    leaseOf(target),
+  );
+}
+
+/**
+ * Takes a lease away from its holder. False if there was none, or if it is not the expected one any more. Costs 1
+ * request, 2 with `expectedEpoch`.
+ */
+export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
+  const { periodInSeconds = 0, expectedEpoch } = options;
+  return withSpan("breakLease", options, (tracingOptions) =>
+    withSignal(options.abortSignal, async (abortSignal) => {
+      const adapter = leaseAdapterOf(target);
+      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
+      if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
+      const request = { abortSignal, tracingOptions };
+      let ifMatch: string | undefined;
+      if (expectedEpoch !== undefined) {
+        const { info, record, etag } = await look(adapter, request);
+        if (info.state !== "leased" && info.state !== "breaking") return false;
+        // A lock that was handed on within a process has its later numbers reserved under the same lease.
+        if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
+        if (!etag) throw new TypeError(`the answer has no ETag: ${adapter.url} cannot be compared with what was expected`);
+        ifMatch = etag;
+      }
+      try {
+        // The next holder writes its epoch before it does anything else, and the ETag changes with it.
+        await adapter.breakIt(periodInSeconds, request, ifMatch);
+        return true;
+      } catch (error) {
+        if (isNotLeased(error) || (ifMatch !== undefined && isRace(error))) return false;
+        throw notFound(error, adapter) ?? error;
+      }
+    }),
+    leaseOf(target),
+  );
+}
+
+/** Of what may not even be a client. */
+function leaseOf(target: LeasableLike): SpanFacts {
+  return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
+}
+
+function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
+  checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+  // It takes a condition on the ETag, and a record in the metadata.
+  if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
+}
+
+interface Look {
+  readonly info: LeaseInfo;
+  readonly record: LockRecord;
+  readonly etag: string | undefined;
+}
+
+async function look(adapter: LeaseAdapter, request: LeaseRequest): Promise<Look> {
+  try {
+    const properties = await adapter.look(request);
+    const record = parseLockRecord(properties.metadata);
+    return { info: leaseInfo(properties, record), record, etag: properties.etag };
+  } catch (error) {
+    throw notFound(error, adapter) ?? error;
+  }
+}
+
+export function leaseInfo(
+  lease: { leaseState?: string | undefined; leaseDuration?: string | undefined },
+  record: LockRecord,
+): LeaseInfo {
+  return {
+    state: (lease.leaseState ?? "available") as LeaseInfo["state"],
+    duration: lease.leaseDuration as LeaseInfo["duration"],
+    holder: record.holder,
+    since: record.since,
+    epoch: record.epoch > 0 ? record.epoch : undefined,
+  };
+}
+
+function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
+  if (!isMissing(error) && !isMissingParent(error)) return undefined;
+  return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
+}

@@ -1,0 +1,120 @@
+
+
+/** What the metadata of a lock's blob say: its number, and who has it. */
+export interface LockRecord {
+  /** The fencing token of the first holder under the present lease; those that it was handed on to follow it. */
+  readonly epoch: number;
+  /** How many numbers from `epoch` on are taken. */
+  readonly reserved: number;
+  /** Who acquired it: host, process, and an id of its own. */
+  readonly holder: string | undefined;
+  /** When, by the holder's clock. */
+  readonly since: Date | undefined;
+}
+
+const names = { epoch: "asc_epoch", reserved: "asc_reserved", holder: "asc_holder", since: "asc_since" };
+
+export function formatLockRecord(record: LockRecord): Record<string, string> {
+  return {
+    [names.epoch]: String(record.epoch),
+    [names.reserved]: String(record.reserved),
+    ...(record.holder !== undefined && { [names.holder]: encodeURIComponent(record.holder) }),
+    ...(record.since && { [names.since]: record.since.toISOString() }),
+  };
+}
+
+/** A blob without a record is a lock that nobody has had yet: its last number is 0. */
+export function parseLockRecord(metadata: Record<string, string> | undefined): LockRecord {
+  const read = (name: string): string | undefined =>
+    Object.entries(metadata ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
+  const epoch = numberFrom(read(names.epoch), 0);
+  const since = new Date(read(names.since) ?? NaN);
+  return {
+    epoch,
+    reserved: numberFrom(read(names.reserved), epoch === 0 ? 0 : 1),
+    holder: decode(read(names.holder)),
+    since: Number.isNaN(since.getTime()) ? undefined : since,
+  };
+}
+
+/** The number that comes after all that were ever given out. */
+export function nextEpoch(record: LockRecord): number {
+  return Math.max(1, record.epoch + record.reserved);
+}
+
+function numberFrom(text: string | undefined, otherwise: number): number {
+  const number = Number(text);
+  return text !== undefined && Number.isSafeInteger(number) && number >= 0 ? number : otherwise;
+}
+
+function decode(text: string | undefined): string | undefined {
+  try {
+    return text === undefined ? undefined : decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+interface ProcessLike {
+  pid?: number;
+  env?: Record<string, string | undefined>;
+  getBuiltinModule?: (id: string) => { hostname?: () => string } | undefined;
+}
+
+let text: string | undefined;
+
+/** How this process names itself to people who look at a lock: host, process id, and an id in case both recur. */
+export function thisProcess(): string {
+  if (text === undefined) {
+    const { process } = globalThis as { process?: ProcessLike };
+    const host = process?.env?.["HOSTNAME"] ?? process?.env?.["COMPUTERNAME"] ?? process?.getBuiltinModule?.("node:os")?.hostname?.() ?? "host";
+    text = `${host}/${process?.pid ?? "browser"}/${crypto.randomUUID().slice(0, 8)}`;
+  }
+  return text;
+}
+
+/** It goes into the metadata of a blob, percent-encoded: these hold 8 KiB at most, and half a character not at all. */
+export function checkHolder(holder: string): string {
+  try {
+    if (typeof holder === "string" && encodeURIComponent(holder).length <= 1_024) return holder;
+  } catch {
+    // half of a surrogate pair
+  }
+  throw new RangeError("holder must be a well-formed string of at most 1,024 characters when percent-encoded");
+}
+
+/**
+ * Names of locks may hold any character; names of blobs are picky (`../`, a dot at the end, control characters), and
+ * tools more so. Letters, digits, `-` and `_` stand for themselves, every other byte of the UTF-8 form is `~XX`.
+ */
+export function blobNameOf(prefix: string, name: string): string {
+  if (typeof name !== "string" || name === "") throw new RangeError("the name of a lock must be a string that is not empty");
+  const encoded = prefix + encode(name);
+  if (encoded.length > maxBlobName) {
+    throw new RangeError(`the name of a lock is too long: ${encoded.length} characters as a blob name, ${maxBlobName} at most`);
+  }
+  return encoded;
+}
+
+/** The name of the lock in this blob, or undefined if it is no lock. */
+export function lockNameOf(prefix: string, blobName: string): string | undefined {
+  if (!blobName.startsWith(prefix)) return undefined;
+  try {
+    const name = decodeURIComponent(blobName.slice(prefix.length).replaceAll("~", "%"));
+    return name !== "" && prefix + encode(name) === blobName ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const maxBlobName = 1024;
+
+function encode(name: string): string {
+  try {
+    return encodeURIComponent(name)
+      .replace(/[!'()*.~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
+      .replaceAll("%", "~");
+  } catch {
+    throw new RangeError("the name of a lock must be well-formed text: it holds half of a surrogate pair");
+  }
+}

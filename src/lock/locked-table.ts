@@ -1,0 +1,84 @@
+import type { CallOptions, TransactionTableLike } from "../clients.js";
+import { checkKey } from "../target/table-entity.js";
+import { sha256 } from "../core/identity.js";
+import { withSpan } from "../core/telemetry.js";
+import { withSignal } from "../core/with-signal.js";
+import { partitionUrl } from "../target/stored-entity.js";
+import { Fence, fenceRowKey } from "./fence.js";
+import { FencedPartition } from "./fenced-partition.js";
+import type { LockGuard } from "./lock-guard.js";
+
+/** A table, partition or entity whose lock is held. */
+export class HeldTable implements AsyncDisposable {
+  readonly #table: TransactionTableLike;
+  readonly #lock: LockGuard;
+  /** What is locked; undefined: all of it. */
+  readonly #key: { partitionKey: string; rowKey: string | undefined } | undefined;
+  readonly #partitions = new Map<string, Promise<FencedPartition>>();
+
+  /** @internal */
+  constructor(table: TransactionTableLike, lock: LockGuard, key: { partitionKey: string; rowKey: string | undefined } | undefined) {
+    this.#table = table;
+    this.#lock = lock;
+    this.#key = key;
+  }
+
+  /** The number of this holder: see {@link LockGuard.epoch}. */
+  get epoch(): number {
+    return this.#lock.epoch;
+  }
+
+  /** Aborts when the lock is lost. */
+  get signal(): AbortSignal {
+    return this.#lock.signal;
+  }
+
+  /** Throws if the lock is not held at this moment. */
+  assertHeld(): void {
+    this.#lock.assertHeld();
+  }
+
+  release(): Promise<void> {
+    return this.#lock.release();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lock[Symbol.asyncDispose]();
+  }
+
+  /**
+   * A partition to read and write. Before anything is read, the number of this holder is put into a row of the
+   * partition, and from then on nothing of a holder before it is accepted by the service. Costs 2 requests, once.
+   */
+  async partition(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition> {
+    const key = partitionKey ?? this.#key?.partitionKey;
+    if (key === undefined) throw new TypeError("name the partition: the lock is for the whole table");
+    checkKey("partitionKey", key);
+    if (this.#key && key !== this.#key.partitionKey) {
+      throw new TypeError(`the lock is for partition ${JSON.stringify(this.#key.partitionKey)}, not for ${JSON.stringify(key)}`);
+    }
+    let partition = this.#partitions.get(key);
+    if (!partition) {
+      this.#partitions.set(key, (partition = this.#open(key, options)));
+      partition.catch(() => this.#partitions.delete(key));
+    }
+    return partition;
+  }
+
+  async #open(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
+    const onlyRow = this.#key?.rowKey;
+    const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
+    await withSpan("HeldTable.partition", options, (tracingOptions) =>
+      withSignal(options.abortSignal, (abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) })),
+      { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
+    );
+    return new FencedPartition(this.#table, partitionKey, fence, onlyRow);
+  }
+}
+
+/** Each entity has a fence of its own, if it is locked on its own. A key has at most 512 characters. */
+async function fenceRowOf(onlyRow: string | undefined): Promise<string> {
+  if (onlyRow === undefined) return fenceRowKey;
+  const rowKey = `${fenceRowKey}~${onlyRow}`;
+  return rowKey.length <= 512 ? rowKey : `${fenceRowKey}~sha256~${await sha256(onlyRow)}`;
+}

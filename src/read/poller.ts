@@ -1,0 +1,203 @@
+import type { CallOptions } from "../clients.js";
+import { isInUse, isPassing } from "../core/storage-errors.js";
+import { errorLabel, logger } from "../core/telemetry.js";
+import { checkNumber, isMisuse } from "../core/validate.js";
+import { isConcurrencyError, isDeadlineError, isSchemaError, WatchFailedError } from "../errors.js";
+import type { SchemaError } from "../errors.js";
+import { readIfChanged } from "../target/target.js";
+import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
+import type { RequestOptions, TargetOptions } from "../update/options.js";
+import { checkedResult } from "../update/read-target.js";
+import type { ReadResult } from "../update/read-target.js";
+import { withRequestContext } from "../update/single-call.js";
+import type { GroupSettings } from "../update/update-queue.js";
+
+/** A state of what is watched. It can be passed to an update as `firstRead`, if it exists. */
+export type WatchedState<T> =
+  | ({ exists: true } & ReadResult<T>)
+  | { exists: false; value?: undefined; etag?: undefined };
+
+/** What one look found, and what became of it: neither `result` nor `unusable` if the value is as it was. */
+interface Look<T> {
+  readonly found: Snapshot<unknown> | "unchanged" | undefined;
+  readonly result?: ReadResult<T>;
+  readonly unusable?: { readonly error: unknown };
+}
+
+/** Looks at a target, one look at a time, and knows what has been seen and when to look again. */
+export class Observer<T> {
+  readonly #adapter: TargetAdapter<T, unknown>;
+  readonly #group: GroupSettings;
+  readonly #settings: WatchSettings;
+  readonly #request: Omit<RequestOptions, "abortSignal">;
+  /** The version that was read last, whether it was of use or not. Undefined: nothing was there. */
+  #etag: string | undefined;
+  /** What was handed out last. */
+  #shown: Snapshot<unknown> | "missing" | undefined;
+  #nextLook = 0;
+  #failures = 0;
+  #failingSince = 0;
+
+  constructor(adapter: TargetAdapter<T, unknown>, group: GroupSettings, settings: WatchSettings, options: RequestOptions) {
+    this.#adapter = adapter;
+    this.#group = group;
+    this.#settings = settings;
+    this.#request = { timeoutInMs: options.timeoutInMs, tracingOptions: options.tracingOptions };
+  }
+
+  /** How long to wait before the next look. */
+  get waitInMs(): number {
+    return this.#nextLook - performance.now();
+  }
+
+  /** The state, if it is another one than was handed out last. */
+  async look(abortSignal: AbortSignal): Promise<WatchedState<T> | undefined> {
+    const started = performance.now();
+    try {
+      const state = await this.#read({ abortSignal });
+      this.#failures = 0;
+      this.#nextLook = performance.now() + aboutAQuarterOff(this.#settings.intervalInMs);
+      return state;
+    } catch (error) {
+      if (abortSignal.aborted) throw error;
+      if (isSchemaError(error)) this.#passOver(error);
+      else this.#retryLater(error, started);
+      this.#tell(error);
+      return undefined;
+    }
+  }
+
+  async #read(options: CallOptions): Promise<WatchedState<T> | undefined> {
+    // What is known changes only here, after the look is over: one that came too late must not count as handed out.
+    const { found, result, unusable } = await withRequestContext(
+      "watch",
+      { ...this.#request, ...options },
+      this.#group,
+      this.#adapter.url,
+      (context) => this.#look(context),
+      { targetKind: this.#adapter.kind },
+    );
+    if (found === "unchanged") return undefined;
+    this.#etag = found?.etag;
+    if (unusable) throw unusable.error;
+    if (found) {
+      if (!result) return undefined;
+      this.#shown = found;
+      return Object.assign(result, { exists: true as const });
+    }
+    if (this.#shown === "missing") return undefined;
+    this.#shown = "missing";
+    return { exists: false };
+  }
+
+  async #look(context: RequestContext): Promise<Look<T>> {
+    const adapter = this.#adapter;
+    const found = await (this.#etag === undefined ? adapter.read(context) : readIfChanged(adapter, this.#etag, context));
+    if (!found || found === "unchanged") return { found };
+    const shown = this.#shown;
+    // Another version of the same: of metadata, for instance, each time the content is rewritten.
+    if (shown !== undefined && shown !== "missing" && adapter.same(shown.raw, found.raw)) return { found };
+    try {
+      return { found, result: await checkedResult(adapter, found, context.journalName) };
+    } catch (error) {
+      return { found, unusable: { error } };
+    }
+  }
+
+  /** Keeps in mind which version is of no use, so that the next look asks for another one. */
+  #passOver(error: SchemaError): void {
+    if (this.#shown === undefined) throw error;
+    this.#etag = error.etag ?? this.#etag;
+    this.#failures = 0;
+    this.#nextLook = performance.now() + aboutAQuarterOff(this.#settings.intervalInMs);
+  }
+
+  #retryLater(error: unknown, started: number): void {
+    if (!mayPass(error)) throw error;
+    const { intervalInMs, maxIntervalInMs, giveUpAfterInMs } = this.#settings;
+    if (this.#failures++ === 0) this.#failingSince = started;
+    const now = performance.now();
+    const elapsedInMs = now - this.#failingSince;
+    if (elapsedInMs >= giveUpAfterInMs) {
+      throw new WatchFailedError(
+        `${this.#adapter.url} could not be read for ${Math.round(elapsedInMs)} ms (giveUpAfterInMs: ${giveUpAfterInMs}), ${this.#failures} times`,
+        { url: this.#adapter.url, failures: this.#failures, elapsedInMs, cause: error },
+      );
+    }
+    const longestInMs = Math.min(maxIntervalInMs, intervalInMs * 2 ** Math.min(this.#failures - 1, 30));
+    // The last look comes when the time is over, not after it.
+    this.#nextLook = now + Math.min(aboutAQuarterOff(longestInMs), giveUpAfterInMs - elapsedInMs);
+  }
+
+  #tell(error: unknown): void {
+    if (this.#settings.onError) this.#settings.onError(error);
+    // Failed looks are logged where they are made; that a version was passed over is known only here.
+    else if (isSchemaError(error)) logger.warning(`watch passed over a version of ${this.#adapter.url}: ${errorLabel(error)}`);
+  }
+}
+
+/** No answer in time, or one that says "later", or a file that somebody has open. Not: what the service, a schema or this library refuses. */
+function mayPass(error: unknown): boolean {
+  return isDeadlineError(error) || (!isConcurrencyError(error) && !isMisuse(error) && (isPassing(error) || isInUse(error)));
+}
+
+function aboutAQuarterOff(ms: number): number {
+  return ms * (0.75 + Math.random() / 2);
+}
+
+/** Options of {@link watch}. `timeoutInMs` is the time for one look. */
+export interface WatchOptions extends TargetOptions {
+  /**
+   * The time between two looks, give or take a quarter at random, so that processes that were started together do not
+   * ask together for ever.
+   * @defaultValue 5_000: a change is known within seconds, for 12 small requests per minute
+   */
+  intervalInMs?: number | undefined;
+  /**
+   * The longest time between two looks while they fail. It starts with `intervalInMs` and doubles with each failure.
+   * @defaultValue 60_000, or `intervalInMs` if that is longer
+   */
+  maxIntervalInMs?: number | undefined;
+  /**
+   * For how long looks may fail before the watch ends with a `WatchFailedError`. `Infinity`: for ever.
+   * @defaultValue 300_000: outlasts a failover or a redeployment, and does not hide a dead account for long
+   */
+  giveUpAfterInMs?: number | undefined;
+  /**
+   * Told of what does not end the watch: looks that failed, and versions that were passed over since they cannot be
+   * used (`SchemaError`). What it throws does end the watch.
+   * @defaultValue a warning in the log
+   */
+  onError?: ((error: unknown) => void) | undefined;
+}
+
+export const watchDefaults: Readonly<Record<"intervalInMs" | "maxIntervalInMs" | "giveUpAfterInMs", number>> = Object.freeze({
+  intervalInMs: 5_000,
+  maxIntervalInMs: 60_000,
+  giveUpAfterInMs: 300_000,
+});
+
+/** What a watch needs to know, after defaults and checks. */
+export interface WatchSettings {
+  readonly intervalInMs: number;
+  readonly maxIntervalInMs: number;
+  readonly giveUpAfterInMs: number;
+  readonly onError: ((error: unknown) => void) | undefined;
+}
+
+/** What a timer can be set for, with room for the random quarter. */
+const longestInMs = 2 ** 30;
+
+export function checkWatchOptions(options: WatchOptions): WatchSettings {
+  const { onError } = options;
+  if (onError !== undefined && typeof onError !== "function") throw new TypeError("onError must be a function");
+  const bounds = { min: 1, max: longestInMs };
+  const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? watchDefaults.intervalInMs, bounds);
+  const maxIntervalInMs = options.maxIntervalInMs ?? Math.max(watchDefaults.maxIntervalInMs, intervalInMs);
+  return {
+    intervalInMs,
+    maxIntervalInMs: checkNumber("maxIntervalInMs", maxIntervalInMs, { ...bounds, min: intervalInMs }),
+    giveUpAfterInMs: checkNumber("giveUpAfterInMs", options.giveUpAfterInMs ?? watchDefaults.giveUpAfterInMs, { min: 0 }),
+    onError,
+  };
+}

@@ -1,0 +1,174 @@
+import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, LeasableLike, StandardSchemaLike } from "../clients.js";
+import { identityOf } from "../core/identity.js";
+import { ownerOf } from "../core/owner.js";
+import { isMissing, isRace } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { SchemaError } from "../errors.js";
+import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { bytesCodec, checkSchema, jsonCodec, readBody, textCodec } from "./content.js";
+import type { ContentCodec } from "./content.js";
+import type { Journal } from "./journal.js";
+import { requireClient, requireETag, targetOf } from "./target.js";
+import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+
+/** Options of {@link textBlob} and {@link bytesBlob}. */
+export interface BlobContentOptions {
+  /**
+   * Read the access tier as well, and write it again. Azure needs no help with that (a rewritten blob keeps its
+   * tier), but Azurite resets it. Costs one request more for each read.
+   * @defaultValue false
+   */
+  keepTier?: boolean | undefined;
+}
+
+/** Options of {@link jsonBlob}. */
+export interface JsonBlobOptions<T> extends BlobContentOptions {
+  /** Checks the document when it is read and before it is written. */
+  schema?: StandardSchemaLike<T> | undefined;
+}
+
+/** The content of a block blob as a JSON document. Headers, metadata, tags and tier are kept. */
+export function jsonBlob<T = unknown>(blob: BlockBlobLike, options: JsonBlobOptions<T> = {}): UpdateTarget<T> {
+  return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, string>, options);
+}
+
+/** The content of a block blob as UTF-8 text. Headers, metadata, tags and tier are kept. */
+export function textBlob(blob: BlockBlobLike, options: BlobContentOptions = {}): UpdateTarget<string> {
+  return contentTarget("textBlob", blob, textCodec, options);
+}
+
+/** The content of a block blob as bytes. Headers, metadata, tags and tier are kept. */
+export function bytesBlob(blob: BlockBlobLike, options: BlobContentOptions = {}): UpdateTarget<Uint8Array> {
+  return contentTarget("bytesBlob", blob, bytesCodec, options);
+}
+
+/** What a rewrite of the content has to repeat, since Put Blob drops whatever it is not given. */
+interface Kept {
+  headers: BlobHttpHeadersLike;
+  metadata: Record<string, string>;
+  journalText: string | undefined;
+  tags: Record<string, string> | undefined;
+  tier: string | undefined;
+}
+
+function contentTarget<T, Raw>(
+  kind: string,
+  blob: BlockBlobLike,
+  codec: ContentCodec<T, Raw>,
+  options: JsonBlobOptions<T>,
+): UpdateTarget<T> {
+  requireClient(kind, blob, "a BlockBlobClient");
+  const url = displayUrl(blob.url);
+  const { schema, keepTier = false } = options;
+
+  const adapter: TargetAdapter<T, Raw> = {
+    kind,
+    url,
+    owner: ownerOf(blob),
+    leasable: blob as BlockBlobLike & LeasableLike,
+    key: JSON.stringify([kind, blob.url, keepTier, schema ? identityOf(schema) : 0]),
+    staleETag: blobStaleETag,
+    journaled: true,
+    decode: codec.decode,
+    encode: codec.encode,
+    same: codec.same,
+    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+
+    read: (context) => readWhole(context),
+    readIfChanged: (etag, context) => unlessUnchanged(readWhole(context, { ifNoneMatch: etag })),
+
+    write: (base, raw, journal, context) =>
+      upload(raw, journal, base.keep as Kept, blobOptions(context, { ifMatch: base.etag }), context),
+
+    create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
+
+    async remove(etag, context) {
+      await blob.delete(blobOptions(context, { ifMatch: etag }));
+    },
+
+    overwrite: async (raw, context) => (await upload(raw, undefined, fresh, blobOptions(context), context)).etag,
+  };
+
+  const fresh: Kept = {
+    headers: { blobContentType: codec.contentType },
+    metadata: {},
+    journalText: undefined,
+    tags: undefined,
+    tier: undefined,
+  };
+
+  async function readWhole(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw> | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await readOnce(context, conditions);
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        if (tries >= maxReads || context.abortSignal.aborted || !isTorn(error)) throw error;
+      }
+    }
+  }
+
+  async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
+    const answer = await blob.download(0, undefined, blobOptions(context, conditions));
+    const etag = requireETag(answer.etag, url);
+    const bytes = await readBody(answer);
+    if (answer.contentLength !== undefined && bytes.length !== answer.contentLength) {
+      throw notAsStored(url, `${bytes.length} bytes arrived of ${answer.contentLength}: is it compressed on the way?`);
+    }
+    const { own, journal, journalText } = splitMetadata(answer.metadata, context.journalName);
+    const keep: Kept = { headers: headersOf(answer), metadata: own, journalText, tags: undefined, tier: undefined };
+    if (answer.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
+    if (keepTier) keep.tier = await explicitTier(blob, etag, context);
+    return { raw: parse(bytes, etag), etag, journal, keep };
+  }
+
+  async function upload(
+    raw: Raw,
+    journal: Journal | undefined,
+    keep: Kept,
+    request: ReturnType<typeof blobOptions>,
+    context: RequestContext,
+  ): Promise<Snapshot<Raw>> {
+    const bytes = codec.toBytes(raw);
+    const answer = await blob.upload(bytes, bytes.length, {
+      ...request,
+      blobHTTPHeaders: keep.headers,
+      metadata: joinMetadata(keep.metadata, context.journalName, journal, keep.journalText),
+      ...(keep.tags && { tags: keep.tags }),
+      ...(keep.tier !== undefined && { tier: keep.tier }),
+    });
+    return { raw, etag: requireETag(answer.etag, url), journal: journal, keep };
+  }
+
+  function parse(bytes: Uint8Array, etag: string): Raw {
+    try {
+      return codec.fromBytes(bytes);
+    } catch (error) {
+      throw notAsStored(url, error instanceof Error ? error.message : String(error), { etag, cause: error });
+    }
+  }
+
+  return targetOf(adapter);
+}
+
+/** How often content is read that changes, or whose connection is cut, while it is read. */
+const maxReads = 5;
+
+/** Cut off in the middle of the body (the SDK calls that an abort), or changed between two requests of one read. */
+function isTorn(error: unknown): boolean {
+  return isRace(error) || (error instanceof Error && error.name === "AbortError");
+}
+
+/** A tier that was set for this blob; one that it merely has from its account is not to be pinned. */
+async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestContext): Promise<string | undefined> {
+  const properties = await blob.getProperties(blobOptions(context, { ifMatch: etag }));
+  return properties.accessTierInferred ? undefined : properties.accessTier;
+}
+
+function notAsStored(url: string, message: string, facts: { etag?: string; cause?: unknown } = {}): SchemaError {
+  return new SchemaError(`the content of ${url} cannot be used: ${message}. Nothing was written.`, {
+    phase: "read",
+    issues: [{ message }],
+    ...facts,
+  });
+}

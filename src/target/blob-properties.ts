@@ -1,0 +1,87 @@
+import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients.js";
+import { isMissing } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { requireETag, targetOf } from "./target.js";
+import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
+import type { HttpHeadersValue, StringMap } from "./property-set.js";
+
+/** The HTTP headers of a blob that can be set. */
+export type BlobHttpHeadersValue = HttpHeadersValue;
+
+/**
+ * The metadata of an existing blob, of any kind. Names come back in lower case. Shares its journal with the content
+ * of the blob.
+ */
+export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string>> {
+  interface Kept {
+    journalText: string | undefined;
+  }
+  return targetOf<Record<string, string>, Record<string, string>>({
+    ...propertyAdapter("blobMetadata", blob, "blob"),
+    journaled: true,
+    encode: metadataOf,
+    ...propertyReads(blob, ({ metadata }, etag, { journalName }) => {
+      const { own, journal, journalText } = splitMetadata(metadata, journalName);
+      return { raw: own, etag, journal, keep: { journalText } satisfies Kept };
+    }),
+    async write(base, raw, journal, context) {
+      const keep = base.keep as Kept;
+      const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
+      const answer = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
+      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: journal ?? base.journal, keep };
+    },
+    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, displayUrl(blob.url)),
+  });
+}
+
+/**
+ * The HTTP headers of an existing blob. They have no place for a journal: after a lost answer, headers that are as
+ * they should be count as written.
+ */
+export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersValue> {
+  interface Kept {
+    contentMD5: Uint8Array | undefined;
+  }
+  return targetOf<BlobHttpHeadersValue, Record<string, string>>({
+    ...propertyAdapter("blobHttpHeaders", blob, "blob"),
+    journaled: false,
+    encode: httpHeadersOf,
+    ...propertyReads(blob, (properties, etag) => ({
+      raw: pickHttpHeaders(properties),
+      etag,
+      journal: undefined,
+      keep: { contentMD5: properties.contentMD5 } satisfies Kept,
+    })),
+    async write(base, raw, _journal, context) {
+      const { contentMD5 } = base.keep as Kept;
+      // The content stays, so its hash does too; Set Blob Properties would clear it.
+      const headers = { ...headersOf(raw), ...(contentMD5 && { blobContentMD5: contentMD5 }) };
+      const answer = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
+      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: undefined, keep: base.keep };
+    },
+    overwrite: async (raw, context) =>
+      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, displayUrl(blob.url)),
+  });
+}
+
+/** Both ways to read what one HEAD tells. */
+function propertyReads(
+  blob: BlobLike,
+  snapshot: (properties: BlobPropertiesLike, etag: string, context: RequestContext) => Snapshot<StringMap>,
+): Required<Pick<TargetAdapter<StringMap, StringMap>, "read" | "readIfChanged">> {
+  async function read(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<StringMap> | undefined> {
+    try {
+      const properties = await blob.getProperties(blobOptions(context, conditions));
+      return snapshot(properties, requireETag(properties.etag, displayUrl(blob.url)), context);
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw error;
+    }
+  }
+  return {
+    read: (context) => read(context),
+    readIfChanged: (etag, context) => unlessUnchanged(read(context, { ifNoneMatch: etag })),
+  };
+}

@@ -1,0 +1,66 @@
+import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients.js";
+import { isNotModified } from "../core/storage-errors.js";
+import { formatJournal, parseJournal } from "./journal.js";
+import type { Journal } from "./journal.js";
+import type { RequestContext } from "./target.js";
+
+/** What the adapters of blobs have in common: options of a request, and the journal's place in the metadata. */
+
+export const blobStaleETag = '"0x0"';
+
+/** The options of one request, which is counted here. */
+export function blobOptions(context: RequestContext, conditions: BlobConditions = {}): BlobCallOptions {
+  context.onRequest?.();
+  return {
+    abortSignal: context.abortSignal,
+    ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
+    conditions: { ...conditions, ...(context.leaseId !== undefined && { leaseId: context.leaseId }) },
+  };
+}
+
+/** A conditional read: the SDK raises 304 as an error. */
+export async function unlessUnchanged<R>(read: Promise<R>): Promise<R | "unchanged"> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isNotModified(error)) return "unchanged";
+    throw error;
+  }
+}
+
+/** The caller's metadata without the journal. Names of metadata are case-insensitive, and come back in lower case. */
+export function splitMetadata(
+  metadata: Record<string, string> | undefined,
+  journalName: string,
+): { own: Record<string, string>; journal: Journal | undefined; journalText: string | undefined } {
+  const name = journalName.toLowerCase();
+  const entries = Object.entries(metadata ?? {});
+  const journalText = entries.find(([key]) => key.toLowerCase() === name)?.[1];
+  const own = Object.fromEntries(entries.filter(([key]) => key.toLowerCase() !== name));
+  return { own, journal: parseJournal(journalText), journalText };
+}
+
+/** With the journal of this write, or (if the writer keeps none) with what was there. */
+export function joinMetadata(
+  own: Record<string, string>,
+  journalName: string,
+  journal: Journal | undefined,
+  previousText: string | undefined,
+): Record<string, string> {
+  const text = journal ? formatJournal(journal) : previousText;
+  if (text !== undefined && Object.keys(own).some((name) => name.toLowerCase() === journalName.toLowerCase())) {
+    throw new TypeError(`the metadata ${JSON.stringify(journalName)} is the journal's: choose another name for one of them`);
+  }
+  return text === undefined ? own : { ...own, [journalName]: text };
+}
+
+/** The headers of a blob in the form in which they are written. `Content-MD5` is left to the service. */
+export function headersOf(answer: BlobAnswerLike): BlobHttpHeadersLike {
+  return {
+    ...(answer.contentType && { blobContentType: answer.contentType }),
+    ...(answer.cacheControl && { blobCacheControl: answer.cacheControl }),
+    ...(answer.contentEncoding && { blobContentEncoding: answer.contentEncoding }),
+    ...(answer.contentLanguage && { blobContentLanguage: answer.contentLanguage }),
+    ...(answer.contentDisposition && { blobContentDisposition: answer.contentDisposition }),
+  };
+}

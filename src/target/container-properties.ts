@@ -1,0 +1,136 @@
+import { deepEqual } from "fast-equals";
+import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../clients.js";
+import { isMissing, isMissingParent } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { guardedTargetOf, requireETag } from "./target.js";
+import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
+import { blobOptions } from "./blob-requests.js";
+import { metadataOf, propertyAdapter } from "./property-set.js";
+import type { StringMap } from "./property-set.js";
+
+/**
+ * The metadata of an existing container. Names come back in lower case.
+ *
+ * The service does not enforce the lease of a container for this: it refuses a wrong lease id, but lets pass who names
+ * none. All writers have to use `leasedUpdate`; then none is lost. (A condition on the time of the last change would be
+ * no help: it has a resolution of a second, and only its useless direction is accepted.)
+ */
+export function containerMetadata(container: ContainerLike): GuardedTarget<Record<string, string>> {
+  checkContainer(container, "containerMetadata");
+  const url = displayUrl(container.url);
+  const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
+    requireETag((await container.setMetadata(raw, blobOptions(context))).etag, url);
+  return guardedTargetOf<StringMap, StringMap>({
+    ...propertyAdapter("containerMetadata", container, "container"),
+    guarded: true,
+    journaled: false,
+    encode: metadataOf,
+    read: (context) =>
+      unlessMissing(async () => {
+        const answer = await container.getProperties(readOptions(context));
+        return { raw: { ...answer.metadata }, etag: requireETag(answer.etag, url), journal: undefined };
+      }),
+    write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
+    overwrite: set,
+  });
+}
+
+/** One stored access policy. */
+export interface StoredAccessPolicy {
+  /** At most 64 characters; what a SAS names as its identifier. */
+  id: string;
+  startsOn?: Date | undefined;
+  expiresOn?: Date | undefined;
+  /** For example `"rl"`. */
+  permissions?: string | undefined;
+}
+
+/** Who may read a container without a signature, and its stored access policies. */
+export interface ContainerAccessPolicyValue {
+  /** Left out: nobody. */
+  publicAccess?: "blob" | "container" | undefined;
+  /** At most 5. */
+  policies: StoredAccessPolicy[];
+}
+
+/**
+ * The access policy of an existing container, public access and stored policies, which are written together. Times
+ * have milliseconds. For the lease the same holds as for {@link containerMetadata}.
+ */
+export function containerAccessPolicy(container: ContainerLike): GuardedTarget<ContainerAccessPolicyValue> {
+  checkContainer(container, "containerAccessPolicy");
+  const url = displayUrl(container.url);
+  type Value = ContainerAccessPolicyValue;
+  const set = async (raw: Value, context: RequestContext): Promise<string> => {
+    const answer = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
+    return requireETag(answer.etag, url);
+  };
+  const adapter: TargetAdapter<Value, Value> & { readonly guarded: true } = {
+    ...(propertyAdapter("containerAccessPolicy", container, "container") as unknown as TargetAdapter<Value, Value>),
+    guarded: true,
+    journaled: false,
+    decode: (raw) => structuredClone(raw),
+    encode: policyOf,
+    same: deepEqual,
+    read: (context) =>
+      unlessMissing(async () => {
+        const answer = await container.getAccessPolicy(readOptions(context));
+        const policies = answer.signedIdentifiers.map(({ id, accessPolicy }) => ({ id, ...accessPolicy }));
+        const raw = policyOf({ publicAccess: answer.blobPublicAccess as Value["publicAccess"], policies });
+        return { raw, etag: requireETag(answer.etag, url), journal: undefined };
+      }),
+    write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
+    overwrite: set,
+  };
+  return guardedTargetOf(adapter);
+}
+
+/** A private copy in which nothing is undefined, or a `TypeError` or `RangeError`. */
+function policyOf(value: ContainerAccessPolicyValue): ContainerAccessPolicyValue {
+  const given = value as Partial<ContainerAccessPolicyValue> | null | undefined;
+  if (!Array.isArray(given?.policies)) throw new TypeError("containerAccessPolicy: { publicAccess?, policies: [...] } is needed");
+  if (given.policies.length > 5) throw new RangeError("a container has at most 5 stored access policies");
+  if (given.publicAccess !== undefined && !["blob", "container"].includes(given.publicAccess)) {
+    throw new RangeError('publicAccess must be "blob", "container" or undefined');
+  }
+  return { ...(given.publicAccess && { publicAccess: given.publicAccess }), policies: value.policies.map(checkPolicy) };
+}
+
+function checkPolicy({ id, startsOn, expiresOn, permissions }: StoredAccessPolicy): StoredAccessPolicy {
+  if (typeof id !== "string" || id.length < 1 || id.length > 64) throw new RangeError("the id of a policy has 1 to 64 characters");
+  for (const time of [startsOn, expiresOn]) {
+    if (time !== undefined && !(time instanceof Date && !Number.isNaN(time.getTime()))) {
+      throw new TypeError(`policy ${JSON.stringify(id)}: startsOn and expiresOn must be valid dates`);
+    }
+  }
+  return {
+    id,
+    ...(startsOn && { startsOn: new Date(startsOn) }),
+    ...(expiresOn && { expiresOn: new Date(expiresOn) }),
+    ...(permissions && { permissions }),
+  };
+}
+
+function toIdentifier({ id, ...policy }: StoredAccessPolicy): SignedIdentifierLike {
+  return { id, accessPolicy: policy as SignedIdentifierLike["accessPolicy"] };
+}
+
+function checkContainer(container: ContainerLike, kind: string): void {
+  if (typeof (container as Partial<ContainerLike> | null | undefined)?.setAccessPolicy !== "function") {
+    throw new TypeError(`${kind} needs a ContainerClient`);
+  }
+}
+
+/** Without the lease id: a read needs none, and the SDK would drop it anyway. */
+function readOptions(context: RequestContext): BlobCallOptions {
+  return blobOptions({ ...context, leaseId: undefined });
+}
+
+async function unlessMissing<R>(read: () => Promise<R>): Promise<R | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (isMissing(error) || isMissingParent(error)) return undefined;
+    throw error;
+  }
+}

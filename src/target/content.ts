@@ -1,0 +1,174 @@
+import { deepEqual } from "fast-equals";
+import type { BlobDownloadLike, StandardSchemaLike } from "../clients.js";
+import { SchemaError } from "../errors.js";
+
+/** How a value becomes the content of a blob. `Raw` is the form in which drafts are kept; it is never changed in place. */
+export interface ContentCodec<T, Raw> {
+  readonly contentType: string;
+  readonly decode: (raw: Raw) => T;
+  readonly encode: (value: T) => Raw;
+  readonly same: (a: Raw, b: Raw) => boolean;
+  readonly toBytes: (raw: Raw) => Uint8Array;
+  /** Throws if the content is not of this kind. */
+  readonly fromBytes: (bytes: Uint8Array) => Raw;
+}
+
+const encoder = new TextEncoder();
+// Not fatal would turn what is no UTF-8 into replacement characters, and the next write would make that permanent.
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const jsonDecoder = new TextDecoder("utf-8", { fatal: true });
+
+export const jsonCodec: ContentCodec<unknown, string> = {
+  contentType: "application/json",
+  decode: (raw): unknown => JSON.parse(raw),
+  encode(value) {
+    const text = JSON.stringify(value) as string | undefined;
+    if (text === undefined) throw new TypeError(`a ${typeof value} is no JSON value`);
+    // JSON.stringify turns NaN and Infinity into null without a word. Only a text with a null in it can have had them.
+    if (text.includes("null")) JSON.stringify(value, refuseNonFinite);
+    return text;
+  },
+  same: (a, b) => a === b || deepEqual(JSON.parse(a), JSON.parse(b)),
+  toBytes: (raw) => encoder.encode(raw),
+  fromBytes(bytes) {
+    const text = jsonDecoder.decode(bytes);
+    try {
+      JSON.parse(text);
+    } catch {
+      // The engine's own message quotes from the text, which is nobody's business who merely reads logs.
+      throw new SyntaxError("it is not valid JSON");
+    }
+    return text;
+  },
+};
+
+export const textCodec: ContentCodec<string, string> = {
+  contentType: "text/plain; charset=utf-8",
+  decode: (raw) => raw,
+  encode(value) {
+    if (typeof value !== "string") throw new TypeError(`the content of a text blob must be a string, not ${typeof value}`);
+    // Half a surrogate pair has no UTF-8; the encoder would store a replacement character without a word.
+    if (/\p{Surrogate}/u.test(value)) throw new TypeError("the content of a text blob must be well-formed Unicode");
+    return value;
+  },
+  same: (a, b) => a === b,
+  toBytes: (raw) => encoder.encode(raw),
+  fromBytes: (bytes) => decoder.decode(bytes),
+};
+
+export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
+  contentType: "application/octet-stream",
+  decode: (raw) => raw.slice(),
+  encode(value) {
+    if (!(value instanceof Uint8Array)) throw new TypeError("the content of a bytes blob must be a Uint8Array");
+    return new Uint8Array(value);
+  },
+  same: (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]),
+  toBytes: (raw) => raw,
+  fromBytes: (bytes) => bytes,
+};
+
+function refuseNonFinite(key: string, value: unknown): unknown {
+  if (typeof value === "number" && !Number.isFinite(value)) {
+    throw new TypeError(`JSON has no ${value} (at ${JSON.stringify(key)}): it would be stored as null`);
+  }
+  return value;
+}
+
+/** Checks a value, and only that: what the schema makes of it is dropped, since a write would lose what it strips. */
+export async function checkSchema<T>(
+  schema: StandardSchemaLike<T>,
+  value: T,
+  phase: "read" | "write",
+  url: string,
+): Promise<void> {
+  const { issues } = await schema["~standard"].validate(value);
+  if (!issues) return;
+  const what = phase === "read" ? `what is stored at ${url}` : `the new value for ${url}`;
+  // Where, but not what the schema says of it: some quote the value, and messages end up in logs.
+  const places = issues.map((issue) => pathOf(issue.path)).join(", ");
+  throw new SchemaError(`${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { phase, issues });
+}
+
+function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined): string {
+  if (!path?.length) return "the top";
+  return path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
+}
+
+/** Gets a chunk of a body. `"complete"`: that was the last byte of interest, and its end is not waited for. */
+export type TakeChunk = (chunk: Uint8Array) => "complete" | undefined;
+
+/** Hands on the body of a download as it arrives: a stream of chunks in Node, a `Blob` in browsers. */
+export async function eachChunk(answer: BlobDownloadLike, take: TakeChunk): Promise<void> {
+  if (answer.blobBody) {
+    take(new Uint8Array(await (await answer.blobBody).arrayBuffer()));
+    return;
+  }
+  const body = answer.readableStreamBody ?? [];
+  if (isNodeStream(body)) await flow(body, take);
+  else for await (const chunk of body as AsyncIterable<Uint8Array>) if (take(chunk) === "complete") return;
+}
+
+/** What is used of a Node stream. */
+interface NodeStreamLike {
+  on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
+  on(event: "end" | "close", listener: () => void): unknown;
+  on(event: "error", listener: (error: unknown) => void): unknown;
+  destroy(): unknown;
+}
+
+function isNodeStream(body: unknown): body is NodeStreamLike {
+  const { on, destroy } = body as Partial<NodeStreamLike>;
+  return typeof on === "function" && typeof destroy === "function";
+}
+
+/** A loop over the stream would be shorter, but joins the chunks that have gathered: one more copy of everything. */
+function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let isOver = false;
+    stream.on("error", reject);
+    stream.on("end", () => {
+      isOver = true;
+      resolve();
+    });
+    // Comes last, and alone if the stream was destroyed without an error. An error that nobody gets is not made: its
+    // stack costs more than all the rest of this.
+    stream.on("close", () => {
+      if (!isOver) reject(new Error("the body was closed before its end"));
+    });
+    stream.on("data", (chunk) => {
+      if (isOver) return;
+      try {
+        if (take(chunk) !== "complete") return;
+        // It goes on to flow, so that its connection is free again.
+        isOver = true;
+        resolve();
+      } catch (error) {
+        isOver = true;
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the taker's own
+        reject(error);
+        stream.destroy();
+      }
+    });
+  });
+}
+
+/** Reads the body of a download to its end. */
+export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  await eachChunk(answer, (chunk) => {
+    chunks.push(chunk);
+    length += chunk.length;
+    return undefined;
+  });
+  const [only] = chunks;
+  if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);
+  const bytes = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return bytes;
+}

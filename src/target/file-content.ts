@@ -1,0 +1,231 @@
+import type { FileCreateOptions, FileDownloadLike, FileLike, StandardSchemaLike } from "../clients.js";
+import { identityOf } from "../core/identity.js";
+import { NotSentError } from "../core/not-sent.js";
+import { ownerOf } from "../core/owner.js";
+import { isMissing } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { checkNumber } from "../core/validate.js";
+import { SchemaError } from "../errors.js";
+import { bytesCodec, checkSchema, jsonCodec, readBody, textCodec } from "./content.js";
+import type { ContentCodec } from "./content.js";
+import {
+  asideSuffix,
+  checkFile,
+  fileHeadersOf,
+  fileOptions,
+  fileStaleETag,
+  maxNameLength,
+  maxRangeInBytes,
+  siblingOf,
+} from "./file-requests.js";
+import { putAside, sweepAside } from "./replace-file.js";
+import { guardedTargetOf, requireETag } from "./target.js";
+import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
+import { putUnleased } from "./unleased-file.js";
+
+/** Options of {@link textFile} and {@link bytesFile}. */
+export interface FileContentOptions {
+  /**
+   * A larger file is neither read nor written, but a `SchemaError`: the content is held in memory, several times.
+   * @defaultValue 67_108_864 (64 MiB)
+   */
+  maxBytes?: number | undefined;
+}
+
+/** Options of {@link jsonFile}. */
+export interface JsonFileOptions<T> extends FileContentOptions {
+  /** Checks the document when it is read and before it is written. */
+  schema?: StandardSchemaLike<T> | undefined;
+}
+
+/**
+ * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
+ * It is never seen half written: new content is written to a file beside it, which then takes its name. That needs the
+ * right to create, write and delete beside the file, so a SAS has to be for its directory or share.
+ */
+export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): GuardedTarget<T> {
+  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
+}
+
+/** The content of a file as UTF-8 text. Otherwise as {@link jsonFile}. */
+export function textFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<string> {
+  return contentTarget("textFile", file, textCodec, options);
+}
+
+/** The content of a file as bytes. Otherwise as {@link jsonFile}. */
+export function bytesFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<Uint8Array> {
+  return contentTarget("bytesFile", file, bytesCodec, options);
+}
+
+const defaultMaxBytes = 64 * 1024 * 1024;
+
+interface Kept {
+  readonly properties: FileCreateOptions;
+  readonly length: number;
+  /** The file has a hash of its content, which a write of the content alone would leave wrong. */
+  readonly hashed: boolean;
+  readonly readOnly: boolean;
+}
+
+function contentTarget<T, Raw>(
+  kind: string,
+  file: FileLike,
+  codec: ContentCodec<T, Raw>,
+  options: JsonFileOptions<T>,
+): GuardedTarget<T> {
+  checkFile(file);
+  const url = displayUrl(file.url);
+  const { schema } = options;
+  const maxBytes = checkNumber("maxBytes", options.maxBytes ?? defaultMaxBytes, { min: 1, integer: true });
+  if (file.name.length + asideSuffix.length > maxNameLength) {
+    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${asideSuffix}`);
+  }
+  let sibling: FileLike | undefined;
+  const aside = (): FileLike => (sibling ??= siblingOf(file, file.name + asideSuffix));
+  const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
+
+  async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
+    // Resuming a download that was cut off, as the SDK would, could join the halves of two versions.
+    const answer = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
+    const etag = requireETag(answer.etag, url);
+    const length = answer.contentLength ?? 0;
+    if (length > maxBytes) {
+      leaveUnread(answer);
+      throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`, { etag });
+    }
+    const bytes = await readBody(answer).catch((cause: unknown) => {
+      throw new TornReadError(`the answer of ${url} was cut off`, { cause });
+    });
+    if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
+    return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(answer, length) };
+  }
+
+  function parse(bytes: Uint8Array, etag: string): Raw {
+    try {
+      return codec.fromBytes(bytes);
+    } catch (error) {
+      throw unusable(url, "read", error instanceof Error ? error.message : String(error), { cause: error, etag });
+    }
+  }
+
+  async function read(context: RequestContext): Promise<Snapshot<Raw> | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await readOnce(context);
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        if (tries >= maxReads || context.abortSignal.aborted || !(error instanceof TornReadError)) throw error;
+      }
+    }
+  }
+
+  function toBytes(raw: Raw): Uint8Array {
+    const bytes = codec.toBytes(raw);
+    if (bytes.length <= maxBytes) return bytes;
+    throw new NotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
+  }
+
+  async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
+    const bytes = toBytes(raw);
+    const { leaseId } = context;
+    const etag =
+      leaseId !== undefined && mode === "replace"
+        ? await putAside({ file, aside: aside(), bytes, properties, leaseId }, context)
+        : await putUnleased({ file, bytes, properties, mode }, context);
+    return { raw, etag, journal: undefined, keep: { properties, length: bytes.length, hashed: false, readOnly: false } satisfies Kept };
+  }
+
+  return guardedTargetOf<T, Raw>({
+    kind,
+    url,
+    owner: ownerOf(file),
+    key: JSON.stringify([kind, file.url, maxBytes, schema ? identityOf(schema) : 0]),
+    leasable: file,
+    staleETag: fileStaleETag,
+    guarded: true,
+    journaled: false,
+    decode: codec.decode,
+    encode: codec.encode,
+    same: codec.same,
+    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+
+    read,
+
+    // A read of a file takes no condition: its properties tell whether it is worth the while.
+    async readIfChanged(etag, context) {
+      try {
+        if ((await file.getProperties(fileOptions(context))).etag === etag) return "unchanged";
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
+      }
+      return read(context);
+    },
+
+    async write(base, raw, _journal, context) {
+      const keep = base.keep as Kept;
+      if (keep.readOnly) throw new NotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
+      const bytes = toBytes(raw);
+      const { length } = bytes;
+      // A single range of the same length is written in one go, and leaves everything else as it is.
+      if (length > 0 && length === keep.length && length <= maxRangeInBytes && !keep.hashed) {
+        const answer = await file.uploadRange(bytes, 0, length, fileOptions(context));
+        return { ...base, raw, etag: requireETag(answer.etag, url) };
+      }
+      return put(raw, keep.properties, "replace", context);
+    },
+
+    create: (raw, _journal, context) => put(raw, fresh, "create", context),
+
+    async remove(_etag, context) {
+      await file.delete(fileOptions(context));
+    },
+
+    overwrite: (raw, context) =>
+      put(raw, fresh, "replace", context).then(
+        ({ etag }) => etag,
+        (error: unknown) => {
+          throw error instanceof NotSentError ? error.cause : error;
+        },
+      ),
+
+    sweep: (context) => sweepAside(aside(), context),
+  });
+}
+
+/** How often content is read whose connection is cut while it is read. */
+const maxReads = 5;
+
+/** The answer had come, and its body did not come whole. */
+class TornReadError extends Error {
+  override readonly name = "TornReadError";
+}
+
+/** A stream that nobody reads would keep its connection. */
+function leaveUnread({ readableStreamBody }: FileDownloadLike): void {
+  const stream = readableStreamBody as { destroy?: () => void; on?: (event: "error", listener: () => void) => void } | undefined;
+  stream?.on?.("error", () => undefined);
+  stream?.destroy?.();
+}
+
+function keptOf(answer: FileDownloadLike, length: number): Kept {
+  const { metadata, fileAttributes, fileCreatedOn, filePermissionKey } = answer;
+  return {
+    length,
+    hashed: answer.contentMD5 !== undefined,
+    readOnly: /\bReadOnly\b/i.test(fileAttributes ?? ""),
+    properties: {
+      fileHttpHeaders: fileHeadersOf(answer),
+      ...(metadata && { metadata }),
+      // The SDK's type wants its class; what it sends is the text.
+      ...(fileAttributes && { fileAttributes: fileAttributes as never }),
+      ...(fileCreatedOn && { creationTime: fileCreatedOn }),
+      ...(filePermissionKey && { filePermissionKey }),
+    },
+  };
+}
+
+function unusable(url: string, phase: "read" | "write", message: string, more: { cause?: unknown; etag?: string } = {}): SchemaError {
+  const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
+  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], ...more });
+}

@@ -1,0 +1,107 @@
+import { deepEqual } from "fast-equals";
+import type { LeasableLike } from "../clients.js";
+import { ownerOf } from "../core/owner.js";
+import { displayUrl } from "../core/telemetry.js";
+import { requireClient } from "./target.js";
+import type { TargetAdapter } from "./target.js";
+import { blobStaleETag } from "./blob-requests.js";
+
+/** What targets have in common that are a set of strings on something: metadata, HTTP headers, tags. */
+
+export type StringMap = Record<string, string>;
+
+/** The HTTP headers of a blob or file that can be set. */
+export interface HttpHeadersValue {
+  contentType?: string | undefined;
+  cacheControl?: string | undefined;
+  contentEncoding?: string | undefined;
+  contentLanguage?: string | undefined;
+  contentDisposition?: string | undefined;
+}
+
+interface PropertyAdapter
+  extends Pick<
+    TargetAdapter<StringMap, StringMap>,
+    "kind" | "url" | "owner" | "key" | "leasable" | "staleETag" | "whenMissing" | "decode" | "same" | "create" | "remove"
+  > {
+  readonly check: undefined;
+}
+
+/** They cannot be created or removed: what they are on has to exist. */
+export function propertyAdapter(kind: string, client: { readonly url: string }, what: string): PropertyAdapter {
+  requireClient(kind, client, `a ${what} client`);
+  const url = displayUrl(client.url);
+  return {
+    kind,
+    url,
+    owner: ownerOf(client),
+    key: JSON.stringify([kind, client.url]),
+    leasable: client as LeasableLike,
+    staleETag: blobStaleETag,
+    whenMissing: `${kind} cannot create it: create the ${what} first`,
+    decode: (raw) => ({ ...raw }),
+    same: deepEqual,
+    check: undefined,
+    create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the ${what} first`)),
+    remove: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
+  };
+}
+
+/** Metadata as they are sent, or a `TypeError`. */
+export function metadataOf(value: unknown): StringMap {
+  return lowerCaseNames(checkMetadata(stringValues(value, "metadata")));
+}
+
+const headerNames = ["contentType", "cacheControl", "contentEncoding", "contentLanguage", "contentDisposition"] as const;
+
+/** HTTP headers as they are sent, or a `TypeError`. */
+export function httpHeadersOf(value: unknown): StringMap {
+  const headers = headerValues(stringValues(value, "HTTP header"), "HTTP header");
+  for (const name of Object.keys(headers)) {
+    if (!(headerNames as readonly string[]).includes(name)) {
+      throw new TypeError(`${name} is no header that can be set: ${headerNames.join(", ")}`);
+    }
+  }
+  return headers;
+}
+
+/** Those of an answer's headers that can be set. */
+export function pickHttpHeaders(answer: HttpHeadersValue): StringMap {
+  return Object.fromEntries(headerNames.flatMap((name) => (answer[name] ? [[name, answer[name]]] : [])));
+}
+
+/** Sent as headers: what HTTP cannot carry would be cut, changed or never sent. */
+function headerValues(values: StringMap, what: string): StringMap {
+  for (const [name, value] of Object.entries(values)) {
+    if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
+      throw new TypeError(`${what} ${JSON.stringify(name)} must be printable ASCII without spaces around it: encode it, for example with encodeURIComponent`);
+    }
+  }
+  return values;
+}
+
+const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+function checkMetadata(metadata: StringMap): StringMap {
+  for (const name of Object.keys(metadata)) {
+    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name for metadata: letters, digits and _`);
+  }
+  return headerValues(metadata, "metadata");
+}
+
+/** As a reader gets them: else the next mutator of a group would see a name twice that is one to the service. */
+function lowerCaseNames(metadata: StringMap): StringMap {
+  return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** A private copy that holds strings only; what is set to undefined is left out. */
+export function stringValues(value: unknown, what: string): StringMap {
+  if (typeof value !== "object" || value === null) throw new TypeError(`${what}: an object of strings is needed`);
+  const entries: [string, string][] = [];
+  for (const [name, v] of Object.entries(value)) {
+    if (v === undefined) continue;
+    if (typeof v !== "string") throw new TypeError(`${what} ${JSON.stringify(name)} must be a string, not ${typeof v}`);
+    entries.push([name, v]);
+  }
+  return Object.fromEntries(entries);
+}

@@ -1,0 +1,48 @@
+import type { QueueCallOptions, QueueMetadataLike } from "../clients.js";
+import { isMissing, isMissingParent } from "../core/storage-errors.js";
+import { guardedTargetOf } from "./target.js";
+import type { GuardedTarget, RequestContext } from "./target.js";
+import { metadataOf, propertyAdapter } from "./property-set.js";
+import type { StringMap } from "./property-set.js";
+
+/**
+ * The metadata of an existing queue. A queue has neither ETags nor leases: `leasedUpdate` needs a `lock` for it, and
+ * nothing but good manners keeps out a writer that does not take the same lock, or one that was stopped for longer than
+ * its lock lasts and then goes on. The `etag` of a result is made of the metadata.
+ */
+export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<string, string>> {
+  const given = queue as Partial<QueueMetadataLike & { sendMessage: unknown }> | null | undefined;
+  if (typeof given?.sendMessage !== "function") throw new TypeError("queueMetadata needs a QueueClient");
+  const set = async (raw: StringMap, context: RequestContext): Promise<string> => {
+    await queue.setMetadata(raw, request(context));
+    return etagOf(raw);
+  };
+  return guardedTargetOf<StringMap, StringMap>({
+    ...propertyAdapter("queueMetadata", queue, "queue"),
+    leasable: undefined,
+    staleETag: "",
+    guarded: true,
+    journaled: false,
+    encode: metadataOf,
+    async read(context) {
+      try {
+        const raw = { ...(await queue.getProperties(request(context))).metadata };
+        return { raw, etag: etagOf(raw), journal: undefined };
+      } catch (error) {
+        if (isMissing(error) || isMissingParent(error)) return undefined;
+        throw error;
+      }
+    },
+    write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
+    overwrite: set,
+  });
+}
+
+function request(context: RequestContext): QueueCallOptions {
+  context.onRequest?.();
+  return { abortSignal: context.abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
+}
+
+function etagOf(metadata: StringMap): string {
+  return JSON.stringify(Object.entries(metadata).sort());
+}

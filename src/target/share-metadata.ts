@@ -1,0 +1,35 @@
+import type { ShareLike } from "../clients.js";
+import { isMissing, isMissingParent } from "../core/storage-errors.js";
+import { displayUrl } from "../core/telemetry.js";
+import { guardedTargetOf, requireETag } from "./target.js";
+import type { GuardedTarget, RequestContext } from "./target.js";
+import { metadataOf, propertyAdapter } from "./property-set.js";
+import type { StringMap } from "./property-set.js";
+import { fileOptions } from "./file-requests.js";
+
+/** The metadata of an existing share. Names come back in lower case. The service enforces the lease of a share. */
+export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, string>> {
+  if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
+    throw new TypeError("shareMetadata needs a ShareClient");
+  }
+  const url = displayUrl(share.url);
+  const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
+    requireETag((await share.setMetadata(raw, fileOptions(context))).etag, url);
+  return guardedTargetOf<StringMap, StringMap>({
+    ...propertyAdapter("shareMetadata", share, "share"),
+    guarded: true,
+    journaled: false,
+    encode: metadataOf,
+    async read(context) {
+      try {
+        const answer = await share.getProperties(fileOptions(context));
+        return { raw: { ...answer.metadata }, etag: requireETag(answer.etag, url), journal: undefined };
+      } catch (error) {
+        if (isMissing(error) || isMissingParent(error)) return undefined;
+        throw error;
+      }
+    },
+    write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
+    overwrite: set,
+  });
+}

@@ -1,0 +1,182 @@
+import { deepEqual } from "fast-equals";
+import { displayUrl } from "../core/telemetry.js";
+import { fromEdm, isEdmType, toEdm } from "./edm.js";
+import type { EdmType, EdmValue } from "./edm.js";
+
+/** The properties of an entity as they are stored, without keys, ETag and timestamp. */
+export type StoredEntity = ReadonlyMap<string, EdmValue>;
+
+/** What every entity has, and what is no property of its own. */
+const reserved: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp"]);
+
+/**
+ * From what `getEntity({ disableTypeConversion: true })` returns and the text that it was parsed from. The text is
+ * needed for one thing: a double without a fraction is `5.0` on the wire, and merely `5` once it is parsed, so that
+ * the SDK takes it for an Int32.
+ */
+export function storedFromAnswer(entity: object, bodyText: string | undefined): StoredEntity {
+  return storedFrom(entity, () => doublesIn(bodyText ?? "")[0]);
+}
+
+/** The same for a page of `listEntities({ disableTypeConversion: true })`. */
+export function storedFromPage(entities: readonly object[], bodyText: string | undefined): StoredEntity[] {
+  let doubles: ReadonlySet<string>[] | undefined;
+  return entities.map((entity, index) => storedFrom(entity, () => (doubles ??= doublesIn(bodyText ?? ""))[index]));
+}
+
+function storedFrom(entity: object, findDoubles: () => ReadonlySet<string> | undefined): StoredEntity {
+  const stored = new Map<string, EdmValue>();
+  let doubles: ReadonlySet<string> | undefined;
+  for (const [name, property] of Object.entries(entity)) {
+    if (reserved.has(name) || name.includes("odata.") || !isStored(property)) continue;
+    let { type } = property;
+    if (type === "Int32") {
+      doubles ??= findDoubles() ?? new Set<string>();
+      if (doubles.has(name)) type = "Double";
+    }
+    stored.set(name, toEdm(name, { type: wideEnough(type, property.value), value: property.value }, undefined, undefined));
+  }
+  return stored;
+}
+
+function isStored(property: unknown): property is { type: EdmType; value: unknown } {
+  return typeof property === "object" && property !== null && "type" in property && isEdmType(property.type);
+}
+
+/** The SDK takes any whole number for an Int32. */
+function wideEnough(type: EdmType, value: unknown): EdmType {
+  return type === "Int32" && (Number(value) | 0) !== Number(value) ? "Double" : type;
+}
+
+const member = /"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)|true|false|null)/g;
+
+/**
+ * For each entity in the text, the properties whose number is written as a double. Entities are flat, so a scan over
+ * members is enough, and each begins with its ETag.
+ */
+function doublesIn(bodyText: string): ReadonlySet<string>[] {
+  const entities: Set<string>[] = [];
+  for (const [, name = "", literal] of bodyText.matchAll(member)) {
+    if (name === "odata.etag") entities.push(new Set());
+    else if (literal && /[.eE]/.test(literal)) entities.at(-1)?.add(JSON.parse(`"${name}"`) as string);
+  }
+  return entities;
+}
+
+/** The value that a mutator gets. */
+export function entityValue(stored: StoredEntity, partitionKey: string, rowKey: string): Record<string, unknown> {
+  const properties = [...stored].map(([name, property]) => [name, fromEdm(property)] as const);
+  return Object.fromEntries([["partitionKey", partitionKey], ["rowKey", rowKey], ...properties]);
+}
+
+/**
+ * The stored form of a value. A property that is what it was keeps its stored form to the letter (ticks of a
+ * DateTime, the type of a number). `null` and `undefined` mean that the property is removed: tables store no nulls.
+ */
+export function storedFromValue(
+  value: object,
+  previous: StoredEntity | undefined,
+  types: Readonly<Record<string, EdmType>>,
+): StoredEntity {
+  const stored = new Map<string, EdmValue>();
+  for (const [name, property] of Object.entries(value)) {
+    if (reserved.has(name) || name.startsWith("odata.") || property === undefined || property === null) continue;
+    const before = previous?.get(name);
+    if (before) {
+      const seen = fromEdm(before);
+      if (Object.is(seen, property) || (typeof property === "object" && deepEqual(seen, property))) {
+        stored.set(name, before);
+        continue;
+      }
+    } else checkName(name);
+    stored.set(name, toEdm(name, property, pinned(types, name), before?.type));
+  }
+  return stored;
+}
+
+/** A property may well be called `valueOf`. */
+function pinned(types: Readonly<Record<string, EdmType>>, name: string): EdmType | undefined {
+  return Object.hasOwn(types, name) ? types[name] : undefined;
+}
+
+const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
+
+/** What the service calls the keys and the time; a property of that name would vanish. */
+const systemNames: ReadonlySet<string> = new Set(["PartitionKey", "RowKey", "Timestamp"]);
+
+function checkName(name: string): void {
+  // __proto__ is lost on its way through the SDK, which assigns it.
+  if (!propertyName.test(name) || name.length > 255 || name === "__proto__" || systemNames.has(name)) {
+    throw new TypeError(`${JSON.stringify(name)} is no name for a table property: letters, digits and _, at most 255`);
+  }
+}
+
+export function sameStored(a: StoredEntity, b: StoredEntity): boolean {
+  return a.size === b.size && [...a].every(([name, property]) => isSame(property, b.get(name)));
+}
+
+function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
+  return b?.type === a.type && Object.is(b.value, a.value);
+}
+
+/**
+ * What has to be sent to get from one stored form to the other: a Merge of what changed, so that nothing else is
+ * touched; a Replace of everything if a property was removed, since a Merge cannot do that.
+ */
+export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge" | "Replace"; properties: Record<string, EdmValue> } {
+  const removed = [...from.keys()].some((name) => !to.has(name));
+  const send = removed ? [...to] : [...to].filter(([name, property]) => !isSame(property, from.get(name)));
+  return { mode: removed ? "Replace" : "Merge", properties: Object.fromEntries(send) };
+}
+
+/** What an entity takes up by the service's own reckoning: two bytes a character, and a few for each property. */
+export function entitySize(stored: StoredEntity, partitionKey: string, rowKey: string): number {
+  let bytes = 4 + (partitionKey.length + rowKey.length) * 2;
+  for (const [name, property] of stored) bytes += 8 + name.length * 2 + valueSize(property);
+  return bytes;
+}
+
+function valueSize({ type, value }: EdmValue): number {
+  switch (type) {
+    case "String":
+      return String(value).length * 2 + 4;
+    case "Binary":
+      return Math.ceil((String(value).length * 3) / 4) + 4;
+    case "Guid":
+      return 16;
+    case "Boolean":
+      return 1;
+    case "Int32":
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+/** Marks a row whose entity was deleted by a transaction, until the row is removed. */
+export const tombstoneName = "asc_tombstone";
+
+/** Whether a row stands for an entity that is not there. */
+export function isTombstone(stored: StoredEntity): boolean {
+  return stored.has(tombstoneName);
+}
+
+interface Named {
+  readonly url: string;
+  readonly tableName: string;
+}
+
+/** What messages and errors call a table: its address, without a signature. */
+export function tableUrl(table: Named): string {
+  return `${displayUrl(table.url)}/${table.tableName}`;
+}
+
+/** The same for one entity. */
+export function entityUrl(table: Named, partitionKey: string, rowKey: string): string {
+  return `${tableUrl(table)}(PartitionKey='${partitionKey}',RowKey='${rowKey}')`;
+}
+
+/** The same for a partition. */
+export function partitionUrl(table: Named, partitionKey: string): string {
+  return `${tableUrl(table)}(PartitionKey='${partitionKey}')`;
+}

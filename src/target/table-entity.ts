@@ -1,0 +1,154 @@
+import type { TableCallOptions, TableEntityLike, TableLike } from "../clients.js";
+import { ownerOf } from "../core/owner.js";
+import { isMissing } from "../core/storage-errors.js";
+import { isEdmType } from "./edm.js";
+import type { EdmType } from "./edm.js";
+import { formatJournal, parseJournal } from "./journal.js";
+import type { Journal } from "./journal.js";
+import { entityDiff, entityUrl, entityValue, isTombstone, sameStored, storedFromAnswer, storedFromValue } from "./stored-entity.js";
+import type { StoredEntity } from "./stored-entity.js";
+import { requireClient, requireETag, targetOf } from "./target.js";
+import type { RequestContext, UpdateTarget } from "./target.js";
+
+/** An entity as a mutator sees it: its keys, which it must leave alone, and its properties. */
+export type EntityValue<T> = T & { partitionKey: string; rowKey: string };
+
+/** Options of {@link tableEntity}. */
+export interface TableEntityOptions {
+  /**
+   * The Edm types of properties for which JavaScript has none of its own: `{ price: "Double" }` stores 5 as 5.0. A
+   * property that exists keeps its type without being named here.
+   */
+  types?: Readonly<Record<string, EdmType>> | undefined;
+}
+
+/** One entity of a table. Updates send what changed and nothing else. */
+export function tableEntity<T extends object = Record<string, unknown>>(
+  table: TableLike,
+  partitionKey: string,
+  rowKey: string,
+  options: TableEntityOptions = {},
+): UpdateTarget<EntityValue<T>> {
+  requireClient("tableEntity", table, "a TableClient");
+  checkKey("partitionKey", partitionKey);
+  checkKey("rowKey", rowKey);
+  const types = checkTypes(options.types ?? {});
+  const url = entityUrl(table, partitionKey, rowKey);
+
+  /** The ETag of what a transaction left in the place of an entity that it deleted: to be replaced, as long as it is there. */
+  let tombstone: string | undefined;
+
+  /** The options of one request, which is counted here. */
+  function request(context: RequestContext): TableCallOptions {
+    context.onRequest?.();
+    return {
+      abortSignal: context.abortSignal,
+      ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
+    };
+  }
+
+  function toSend(properties: object, journal: Journal | undefined, context: RequestContext): TableEntityLike {
+    const entity: TableEntityLike = { ...properties, partitionKey, rowKey };
+    if (journal) entity[context.journalName] = formatJournal(journal);
+    return entity;
+  }
+
+  return targetOf<EntityValue<T>, StoredEntity>({
+    kind: "tableEntity",
+    url,
+    owner: ownerOf(table),
+    key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
+    staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,
+    journaled: true,
+    check: undefined,
+    decode: (raw) => entityValue(raw, partitionKey, rowKey) as EntityValue<T>,
+    encode(value, previous) {
+      if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("an entity must be an object");
+      checkSameKey("partitionKey", value, partitionKey);
+      checkSameKey("rowKey", value, rowKey);
+      if (previous) checkNotSet(value, ["etag", "timestamp"]);
+      return storedFromValue(value, previous, types);
+    },
+    same: sameStored,
+
+    async read(context) {
+      let bodyText: string | undefined;
+      try {
+        const entity = await table.getEntity(partitionKey, rowKey, {
+          ...request(context),
+          disableTypeConversion: true,
+          onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
+        });
+        const stored = new Map(storedFromAnswer(entity, bodyText));
+        const journalText = stored.get(context.journalName)?.value;
+        stored.delete(context.journalName);
+        const { etag } = entity as { etag?: string };
+        tombstone = isTombstone(stored) ? requireETag(etag, url) : undefined;
+        if (tombstone !== undefined) return undefined;
+        return { raw: stored, etag: requireETag(etag, url), journal: parseJournal(journalText), keep: journalText };
+      } catch (error) {
+        if (isMissing(error)) return (tombstone = undefined);
+        throw error;
+      }
+    },
+
+    async write(base, raw, journal, context) {
+      const { mode, properties } = entityDiff(base.raw, raw);
+      const entity = toSend(properties, journal, context);
+      // A Replace by a writer that does not journal must not drop the journal of the others.
+      if (!journal && mode === "Replace" && base.keep !== undefined) entity[context.journalName] = base.keep;
+      const { etag } = await table.updateEntity(entity, mode, { ...request(context), etag: base.etag });
+      return { raw, etag: requireETag(etag, url), journal, keep: base.keep };
+    },
+
+    async create(raw, journal, context) {
+      const entity = toSend(Object.fromEntries(raw), journal, context);
+      const { etag } = await (tombstone === undefined
+        ? table.createEntity(entity, request(context))
+        : table.updateEntity(entity, "Replace", { ...request(context), etag: tombstone }));
+      return { raw, etag: requireETag(etag, url), journal };
+    },
+
+    async remove(etag, context) {
+      await table.deleteEntity(partitionKey, rowKey, { ...request(context), etag });
+    },
+
+    async overwrite(raw, context) {
+      const entity = toSend(Object.fromEntries(raw), undefined, context);
+      const { etag } = await table.upsertEntity(entity, "Replace", request(context));
+      return requireETag(etag, url);
+    },
+  });
+}
+
+const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;
+
+/** The service refuses these characters in keys; better said before a request than by a bare 400. */
+export function checkKey(name: string, key: string): void {
+  if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
+  if (forbiddenInKeys.test(key)) {
+    throw new RangeError(`${name} ${JSON.stringify(key)}: keys cannot hold / \\ # ? or control characters`);
+  }
+  if (key.length > 512) throw new RangeError(`${name}: keys can have at most 512 characters`);
+}
+
+function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: string): void {
+  const given = (value as Record<string, unknown>)[name];
+  if (given !== undefined && given !== key) {
+    throw new TypeError(`the mutator changed ${name} to ${JSON.stringify(given)}: an update cannot move an entity`);
+  }
+}
+
+export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
+  for (const [name, type] of Object.entries(types)) {
+    if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is no Edm type`);
+  }
+  return { ...types };
+}
+
+/** They are the service's. A draft has none, so a mutator that leaves one meant it, or copied an entity of the SDK's. */
+function checkNotSet(value: object, names: readonly string[]): void {
+  for (const name of names) {
+    if ((value as Record<string, unknown>)[name] !== undefined) throw new TypeError(`${name} is set by the service: leave it out of the entity`);
+  }
+}
