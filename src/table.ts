@@ -53,7 +53,8 @@ export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetO
 export { overwrite } from "./update/single-call.js";
 export type { OverwriteOptions } from "./update/single-call.js";
 export { readTarget } from "./update/read-target.js";
-export type { ReadResult, ReadTargetOptions } from "./update/read-target.js";
+export type { ReadTargetOptions } from "./update/read-target.js";
+export type { ReadResult } from "./target/target.js";
 export { removeIfUnchanged } from "./update/single-call.js";
 export type { UpdateTarget } from "./target/target.js";
 export { tableEntity } from "./target/table-entity.js";

@@ -1,139 +1,108 @@
 import type { AppendBlobLike } from "../clients.js";
-import { onAbort } from "../core/abort.js";
-import { delay, fullJitter } from "../core/delay.js";
-import { countSends } from "../core/sends.js";
-import { isDefinitive, isLeaseConflict, isMissing, isRace } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { resolveWrite } from "../core/resolve-write.js";
+import type { ResolvableWrite } from "../core/resolve-write.js";
+import { redactUrl } from "../core/telemetry.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
 import { requireETag } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
-import { claimantOf, metadataWithClaims, readLog, withClaim } from "./append-state.js";
-import type { LogState } from "./append-state.js";
+import { claimantOf, metadataWithClaims, readAppendBlob, withClaim } from "./append-state.js";
+import type { AppendBlobState } from "./append-state.js";
 
 /** What became of a request. `found`: the state of the blob, where that was read. */
-export type Landing =
-  | { readonly kind: "landed"; readonly state: LogState }
-  | { readonly kind: "race"; readonly error: unknown; readonly found?: LogState | undefined }
-  /** It had no effect, and trying again does not help. */
-  | { readonly kind: "refused"; readonly error: unknown }
+export type AppendOutcome =
+  | { readonly kind: "committed"; readonly state: AppendBlobState }
+  | { readonly kind: "conflict"; readonly error: unknown; readonly found?: AppendBlobState | undefined }
+  /** It had no effect, and another attempt does not help. */
+  | { readonly kind: "rejected"; readonly error: unknown }
   | { readonly kind: "unknown"; readonly error: unknown };
 
-/** How often a request is sent again after its answer was lost and nothing had changed. */
-const maxResends = 10;
-
-/** Writes our claim to the end of the blob. */
-export async function claimEnd(blob: AppendBlobLike, state: LogState, context: RequestContext): Promise<Landing> {
+/** Writes a claim to the end of the blob. */
+export async function claimEnd(
+  blob: AppendBlobLike,
+  state: AppendBlobState,
+  context: RequestContext,
+  onConflict: () => number,
+): Promise<AppendOutcome> {
   const claims = withClaim(state.claims, { position: state.length, id: newWriteId() });
   const metadata = metadataWithClaims(state.metadata, claims);
-  const landing = await untilKnown(blob, context, {
-    async send(sending) {
-      const { etag } = await blob.setMetadata(metadata, blobOptions(sending, { ifMatch: state.etag }));
-      return { ...state, etag: requireETag(etag, displayUrl(blob.url)), claims };
+  const outcome = await resolve(blob, context, {
+    async send(abortSignal) {
+      const { etag } = await blob.setMetadata(metadata, blobOptions({ ...context, abortSignal }, { ifMatch: state.etag }));
+      return { ...state, etag: requireETag(etag, redactUrl(blob.url)), claims };
     },
-    judge(found) {
-      if (found?.etag === state.etag) return "unmoved";
-      // Our claim, and nothing appended since: whoever else wants the position has to claim it first.
-      return found?.length === state.length && found.claims[0]?.id === claims[0]?.id ? "landed" : "not landed";
+    recognise(found) {
+      if (found?.etag === state.etag) return "unchanged";
+      // The own claim, and nothing appended since: any other appender that wants the position has to claim it first.
+      return found?.length === state.length && found.claims[0]?.id === claims[0]?.id ? "committed" : "not committed";
     },
+    onConflict,
   });
-  // A claim is no record: whether one that got no answer was written does not matter to anybody.
-  return landing.kind === "unknown" ? { kind: "refused", error: landing.error } : landing;
+  // A claim is not a record: whether one that got no response was written does not matter to any caller.
+  return outcome.kind === "unknown" ? { kind: "rejected", error: outcome.error } : outcome;
 }
 
 /**
  * Appends one block at the end of `state`. With a claim, only if nothing changed since it was written; without one, only
- * if that is still the end, and then nobody else may ever append the same bytes.
+ * if that is still the end, and then no other appender may ever append the same bytes.
  */
 export function appendBlock(
   blob: AppendBlobLike,
-  state: LogState,
+  state: AppendBlobState,
   bytes: Uint8Array,
   claimed: boolean,
   context: RequestContext,
-): Promise<Landing> {
+  onConflict: () => number,
+): Promise<AppendOutcome> {
   const position = state.length;
   const id = claimed ? state.claims[0]?.id : undefined;
-  return untilKnown(blob, context, {
-    async send(sending) {
-      const { conditions, ...request } = blobOptions(sending, claimed ? { ifMatch: state.etag } : {});
-      const answer = await blob.appendBlock(bytes, bytes.length, { ...request, conditions: { ...conditions, appendPosition: position } });
+  return resolve(blob, context, {
+    async send(abortSignal) {
+      const { conditions, ...request } = blobOptions({ ...context, abortSignal }, claimed ? { ifMatch: state.etag } : {});
+      const response = await blob.appendBlock(bytes, bytes.length, { ...request, conditions: { ...conditions, appendPosition: position } });
       return {
         ...state,
-        etag: requireETag(answer.etag, displayUrl(blob.url)),
+        etag: requireETag(response.etag, redactUrl(blob.url)),
         length: position + bytes.length,
-        blockCount: answer.blobCommittedBlockCount ?? state.blockCount + 1,
+        blockCount: response.blobCommittedBlockCount ?? state.blockCount + 1,
       };
     },
-    async judge(found) {
-      // Gone, or made anew: what was in it before, nobody knows.
+    async recognise(found) {
+      // Gone, or created anew: what was in it before cannot be known.
       if (!found || found.length < position) return "unknown";
-      // With a claim a try that is still on its way needs the ETag; without one, the end of the blob.
-      if (claimed ? found.etag === state.etag : found.length === position) return "unmoved";
-      if (found.length < position + bytes.length) return "not landed";
+      // With a claim a send in flight needs the ETag; without one, the end of the blob.
+      if (claimed ? found.etag === state.etag : found.length === position) return "unchanged";
+      if (found.length < position + bytes.length) return "not committed";
       const claimant = claimantOf(found.claims, position);
-      if (id !== undefined && claimant !== undefined && claimant !== id) return "not landed";
-      // Somebody who knows nothing of claims may have appended there.
-      if (!(await standsAt(blob, position, bytes, context))) return "not landed";
-      return !claimed || claimant === id ? "landed" : "unknown";
+      if (id !== undefined && claimant !== undefined && claimant !== id) return "not committed";
+      // A client that does not use claims may have appended there.
+      if (!(await isStoredAt(blob, position, bytes, context))) return "not committed";
+      return !claimed || claimant === id ? "committed" : "unknown";
     },
+    onConflict,
   });
 }
 
-interface Request {
-  readonly send: (context: RequestContext) => Promise<LogState>;
-  /** What the state that was found after a lost answer says. `"unmoved"`: a try may land yet. */
-  readonly judge: (found: LogState | undefined) => Judgement | Promise<Judgement>;
-}
-
-type Judgement = "landed" | "not landed" | "unmoved" | "unknown";
-
-/**
- * Sends a request and finds out what became of it. As long as nothing has moved it is sent again under the same
- * conditions: it and a try that is still on its way exclude each other.
- */
-async function untilKnown(blob: AppendBlobLike, context: RequestContext, { send, judge }: Request): Promise<Landing> {
-  for (let resend = 0; ; resend++) {
-    const counted = countSends();
-    const off = onAbort(context.abortSignal, () => counted.abort(context.abortSignal.reason));
-    let lost: unknown;
-    try {
-      return { kind: "landed", state: await send({ ...context, abortSignal: counted.signal }) };
-    } catch (error) {
-      // Sent once and answered: the answer speaks of this request. Otherwise an earlier try may have landed, and the
-      // SDK's re-send is what was refused.
-      if (resend === 0 && counted.sends() === 1 && isDefinitive(error)) {
-        return { kind: isRace(error) || isMissing(error) ? "race" : "refused", error };
-      }
-      if (counted.sends() === 0 && (error instanceof TypeError || error instanceof RangeError)) return { kind: "refused", error };
-      lost = error;
-    } finally {
-      off();
-    }
-    if (context.abortSignal.aborted) return { kind: "unknown", error: lost };
-    try {
-      const found = await readLog(blob, context);
-      const judgement = await judge(found);
-      if (judgement === "landed" && found) return { kind: "landed", state: found };
-      if (judgement === "not landed") return { kind: "race", error: lost, found };
-      if (judgement === "unknown") return { kind: "unknown", error: lost };
-      // Unmoved, and leased: nothing of ours can land, and asking again does not help.
-      if (isLeaseConflict(lost)) return { kind: "refused", error: lost };
-    } catch (readError) {
-      lost = new AggregateError([lost, readError], "a request got no answer, and reading back failed");
-      if (isDefinitive(readError)) return { kind: "unknown", error: lost };
-    }
-    if (resend >= maxResends) return { kind: "unknown", error: lost };
-    try {
-      await delay(fullJitter(resend, 10, 1_000), context.abortSignal);
-    } catch {
-      return { kind: "unknown", error: lost };
-    }
+/** Sends a request until its outcome is known. */
+async function resolve(
+  blob: AppendBlobLike,
+  context: RequestContext,
+  write: Omit<ResolvableWrite<AppendBlobState, AppendBlobState | undefined>, "readBack">,
+): Promise<AppendOutcome> {
+  const readBack = (): Promise<AppendBlobState | undefined> => readAppendBlob(blob, context);
+  const outcome = await resolveWrite({ ...write, readBack }, { abortSignal: context.abortSignal });
+  switch (outcome.kind) {
+    case "committed":
+      return { kind: "committed", state: outcome.value };
+    case "recognised":
+      return outcome.found ? { kind: "committed", state: outcome.found } : { kind: "unknown", error: undefined };
+    default:
+      return outcome;
   }
 }
 
-async function standsAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
+async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
   const stored = await readBody(await blob.download(position, bytes.length, blobOptions(context)));
   return stored.length === bytes.length && stored.every((byte, index) => byte === bytes[index]);
 }

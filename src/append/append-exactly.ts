@@ -1,9 +1,9 @@
 import type { AppendBlobLike } from "../clients.js";
-import { describeSpan, displayUrl, withAttempts } from "../core/telemetry.js";
+import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
 import { AppendLimitError } from "../errors.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";
 import type { AppendExactlyOptions } from "./append-options.js";
-import { AppendCall, joinAppendGroup } from "./append-queue.js";
+import { AppendCall, enqueueAppend } from "./append-queue.js";
 import type { AppendResult } from "./append-queue.js";
 
 /**
@@ -25,12 +25,12 @@ export function appendExactly(
 ): Promise<AppendResult> {
   return withAttempts("appendExactly", options, async (trace, span) => {
     if (!isAppendBlob(blob)) throw new TypeError("not an append blob: pass an AppendBlobClient");
-    const url = displayUrl(blob.url);
+    const url = redactUrl(blob.url);
     describeSpan(span, { targetKind: "appendBlob", url });
     const settings = checkAppendOptions(options);
     const record = recordOf(data, url);
     const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal }, trace, label: url });
-    joinAppendGroup(blob, call);
+    enqueueAppend(blob, call);
     const result = await call.promise;
     describeSpan(span, { outcome: "appended" });
     return result;

@@ -1,6 +1,6 @@
 import type { CallOptions } from "../clients.js";
 import { checkNumber } from "../core/validate.js";
-import { checkGroupSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
+import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";
 import type { AppendSettings } from "./append-queue.js";
 import { claimsName } from "./append-state.js";
@@ -80,10 +80,10 @@ export function checkAppendOptions(options: AppendExactlyOptions): Omit<AppendSe
   }
   return {
     ...checkUpdateOptions(options),
-    leaseId: checkGroupSettings({ conditions: options.conditions }).leaseId,
+    leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
     uniqueRecords,
     coalesce,
-    newLog: createIfMissing === true ? {} : createIfMissing === false ? undefined : createIfMissing,
+    createOptions: createIfMissing === true ? {} : createIfMissing === false ? undefined : createIfMissing,
     maxSizeInBytes: checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? Number.POSITIVE_INFINITY, { min: 1 }),
     maxBatchInBytes: checkNumber("maxBatchInBytes", options.maxBatchInBytes ?? defaults.maxBatchInBytes, {
       min: 1,

@@ -1,12 +1,12 @@
 import type { AppendBlobLike, BlobHttpHeadersLike } from "../clients.js";
-import { isAlreadyThere, isDefinitive, isMissing } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { requireETag } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 
 /** What is known of an append blob. */
-export interface LogState {
+export interface AppendBlobState {
   readonly etag: string;
   /** Where the next block goes. */
   readonly length: number;
@@ -23,15 +23,15 @@ export interface NewLog {
 }
 
 /** Undefined: the blob is not there. */
-export async function readLog(blob: AppendBlobLike, context: RequestContext): Promise<LogState | undefined> {
+export async function readAppendBlob(blob: AppendBlobLike, context: RequestContext): Promise<AppendBlobState | undefined> {
   let properties;
   try {
     properties = await blob.getProperties(blobOptions(context));
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
-  const url = displayUrl(blob.url);
+  const url = redactUrl(blob.url);
   const { blobType, contentLength, blobCommittedBlockCount, metadata = {} } = properties;
   if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`${url} is not an append blob but a ${blobType}`);
   if (contentLength === undefined) throw new TypeError(`the answer for ${url} has no Content-Length: where to append is not known`);
@@ -47,17 +47,17 @@ export async function readLog(blob: AppendBlobLike, context: RequestContext): Pr
 }
 
 /** Makes the blob unless it is there. Undefined: it is, or may be; look. */
-export async function createLog(blob: AppendBlobLike, log: NewLog, context: RequestContext): Promise<LogState | undefined> {
+export async function createAppendBlob(blob: AppendBlobLike, log: NewLog, context: RequestContext): Promise<AppendBlobState | undefined> {
   const headers: BlobHttpHeadersLike = log.contentType === undefined ? {} : { blobContentType: log.contentType };
   const metadata = { ...log.metadata };
   try {
     // Without the caller's lease id: with it, the service would let If-None-Match empty a blob that is there.
     const request = blobOptions({ ...context, leaseId: undefined }, { ifNoneMatch: "*" });
     const { etag } = await blob.create({ ...request, blobHTTPHeaders: headers, metadata });
-    return { etag: requireETag(etag, displayUrl(blob.url)), length: 0, blockCount: 0, metadata, claims: [] };
+    return { etag: requireETag(etag, redactUrl(blob.url)), length: 0, blockCount: 0, metadata, claims: [] };
   } catch (error) {
     // No answer at all: an empty blob is as good as none, whoever made it.
-    if (isAlreadyThere(error) || (!isDefinitive(error) && !context.abortSignal.aborted)) return undefined;
+    if (isAlreadyExists(error) || (!isDefinitive(error) && !context.abortSignal.aborted)) return undefined;
     throw error;
   }
 }

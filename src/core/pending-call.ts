@@ -1,77 +1,113 @@
-import type { CallOptions } from "../clients.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike, CallOptions } from "../clients.js";
 import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
-import { abortReason, onAbort } from "./abort.js";
+import { abortReason, onAbort, startTimer } from "./deadline.js";
 import { Attempts } from "./telemetry.js";
 
-/** What a call that is carried out together with others needs to know of its caller. */
-export interface PendingCallSettings {
+/** What every pending call needs to know of its caller. */
+export interface PendingCallOptions {
+  /** `Infinity`: the caller waits for as long as it takes. */
+  readonly timeoutInMs: number;
+  readonly abortSignal?: AbortSignalLike | undefined;
+  readonly tracingOptions?: OperationTracingOptions | undefined;
+  /** Records the attempts that are made for this call. */
+  readonly trace?: Attempts | undefined;
+}
+
+/** One caller of a shared operation: its promise, its deadline and its cancellation. Settles once, and leaves nothing behind. */
+export abstract class PendingCall<R> {
+  readonly promise: Promise<R>;
+  readonly trace: Attempts;
+  /** Tells the owner of the shared operation that this call needs no more work. */
+  onSettled: (() => void) | undefined;
+  #settled = false;
+  #resolve!: (result: R) => void;
+  #reject!: (error: unknown) => void;
+  readonly #stopTimer: () => void;
+  readonly #off: () => void;
+
+  constructor({ timeoutInMs, abortSignal, tracingOptions, trace }: PendingCallOptions) {
+    this.trace = trace ?? new Attempts("", tracingOptions, undefined);
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.#stopTimer = startTimer(timeoutInMs, () => this.onTimeout());
+    this.#off = onAbort(abortSignal, () => abortSignal && this.reject(abortReason(abortSignal)));
+    if (this.#settled) this.#dispose();
+  }
+
+  /** A method and not a property: after an `await` TypeScript still assumes what it saw before. */
+  isSettled(): boolean {
+    return this.#settled;
+  }
+
+  resolve(result: R, outcome = "done"): void {
+    this.#settle(() => this.#resolve(result), outcome);
+  }
+
+  reject(error: unknown): void {
+    this.#settle(() => this.#reject(error), "failed", error);
+  }
+
+  /** The time is over: rejects, or decides to wait for the end of what is in flight. */
+  protected abstract onTimeout(): void;
+
+  #settle(settle: () => void, outcome: string, error?: unknown): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#dispose();
+    // First of all, the caller gets its result: a tracer that throws must not leave it waiting.
+    settle();
+    this.onSettled?.();
+    this.trace.end(outcome, error);
+  }
+
+  #dispose(): void {
+    // Undefined while the constructor runs on an aborted signal; the constructor disposes then.
+    (this.#stopTimer as (() => void) | undefined)?.();
+    (this.#off as (() => void) | undefined)?.();
+  }
+}
+
+/** How one caller's part in a shared write is retried. */
+export interface WriteCallSettings {
   readonly maxAttempts: number;
   readonly timeoutInMs: number;
   readonly retryDelayInMs: number;
   readonly maxRetryDelayInMs: number;
   readonly onUnknown: "throw" | "retry";
   readonly options: CallOptions;
-  /** What is told of its attempts. */
   readonly trace?: Attempts | undefined;
   /** What messages call the target. */
   readonly label: string;
 }
 
-/** One caller: its promise, its deadline and its cancellation. Settles once, and then lets go of all. */
-export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings> {
-  readonly promise: Promise<R>;
+/** One caller of a write that is carried out together with those of other callers. */
+export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> extends PendingCall<R> {
   readonly settings: S;
-  readonly trace: Attempts;
-  /** When it joined, on the clock that counts joins and requests (see group commit). */
-  arrived = 0;
+  /** When it was enqueued, in logical time (see the update queue). */
+  enqueuedAt = 0;
   attempts = 0;
   lastETag: string | undefined;
-  /** Its change is part of a write that has not been answered. */
+  /** Its change is part of a write whose outcome is not known yet. */
   inFlight = false;
-  /** An earlier write of it is of unknown fate, and it was told to try again. */
-  mayHaveLanded = false;
-  lostRaces = 0;
-  /** Has to be written alone, because the service refused a write in which it was combined with others. */
-  solo = false;
-  /** How long its function took when it was too slow for the others. */
+  /** The outcome of an earlier write of it is unknown, and its caller asked for a retry. */
+  mayHaveCommitted = false;
+  hadConflict = false;
+  /** The service rejected a write in which it was combined with others. */
+  commitAlone = false;
+  /** How long its function took when it was too slow for the other callers. */
   tookInMs = 0;
-  settled = false;
-  /** Tells the group that this call needs no more work. */
-  onSettled: (() => void) | undefined;
-
   readonly #started = performance.now();
-  #resolve!: (result: R) => void;
-  #reject!: (error: unknown) => void;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #off: () => void;
 
   constructor(settings: S) {
+    const { timeoutInMs, options, trace } = settings;
+    super({ timeoutInMs, abortSignal: options.abortSignal, tracingOptions: options.tracingOptions, trace });
     this.settings = settings;
-    this.trace = settings.trace ?? new Attempts("", settings.options.tracingOptions, undefined);
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    // Longer than a timer can be set for counts as without end.
-    if (settings.timeoutInMs < 2 ** 31) this.#timer = setTimeout(() => this.#expire(), settings.timeoutInMs);
-    const { abortSignal } = settings.options;
-    this.#off = onAbort(abortSignal, () => abortSignal && this.reject(abortReason(abortSignal)));
-    if (this.settled) this.#letGo();
   }
 
-  resolve(result: R): void {
-    if (!this.#settle()) return;
-    this.trace.end((result as { outcome?: string }).outcome ?? "done");
-    this.#resolve(result);
-  }
-
-  reject(error: unknown): void {
-    if (!this.#settle()) return;
-    this.trace.end("failed", error);
-    this.#reject(error);
-  }
-
-  /** The write that carried its change may or may not have landed. */
+  /** The write that carried its change may or may not have been committed. */
   rejectUnknown(cause: unknown): void {
     this.reject(
       new CommitUnknownError(
@@ -82,40 +118,75 @@ export class PendingCall<R, S extends PendingCallSettings = PendingCallSettings>
   }
 
   rejectConflict(cause: unknown): void {
-    if (this.mayHaveLanded) this.rejectUnknown(cause);
+    if (this.mayHaveCommitted) this.rejectUnknown(cause);
     this.reject(
       new ConflictError(
         `gave up on ${this.settings.label} after ${this.attempts} attempts: others kept writing in between. Nothing was written.`,
-        { attempts: this.attempts, elapsedInMs: this.#elapsed(), lastETag: this.lastETag, cause },
+        { attempts: this.attempts, elapsedInMs: this.#elapsedInMs(), lastETag: this.lastETag, cause },
       ),
     );
   }
 
-  #expire(): void {
+  protected override onTimeout(): void {
     const cause = new DeadlineError(
       `${this.settings.label}: no result within ${this.settings.timeoutInMs} ms (timeoutInMs). Nothing was written.`,
-      { elapsedInMs: this.#elapsed() },
+      { elapsedInMs: this.#elapsedInMs() },
     );
-    if (this.inFlight || this.mayHaveLanded) this.rejectUnknown(cause);
-    else if (this.lostRaces > 0) this.rejectConflict(cause);
+    if (this.inFlight || this.mayHaveCommitted) this.rejectUnknown(cause);
+    else if (this.hadConflict) this.rejectConflict(cause);
     else this.reject(cause);
   }
 
-  #elapsed(): number {
+  #elapsedInMs(): number {
     return performance.now() - this.#started;
   }
+}
 
-  #settle(): boolean {
-    if (this.settled) return false;
-    this.settled = true;
-    this.#letGo();
-    this.onSettled?.();
-    return true;
-  }
+/** Longer than this no caller waits for the function of another one, however long that takes. */
+const maxWaitInMs = 5_000;
 
-  #letGo(): void {
-    clearTimeout(this.#timer);
-    // Undefined while the constructor runs on an aborted signal; it lets go itself then.
-    (this.#off as (() => void) | undefined)?.();
-  }
+/** How a caller's function ended: with a result, too slow for the others (`done` resolves when it has ended), or without its caller. */
+export type WaitResult<R> =
+  | { readonly kind: "done"; readonly result: R }
+  | { readonly kind: "detached"; readonly done: Promise<unknown> }
+  | { readonly kind: "gone" };
+
+/**
+ * Waits for a caller's async function until the caller has gone, or other callers have waited too long for it: a function
+ * that hangs must not block calls that merely use the same target. One that was too slow gets the time that it took the
+ * next time, within limits, so that it succeeds eventually.
+ */
+export async function waitOrDetach<R>(
+  promise: PromiseLike<R>,
+  call: Pick<WriteCall<unknown>, "isSettled" | "tookInMs" | "onSettled">,
+  hasOtherWaiters: () => boolean,
+  timeoutInMs: number,
+): Promise<WaitResult<R>> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const ended = Promise.resolve(promise).then((result) => ({ kind: "done" as const, result }));
+  const notify = call.onSettled;
+  const interrupted = new Promise<"detached" | "gone">((resolve) => {
+    const check = (): void => {
+      if (hasOtherWaiters()) resolve("detached");
+      else timer = setTimeout(check, timeoutInMs);
+    };
+    timer = setTimeout(check, Math.max(timeoutInMs, Math.min(maxWaitInMs, call.tookInMs * 1.5)));
+    call.onSettled = () => {
+      resolve("gone");
+      notify?.();
+    };
+    // The function may have cancelled its own call before it returned: there is no second notification.
+    if (call.isSettled()) resolve("gone");
+  });
+  const first = await Promise.race([ended, interrupted]).finally(() => {
+    clearTimeout(timer);
+    call.onSettled = notify;
+  });
+  if (typeof first === "object") return first;
+  const done = ended.catch(() => undefined);
+  return first === "detached" ? { kind: "detached", done } : { kind: "gone" };
+}
+
+export function isThenable<R>(value: R | PromiseLike<R>): value is PromiseLike<R> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
 }

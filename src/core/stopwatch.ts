@@ -1,15 +1,15 @@
-/** Time since it was started. */
-export interface Stopwatch {
-  readonly elapsedInMs: () => number;
-}
+/** Milliseconds since the clock was started. */
+export type Clock = () => number;
 
 /**
- * The larger of monotonic and wall time passed: the monotonic clock may stand still while a machine is suspended, the
- * wall clock may be set back. For whoever must not believe a time limit to be further away than it is, too much is
- * safe and too little is not.
+ * Starts a clock that shows the larger of monotonic and wall-clock time: the monotonic clock may stand still while the
+ * machine is suspended, and the wall clock may be set back. A holder must never overestimate its remaining time, so too
+ * much elapsed time is safe and too little is not.
+ *
+ * Start it before the request is sent whose time it measures: the service cannot have started counting any earlier.
  */
-export function startStopwatch(): Stopwatch {
+export function startStopwatch(): Clock {
   const monotonic = performance.now();
   const wall = Date.now();
-  return { elapsedInMs: () => Math.max(performance.now() - monotonic, Date.now() - wall) };
+  return () => Math.max(performance.now() - monotonic, Date.now() - wall);
 }

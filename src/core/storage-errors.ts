@@ -1,9 +1,9 @@
-import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
-
 /**
- * The only file that knows status and error codes of the storage services. It classifies by code, not by status:
- * 412 and 409 mean a lost race just as well as a lease.
+ * The only file that names status and error codes of the storage services. It classifies by code, not by status: 412 and
+ * 409 mean a failed condition as well as a lease. The predicates are named after the service's own codes.
  */
+import { isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { isMisuse } from "./validate.js";
 
 interface RestErrorLike {
   statusCode?: unknown;
@@ -11,13 +11,13 @@ interface RestErrorLike {
   details?: { errorCode?: unknown; odataError?: { code?: unknown } } | undefined;
 }
 
-/** HTTP status of an error that the service answered with, or undefined: no answer arrived. */
+/** HTTP status of the response that an error was made from, or undefined: no response arrived. */
 export function statusOf(error: unknown): number | undefined {
   const status = (error as RestErrorLike | undefined)?.statusCode;
   return typeof status === "number" ? status : undefined;
 }
 
-/** The storage error code. Where it stands differs by service and verb: HEAD has it in `details` only, tables too. */
+/** The storage error code. Its place differs by service and verb: HEAD has it in `details` only, tables too. */
 export function codeOf(error: unknown): string | undefined {
   const e = error as RestErrorLike | undefined;
   for (const code of [e?.details?.errorCode, e?.details?.odataError?.code, e?.code]) {
@@ -26,7 +26,26 @@ export function codeOf(error: unknown): string | undefined {
   return undefined;
 }
 
-const raceCodes = new Set([
+/**
+ * The service responded, and its response says that the request had no effect. A 5xx or 408 is not such a response: the
+ * service sends those for requests that it went on to commit, too.
+ */
+export function isDefinitive(error: unknown): boolean {
+  const status = statusOf(error);
+  return status !== undefined && status >= 400 && status < 500 && status !== 408;
+}
+
+/**
+ * Another attempt may succeed: no response arrived, or the service is down, busy or throttles. An error of this library is
+ * its final result, and misuse stays misuse.
+ */
+export function isTransient(error: unknown): boolean {
+  if (isConcurrencyError(error) || isMisuse(error)) return false;
+  const status = statusOf(error);
+  return status === undefined || status >= 500 || status === 408 || status === 429;
+}
+
+const conflictCodes = new Set([
   "ConditionNotMet",
   "UpdateConditionNotSatisfied",
   "TargetConditionNotMet",
@@ -36,28 +55,28 @@ const raceCodes = new Set([
   "ResourceAlreadyExists",
 ]);
 
-/** Somebody else wrote, created or deleted in between: read again. */
-export function isRace(error: unknown): boolean {
+/** Another client wrote, created or deleted in between: read again. */
+export function isConflict(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
-  // Its code is that of a lost race too, ConditionNotMet.
+  // Not Modified has the code of a failed condition too.
   if (status === 304) return false;
-  if (code !== undefined && raceCodes.has(code)) return true;
+  if (code !== undefined && conflictCodes.has(code)) return true;
   // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
   return status === 412 && code === undefined;
 }
 
-/** The blob or entity is not there (its container or table may be). */
-export function isMissing(error: unknown): boolean {
-  return statusOf(error) === 404 && !isMissingParent(error);
+/** The blob, entity or file does not exist (its container, table or share may). */
+export function isNotFound(error: unknown): boolean {
+  return statusOf(error) === 404 && !isParentNotFound(error);
 }
 
-const missingParents = new Set(["ContainerNotFound", "TableNotFound", "QueueNotFound", "ShareNotFound", "ParentNotFound"]);
+const parentNotFoundCodes = new Set(["ContainerNotFound", "TableNotFound", "QueueNotFound", "ShareNotFound", "ParentNotFound"]);
 
-/** What the target lives in is not there. */
-export function isMissingParent(error: unknown): boolean {
+/** The container, table, queue, share or directory of the target does not exist. */
+export function isParentNotFound(error: unknown): boolean {
   const code = codeOf(error);
-  return statusOf(error) === 404 && code !== undefined && missingParents.has(code);
+  return statusOf(error) === 404 && code !== undefined && parentNotFoundCodes.has(code);
 }
 
 /** The read had a condition, and nothing changed. */
@@ -65,28 +84,15 @@ export function isNotModified(error: unknown): boolean {
   return statusOf(error) === 304;
 }
 
-/** The range lies behind the end of the content; of empty content each does. */
-export function isBehindEnd(error: unknown): boolean {
+/** The range starts behind the end of the content; with empty content every range does. */
+export function isRangeNotSatisfiable(error: unknown): boolean {
   return statusOf(error) === 416;
 }
 
-/** No answer, or one that another try may well be spared: the service is down, busy or throttles. */
-export function isPassing(error: unknown): boolean {
-  const status = statusOf(error);
-  return status === undefined || status >= 500 || status === 408 || status === 429;
-}
-
-/** A lease stands in the way: none was named, or not the one that is held. */
+/** A lease rejects the request: it names no lease id, or one that is not the active one. */
 export function isLeaseConflict(error: unknown): boolean {
   const status = statusOf(error);
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
-}
-
-/** What is wrong with the lease id of a request: none was given, or there is no lease that it could be of, or another's. */
-export function leaseProblemOf(error: unknown): "missing" | "absent" | "mismatch" {
-  const code = codeOf(error) ?? "";
-  if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";
-  return code.startsWith("LeaseIdMismatch") ? "mismatch" : "missing";
 }
 
 const inUseCodes = new Set([
@@ -99,39 +105,30 @@ const inUseCodes = new Set([
   "ClientCacheFlushDelay",
 ]);
 
-/** An SMB client has the file open, locked, half deleted or not yet written back: it may have let go in a moment. */
+/** An SMB client has the file open, locked, marked for deletion or not yet written back: it may close it soon. */
 export function isInUse(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && inUseCodes.has(code);
 }
 
-/** A file was asked for, and a directory has that name; or the other way round. */
-export function isOtherKind(error: unknown): boolean {
+/** The request was for a file and the name is that of a directory, or the other way round. */
+export function isResourceTypeMismatch(error: unknown): boolean {
   return codeOf(error) === "ResourceTypeMismatch";
 }
 
-/** The credentials do not allow it; the same request will be refused again whoever asks. */
-export function isDenied(error: unknown): boolean {
+/** The credentials do not allow it; the service will reject the same request again. */
+export function isUnauthorized(error: unknown): boolean {
   const status = statusOf(error);
   return status === 401 || status === 403;
 }
 
-/**
- * The service answered, and its answer says that the request had no effect. A 5xx or 408 is not such an answer: the
- * service gives those also for what it went on to commit.
- */
-export function isDefinitive(error: unknown): boolean {
-  const status = statusOf(error);
-  return status !== undefined && status >= 400 && status < 500 && status !== 408;
-}
-
-/** Acquiring a lease: somebody else has it, or it is being broken. Waiting helps. */
+/** Acquiring a lease: another client holds it, or it is being broken. Waiting helps. */
 export function isLeaseTaken(error: unknown): boolean {
   const code = codeOf(error);
   return code === "LeaseAlreadyPresent" || code === "LeaseIsBreakingAndCannotBeAcquired";
 }
 
-/** Why a lease is no more, if the answer to an operation on it says so for certain. */
+/** Why a lease is lost, if the response to an operation on it says so for certain. */
 export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "deleted" | undefined {
   const code = codeOf(error) ?? "";
   switch (statusOf(error)) {
@@ -148,51 +145,51 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
   }
 }
 
-/** The append blob has as many blocks as there can be. */
-export function isOutOfBlocks(error: unknown): boolean {
-  return codeOf(error) === "BlockCountExceedsLimit";
-}
-
-/** The page blob has another sequence number than the one that the write was for. */
-export function isSequenceConflict(error: unknown): boolean {
-  return codeOf(error) === "SequenceNumberConditionNotMet";
-}
-
-/** The blob that was to be created is there. */
-export function isAlreadyThere(error: unknown): boolean {
-  const code = codeOf(error);
-  return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
-}
-
-/** The entity that was to be inserted is there. */
-export function isEntityThere(error: unknown): boolean {
-  return codeOf(error) === "EntityAlreadyExists";
-}
-
-/** Breaking or changing: there is no lease. */
+/** Breaking or changing a lease: there is none. */
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
 }
 
-/** An operation that names a lease: there is one, but not that one. */
-export function isOtherLease(error: unknown): boolean {
+/** The operation names a lease id, and the active lease has another one. */
+export function isLeaseIdMismatch(error: unknown): boolean {
   const code = codeOf(error);
   return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
 }
 
-const lostMessageCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);
+/** The append blob has the maximum number of blocks. */
+export function isBlockCountExceeded(error: unknown): boolean {
+  return codeOf(error) === "BlockCountExceedsLimit";
+}
+
+/** The page blob has another sequence number than the write was conditional on. */
+export function isSequenceConflict(error: unknown): boolean {
+  return codeOf(error) === "SequenceNumberConditionNotMet";
+}
+
+/** Creating a blob: it exists. */
+export function isAlreadyExists(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
+}
+
+/** Inserting an entity: it exists. */
+export function isEntityAlreadyExists(error: unknown): boolean {
+  return codeOf(error) === "EntityAlreadyExists";
+}
+
+const popReceiptCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);
 
 /**
- * The pop receipt is no longer the message's: somebody received it anew, or deleted it. The service says so with 404
- * MessageNotFound in both cases, Azurite with 400 PopReceiptMismatch in the first.
+ * The pop receipt is no longer the message's: another consumer received it, or it was deleted. The service responds with
+ * 404 MessageNotFound in both cases, Azurite with 400 PopReceiptMismatch in the first.
  */
-export function isLostMessage(error: unknown): boolean {
+export function isPopReceiptMismatch(error: unknown): boolean {
   const code = codeOf(error);
-  return code !== undefined && lostMessageCodes.has(code);
+  return code !== undefined && popReceiptCodes.has(code);
 }
 
 /**
- * Which operation of an entity group transaction failed, if the answer says so. It stands in front of the message
+ * Which operation of an entity group transaction failed, if the response says so. The index is a prefix of the message
  * (`3:The specified entity ...`), and the service leaves it out for failed conditions.
  */
 export function failedOperation(error: unknown): number | undefined {
@@ -201,18 +198,33 @@ export function failedOperation(error: unknown): number | undefined {
   return index === undefined ? undefined : Number(index);
 }
 
-/** Turns what the service says about leases and missing parents into errors that name the target and the remedy. */
-export function explain(error: unknown, url: string): unknown {
+/**
+ * The error that a caller gets for an error of the SDK: one that names the target and the remedy where leases, missing
+ * targets and missing parents are concerned, and the SDK's own otherwise.
+ *
+ * @param notFoundAdvice - What to do about a missing target. Without it a 404 of the target itself is passed on.
+ */
+export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?: string): unknown {
   if (isLeaseConflict(error)) {
     return new LeaseUnavailableError(`${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, cause: error });
   }
-  if (isOtherKind(error)) {
+  if (isResourceTypeMismatch(error)) {
     return new TargetNotFoundError(`there is no file ${url}: a directory has that name`, { url, cause: error });
   }
-  if (isMissingParent(error)) {
+  if (isParentNotFound(error)) {
     return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
   }
+  if (notFoundAdvice !== undefined && isNotFound(error)) {
+    return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
+  }
   return error;
+}
+
+/** What is wrong with the lease id of a request: it has none, there is no such lease (any more), or another one is active. */
+function leaseProblemOf(error: unknown): keyof typeof leaseProblems {
+  const code = codeOf(error) ?? "";
+  if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";
+  return code.startsWith("LeaseIdMismatch") ? "mismatch" : "missing";
 }
 
 const leaseProblems = {

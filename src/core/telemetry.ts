@@ -10,7 +10,7 @@ const client: TracingClient = createTracingClient({
 });
 
 /** What is known of a span; see {@link spanAttributes}. */
-export interface SpanFacts {
+export interface SpanDetails {
   readonly targetKind?: string | undefined;
   readonly url?: string | undefined;
   readonly attempts?: number | undefined;
@@ -23,7 +23,7 @@ export interface SpanFacts {
 }
 
 /** The attributes of all spans of the library. */
-export const spanAttributes: Readonly<Record<keyof SpanFacts | "errorType", string>> = Object.freeze({
+export const spanAttributes: Readonly<Record<keyof SpanDetails | "errorType", string>> = Object.freeze({
   /** What is worked on: `jsonBlob`, `tableEntity`, `lease`, `lock`, `queue`, ... */
   targetKind: "azsc.target.kind",
   /** Where it is, without the query. */
@@ -57,7 +57,7 @@ export async function withSpan<R>(
   name: string,
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
-  facts: SpanFacts = {},
+  facts: SpanDetails = {},
 ): Promise<R> {
   try {
     return await inSpan(name, options, fn, facts);
@@ -72,7 +72,7 @@ export async function inSpan<R>(
   name: string,
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
-  facts: SpanFacts = {},
+  facts: SpanDetails = {},
   spanKind: TracingSpanKind = "internal",
 ): Promise<R> {
   const { span, tracingOptions } = startSpan(name, options.tracingOptions, { spanKind });
@@ -100,11 +100,11 @@ export function startSpan(
   return { span, tracingOptions: updatedOptions.tracingOptions };
 }
 
-export function describeSpan(span: CallSpan, facts: SpanFacts): void {
-  for (const [name, value] of Object.entries(facts) as [keyof SpanFacts, string | number | undefined][]) {
+export function describeSpan(span: CallSpan, facts: SpanDetails): void {
+  for (const [name, value] of Object.entries(facts) as [keyof SpanDetails, string | number | undefined][]) {
     if (value === undefined) continue;
     // Once more, whoever it came from: an URL with its SAS must not get out.
-    span.setAttribute(spanAttributes[name], name === "url" ? displayUrl(String(value)) : value);
+    span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
   }
 }
 
@@ -133,7 +133,7 @@ export function withAttempts<R>(
   name: string,
   options: CallOptions,
   fn: (attempts: Attempts, span: CallSpan) => Promise<R>,
-  facts: SpanFacts = {},
+  facts: SpanDetails = {},
 ): Promise<R> {
   return withSpan(
     name,
@@ -220,7 +220,7 @@ export class Attempts {
     this.#requests++;
   }
 
-  facts(): SpanFacts {
+  facts(): SpanDetails {
     const waitInMs = Math.max(0, Math.round(performance.now() - this.#started - this.#inAttemptsInMs));
     return { attempts: this.#count, requests: this.#requests, waitInMs };
   }
@@ -233,8 +233,8 @@ export function beginTogether(calls: readonly { readonly trace: Attempts }[]): v
 }
 
 /** The attempts of those that have a result have ended with it. */
-export function endUnsettled(calls: readonly { readonly settled: boolean; readonly trace: Attempts }[], outcome: string): void {
-  for (const call of calls) if (!call.settled) call.trace.end(outcome);
+export function endUnsettled(calls: readonly { isSettled(): boolean; readonly trace: Attempts }[], outcome: string): void {
+  for (const call of calls) if (!call.isSettled()) call.trace.end(outcome);
 }
 
 /**
@@ -276,7 +276,7 @@ function factsOf(error: unknown): { name?: unknown; code?: unknown; statusCode?:
 }
 
 /** A URL as it may appear in messages, spans and logs: without the query, where a SAS has its signature. */
-export function displayUrl(url: string): string {
+export function redactUrl(url: string): string {
   const query = url.indexOf("?");
   return query < 0 ? url : url.slice(0, query);
 }

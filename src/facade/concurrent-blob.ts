@@ -22,7 +22,8 @@ import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
-import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
+import type { ReadTargetOptions } from "../update/read-target.js";
+import type { ReadResult } from "../target/target.js";
 import { overwrite, removeIfUnchanged } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 

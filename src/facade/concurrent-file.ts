@@ -1,5 +1,5 @@
 import type { CallOptions, FileLike, StandardSchemaLike } from "../clients.js";
-import type { CrashGuard } from "../lease/crash-guard.js";
+import type { CrashGuard } from "../lease/lease-options.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
@@ -14,12 +14,13 @@ import type { HttpHeadersValue } from "../target/property-set.js";
 import type { GuardedTarget } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfAbsent } from "../update/create-if-not-exists.js";
-import { leaseOptionsOf } from "../update/leased-options.js";
-import type { LeasedUpdateOptions } from "../update/leased-options.js";
+import { leaseOptionsOf } from "../update/exclusive-access.js";
+import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
 import type { TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
-import type { ReadResult, ReadTargetOptions } from "../update/read-target.js";
+import type { ReadTargetOptions } from "../update/read-target.js";
+import type { ReadResult } from "../target/target.js";
 import { overwrite } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 

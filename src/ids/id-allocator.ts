@@ -1,11 +1,11 @@
 import type { BlockBlobLike, CallOptions } from "../clients.js";
-import { abortReason, onAbort, throwIfAborted } from "../core/abort.js";
-import { displayUrl, logger } from "../core/telemetry.js";
+import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
+import { redactUrl, logger } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { IdCounterError } from "../errors.js";
 import type { UpdateTarget } from "../target/target.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
-import { checkGroupSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
+import { checkTargetSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 
 
@@ -71,9 +71,9 @@ export class IdAllocator {
   /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. It is created if need be. */
   constructor(target: UpdateTarget<IdCounter> | BlockBlobLike, options: IdAllocatorOptions = {}) {
     const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
-    const adapter = resolveTarget(target, checkGroupSettings({}));
+    const adapter = resolveTarget(target, checkTargetSettings({}));
     requireConditional(adapter, "IdAllocator");
-    this.#url = displayUrl(adapter.url);
+    this.#url = redactUrl(adapter.url);
     this.#target = target;
     this.#blockSize = checkNumber("blockSize", blockSize, { min: 1, max: 2 ** 32, integer: true });
     this.#start = checkNumber("start", start, { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true });

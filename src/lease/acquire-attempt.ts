@@ -1,83 +1,77 @@
-import { isConcurrencyError, TargetNotFoundError } from "../errors.js";
-import { bounded, RequestTimeout, wasSentOnce } from "../core/bounded.js";
+import { request, RequestTimeoutError } from "../core/request.js";
+import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
-import {
-  isAlreadyThere,
-  isDefinitive,
-  isLeaseTaken,
-  isMissing,
-  isMissingParent,
-  statusOf,
-} from "../core/storage-errors.js";
+import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toConcurrencyError } from "../core/storage-errors.js";
+import { TargetNotFoundError } from "../errors.js";
+import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import { LeaseKeeper } from "./held-lease.js";
 import type { LeaseSettings } from "./lease-options.js";
-import type { Look } from "./poll-pacing.js";
+import type { PollResult } from "./poll-pacing.js";
 
+/** What one attempt to acquire a lease came to. */
 export type AcquireOutcome =
-  | { readonly kind: "acquired"; readonly keeper: LeaseKeeper }
-  | { readonly kind: "taken"; readonly look: Look }
-  /** `passing`: trying again may help. `uncertain`: the lease may be ours all the same. */
-  | { readonly kind: "failed"; readonly error: unknown; readonly passing: boolean; readonly uncertain: boolean; readonly look: Look };
+  | { readonly kind: "acquired"; readonly lease: HeldLease }
+  | { readonly kind: "taken"; readonly poll: PollResult }
+  /** `transient`: another attempt may help. `uncertain`: the lease may have been acquired all the same. */
+  | { readonly kind: "failed"; readonly error: unknown; readonly transient: boolean; readonly uncertain: boolean; readonly poll: PollResult };
 
-/** One request for the lease (two more if what is to be leased has to be made first). */
-export async function acquireOnce(
+/** One request for the lease (two more if the blob to be leased has to be created first). */
+export async function tryAcquireOnce(
   adapter: LeaseAdapter,
   leaseId: string,
   settings: LeaseSettings,
-  request: LeaseRequest,
+  options: LeaseRequest,
 ): Promise<AcquireOutcome> {
-  const { abortSignal } = request;
-  // A third of the lease may pass before the answer: later than that there is hardly any of it left.
-  const limitInMs = Math.min(settings.durationInMs, 60_000) / 3;
+  const { create } = adapter;
+  const acquired = await sendAcquire(adapter, leaseId, settings, options);
+  if (acquired.kind !== "failed" || !create || !settings.createIfMissing || !isNotFound(acquired.cause)) return acquired;
+  const created = await request((abortSignal) => create({ ...options, abortSignal }), limits(settings, options));
+  if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter);
+  return sendAcquire(adapter, leaseId, settings, options);
+}
+
+async function sendAcquire(
+  adapter: LeaseAdapter,
+  leaseId: string,
+  settings: LeaseSettings,
+  options: LeaseRequest,
+): Promise<Exclude<AcquireOutcome, { kind: "failed" }> | ReturnType<typeof failed>> {
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
-  for (let created = false; ; created = true) {
-    const since = startStopwatch();
-    try {
-      await bounded(limitInMs, abortSignal, (signal) => adapter.acquire(leaseId, duration, { ...request, abortSignal: signal }));
-      return { kind: "acquired", keeper: new LeaseKeeper(adapter, leaseId, since, settings) };
-    } catch (error) {
-      if (isLeaseTaken(error)) return { kind: "taken", look: lookOf(error) };
-      if (isMissing(error) && settings.createIfMissing && adapter.create && !created) {
-        const { create } = adapter;
-        const failure = await bounded(limitInMs, abortSignal, (signal) => create({ ...request, abortSignal: signal })).then(
-          () => undefined,
-          (createError: unknown) => createError,
-        );
-        if (failure === undefined || isAlreadyThere(failure)) continue;
-        return failed(failure, adapter);
-      }
-      return failed(error, adapter);
-    }
-  }
+  const clock = startStopwatch();
+  const sent = await request((abortSignal) => adapter.acquire(leaseId, duration, { ...options, abortSignal }), limits(settings, options));
+  if (sent.kind === "ok") return { kind: "acquired", lease: new HeldLease(adapter, leaseId, clock, settings) };
+  return isLeaseTaken(sent.error) ? { kind: "taken", poll: pollResultOf(sent) } : failed(sent, adapter);
 }
 
-function failed(error: unknown, adapter: LeaseAdapter): AcquireOutcome {
-  const uncertain = !isDefinitive(error);
-  return { kind: "failed", error: explain(error, adapter), passing: isPassing(error), uncertain, look: lookOf(error) };
+/** A third of the lease may pass before the response: later than that hardly any of it is left. */
+function limits({ durationInMs }: LeaseSettings, { abortSignal }: LeaseRequest): { timeoutInMs: number; abortSignal: AbortSignal } {
+  return { timeoutInMs: Math.min(durationInMs, 60_000) / 3, abortSignal };
 }
 
-function lookOf(error: unknown): Look {
-  if (error instanceof RequestTimeout) return "silent";
-  return wasSentOnce(error) ? "easy" : "strained";
+function failed(sent: FailedRequest, adapter: LeaseAdapter): Extract<AcquireOutcome, { kind: "failed" }> & { readonly cause: unknown } {
+  const { error, kind } = sent;
+  return {
+    kind: "failed",
+    error: explain(error, adapter),
+    cause: error,
+    transient: isTransient(error),
+    uncertain: kind === "unknown" && !isDefinitive(error),
+    poll: pollResultOf(sent),
+  };
 }
 
-/** Trying again may help: no answer, trouble in the service, or too many requests at once. */
-export function isPassing(error: unknown): boolean {
-  return !isDefinitive(error) || statusOf(error) === 429;
-}
+type FailedRequest = Exclude<RequestOutcome<unknown>, { kind: "ok" }>;
 
-/** As {@link isPassing}, of what a caller would get: one of this library's own errors is its last word. */
-export function mayPass(error: unknown): boolean {
-  return !isConcurrencyError(error) && isPassing(error);
+function pollResultOf({ error, sends }: FailedRequest): PollResult {
+  if (error instanceof RequestTimeoutError) return "timedOut";
+  return sends === 1 ? "ok" : "retried";
 }
 
 function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
-  if (isMissingParent(error) && (kind === "blob" || kind === "file")) {
-    return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
+  const advice = `create it${create ? ", or pass createIfMissing" : ""}`;
+  // To the service a container or share is the parent of what it contains, and here it is the target itself.
+  if (isParentNotFound(error) && (kind === "container" || kind === "share")) {
+    return new TargetNotFoundError(`${url} does not exist: ${advice}`, { url, cause: error });
   }
-  if (isMissing(error) || isMissingParent(error)) {
-    return new TargetNotFoundError(`${url} does not exist: create it${create ? ", or pass createIfMissing" : ""}`, { url, cause: error });
-  }
-  return error;
+  return toConcurrencyError(error, url, advice);
 }

@@ -1,60 +1,89 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions } from "../clients.js";
-import type { Attempts } from "../core/telemetry.js";
-import { bounded } from "../core/bounded.js";
+import { linkSignals } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
-import { isLeaseTaken, isNotLeased, isOtherLease } from "../core/storage-errors.js";
+import { request as send } from "../core/request.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
+import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import type { LeaseGuard } from "./lease-guard.js";
-import type { LeaseSettings } from "./lease-options.js";
+import { LeaseGuard } from "./lease-guard.js";
+import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
+import { LeaseWaiter } from "./lease-waiter.js";
+import type { LeaseGrant } from "./lease-waiter.js";
+import { tryRelease } from "./orphaned-lease.js";
+import { waiterQueueFor } from "./waiter-queue.js";
 
-/** A lock that is held, as far as a crash guard needs it: a `LockGuard`. */
-export interface CrashGuardLock {
-  readonly url: string;
-  /** Aborts when the lock is lost. */
-  readonly signal: AbortSignal;
-  readonly remainingInMs: number;
-  readonly epoch: number;
-  readonly previousEpoch: number;
-  release(): Promise<void>;
-}
-
-/** Named locks that expire when their holder dies: a `BlobLocks`. */
-export interface CrashGuard {
-  acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<CrashGuardLock>;
-  tryAcquire(name: string, options?: CallOptions): Promise<CrashGuardLock | null>;
-  /**
-   * @internal A lease under one of these locks; undefined if it was to be one look, and somebody has it. The guard brings
-   * the code for it along, so that those who need none do not load it.
-   */
-  acquireGuarded(wish: GuardedWish): Promise<LeaseGuard | undefined>;
-}
-
-/** A lease that is wanted under a lock. */
-export interface GuardedWish {
-  readonly adapter: LeaseAdapter;
-  readonly settings: LeaseSettings;
-  readonly waitInMs: number | "one look";
-  readonly abortSignal: AbortSignalLike | undefined;
-  readonly trace: Attempts;
-  /** Parent of what is done with the lease later. */
-  readonly holderTracing: OperationTracingOptions | undefined;
-}
-
-export function checkCrashGuard(guard: CrashGuard, settings: LeaseSettings): void {
-  if (typeof (guard as Partial<CrashGuard>).acquireGuarded !== "function") throw new TypeError("crashGuard must be a BlobLocks");
-  if (settings.durationInMs !== Infinity) {
-    throw new TypeError("crashGuard is for leases that never expire: this one frees itself; leave it out, or pass durationInSeconds: Infinity");
+/**
+ * Acquires first the lock, then the lease; releases first the lease, then the lock. The lock decides which client may have the
+ * lease, and expires when its holder dies; the lease makes the service enforce it. `undefined` if it was a single try, and
+ * another client holds the lock or the lease.
+ */
+export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
+  const { adapter, waitInMs, abortSignal } = request;
+  const { tracingOptions } = request.trace;
+  const waitedInMs = startStopwatch();
+  const name = await crashGuardName(adapter);
+  const lock = await (waitInMs === "try"
+    ? guard.tryAcquire(name, { abortSignal, tracingOptions })
+    : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
+  if (!lock) return undefined;
+  let lease: LeaseGuard | undefined;
+  try {
+    const leftInMs = waitInMs === "try" ? waitInMs : Math.max(0, waitInMs - waitedInMs());
+    let wasTakenOver = false;
+    const withinTakeover = withTakeover(adapter, lock, () => (wasTakenOver = true));
+    const grant = await acquireUnder(lock, { ...request, adapter: withinTakeover, waitInMs: leftInMs });
+    if (!grant) return undefined;
+    grant.lease.dependOn(lock);
+    lease = new LeaseGuard(grant.lease, () => releaseBoth(grant, adapter, lock));
+    lease.wasTakenOver = wasTakenOver;
+    return lease;
+  } finally {
+    if (!lease) await releaseLock(lock, name);
   }
-  if (settings.leaseId !== undefined) throw new TypeError("leaseId cannot be chosen with a crashGuard: the id says whose the lease is");
 }
 
-/** As long as a name may be, and still fit into that of a blob with any sensible prefix. */
+async function acquireUnder(lock: CrashGuardLock, request: GuardedAcquireRequest): Promise<LeaseGrant | undefined> {
+  const { adapter, settings, waitInMs, abortSignal, trace, holderTracing } = request;
+  const { controller, unlink } = linkSignals(abortSignal, lock.signal);
+  try {
+    const leaseId = guardedLeaseId(lock, lock.epoch);
+    const { url } = adapter;
+    const waiter = new LeaseWaiter({ what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
+    // The id is this holder's alone, and so is the queue.
+    waiterQueueFor(adapter, { ...settings, leaseId }, undefined).enqueue(waiter);
+    return await waiter.promise;
+  } finally {
+    unlink();
+  }
+}
+
+const foreignLeaseAdvice =
+  "it never expires, and it was not taken with this crashGuard, so that it is not known whether its holder lives. All " +
+  "users must pass the same crashGuard and the same URL; whoever has made sure that the holder is dead may call breakLease";
+
+async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: CrashGuardLock): Promise<void> {
+  const { lease } = grant;
+  try {
+    // Lost with the lock, it may well be there still: the next holder could take it over, but should not have to.
+    if (lease.check()) await tryRelease(adapter, lease.leaseId);
+    await grant.release();
+  } finally {
+    await lock.release();
+  }
+}
+
+async function releaseLock(lock: CrashGuardLock, name: string): Promise<void> {
+  await lock.release().catch((error: unknown) => {
+    logger.warning(`the lock ${JSON.stringify(name)} could not be released and will have to run out: ${errorLabel(error)}`);
+  });
+}
+
+/** The longest name that still fits into a blob name with any sensible prefix. */
 const maxNameLength = 700;
 
 /**
- * The lock that guards a lease: the URL, readable, and the same for everybody. Azure Files takes `A` and `a` for the
- * same name, so that the lock must too; the names of blobs differ.
+ * The lock that guards a lease: the URL, readable, and the same for all clients. Azure Files takes `A` and `a` for the
+ * same name, so the lock must too; the names of blobs differ.
  */
 export async function crashGuardName({ kind, url }: LeaseAdapter): Promise<string> {
   const place = decodeUrl(url.replace(/^[a-z]+:\/\//i, ""));
@@ -74,9 +103,9 @@ function decodeUrl(text: string): string {
 }
 
 /**
- * The id of the lease that the holder of this lock with this epoch takes: nobody can ask the service whose a lease is,
- * but its successor can name it. The lock is part of it, so that two who use different guards by mistake get different
- * ids, and thus in each other's way, instead of both believing to hold it.
+ * The id of the lease that the holder of this lock with this epoch takes: the service does not tell who holds a lease,
+ * but the successor can name it. The lock is part of the id: two clients that use different guards by mistake get different
+ * ids and thus exclude each other, instead of both believing to hold it.
  */
 export function guardedLeaseId({ url }: CrashGuardLock, epoch: number): string {
   const [a, b] = [fnv1a(url, 0x811c9dc5), fnv1a(`${url}#`, 0x2f0b4a27)];
@@ -91,41 +120,39 @@ function fnv1a(text: string, seed: number): string {
 }
 
 /**
- * How many holders before the last one are looked for: those that died between taking the lock and the lease, leaving
- * that of the one before them.
+ * How many holders before the last one are tried: those that died between acquiring the lock and the lease, and so left the
+ * lease of a holder before them.
  */
-const furtherBack = 16;
-const changeLimitInMs = 5_000;
+const maxPredecessors = 16;
+const changeTimeoutInMs = 5_000;
 
 /**
- * Acquires as the adapter does, and takes over what a dead holder left: by a change from its id to the new one, which
- * the service carries out only if the lease is that very one. So nothing is ever broken that belongs to somebody who
- * uses the file without the guard. All others with the guard are dead, or have lost it, as this one has the lock; and
- * if one of them still writes, the service refuses it.
+ * Acquires as the adapter does, and takes over the lease of a dead holder: by a change from its id to the new one, which the
+ * service carries out only if the lease is that very one. So no lease is ever broken that belongs to a client that uses the
+ * file without the guard. All other clients with the guard are dead, or have lost it, as this one holds the lock; and if one
+ * of them still writes, the service refuses it.
  */
-export function takingOver(adapter: LeaseAdapter, lock: CrashGuardLock, onLeft: () => void): LeaseAdapter {
+function withTakeover(adapter: LeaseAdapter, lock: CrashGuardLock, onTakeover: () => void): LeaseAdapter {
   let searched = false;
   return {
     ...adapter,
-    acquire: async (leaseId, duration, request) => {
+    acquire: async (leaseId, duration, options) => {
       try {
-        return await adapter.acquire(leaseId, duration, request);
+        return await adapter.acquire(leaseId, duration, options);
       } catch (error) {
         if (searched || !isLeaseTaken(error)) throw error;
-        // Before it is known whether the change succeeds: its answer may be lost.
-        onLeft();
-        for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - furtherBack); epoch--) {
-          const left = guardedLeaseId(lock, epoch);
-          const outcome = await bounded(changeLimitInMs, request.abortSignal, (abortSignal) =>
-            adapter.change(left, leaseId, { ...request, abortSignal }),
-          ).then(
-            () => "taken over" as const,
-            (refusal: unknown) => refusal,
-          );
-          if (outcome === "taken over" || isNotLeased(outcome)) return adapter.acquire(leaseId, duration, request);
-          if (!isOtherLease(outcome)) throw outcome;
+        // Before it is known whether the change succeeds: its response may be lost.
+        onTakeover();
+        for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - maxPredecessors); epoch--) {
+          const predecessor = guardedLeaseId(lock, epoch);
+          const changed = await send((abortSignal) => adapter.change(predecessor, leaseId, { ...options, abortSignal }), {
+            timeoutInMs: changeTimeoutInMs,
+            abortSignal: options.abortSignal,
+          });
+          if (changed.kind === "ok" || isNotLeased(changed.error)) return adapter.acquire(leaseId, duration, options);
+          if (!isLeaseIdMismatch(changed.error)) throw changed.error;
         }
-        // Once is enough: whoever has it is none of those, and no other can join them while this one has the lock.
+        // Once is enough: the holder is none of those, and no other can join them while this process holds the lock.
         searched = true;
         throw error;
       }

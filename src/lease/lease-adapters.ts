@@ -8,8 +8,8 @@ import type {
   LeasePropertiesLike,
   ShareLeasableLike,
 } from "../clients.js";
-import { ownerOf } from "../core/owner.js";
-import { displayUrl } from "../core/telemetry.js";
+import { credentialScopeOf } from "../core/call-queue.js";
+import { redactUrl } from "../core/telemetry.js";
 
 /** What goes with every request about a lease. */
 export interface LeaseRequest {
@@ -35,8 +35,8 @@ export interface LeaseAdapter {
   change(leaseId: string, proposedLeaseId: string, request: LeaseRequest): Promise<LeaseAnswerLike>;
   release(leaseId: string, request: LeaseRequest): Promise<unknown>;
   /** `ifMatch` is for blobs only. */
-  breakIt(periodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
-  look(request: LeaseRequest): Promise<LeasePropertiesLike>;
+  break(periodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
+  inspect(request: LeaseRequest): Promise<LeasePropertiesLike>;
   /** Makes an empty blob unless there is one; undefined where that makes no sense. */
   readonly create: ((request: LeaseRequest) => Promise<unknown>) | undefined;
 }
@@ -78,17 +78,17 @@ export function isBlobLeasable(target: object): target is BlobLeasableLike {
 /** Leases of blobs and containers. */
 export function blobLeaseAdapter(target: BlobLeasableLike): LeaseAdapter {
   return {
-    url: displayUrl(target.url),
-    owner: ownerOf(target),
+    url: redactUrl(target.url),
+    owner: credentialScopeOf(target),
     key: target.url,
     kind: "listBlobsFlat" in target ? "container" : "blob",
     acquire: (id, duration, request) => target.getBlobLeaseClient(id).acquireLease(duration, leaseOptions(request)),
     renew: (id, _duration, request) => target.getBlobLeaseClient(id).renewLease(leaseOptions(request)),
     change: (id, proposed, request) => target.getBlobLeaseClient(id).changeLease(proposed, leaseOptions(request)),
     release: (id, request) => target.getBlobLeaseClient(id).releaseLease(leaseOptions(request)),
-    breakIt: (period, request, ifMatch) =>
+    break: (period, request, ifMatch) =>
       target.getBlobLeaseClient().breakLease(period, { ...leaseOptions(request), ...(ifMatch !== undefined && { conditions: { ifMatch } }) }),
-    look: (request) => target.getProperties(leaseOptions(request)),
+    inspect: (request) => target.getProperties(leaseOptions(request)),
     create: creatorOf(target),
   };
 }
@@ -115,21 +115,21 @@ export function isShareLeasable(target: object): target is ShareLeasableLike | F
 export function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike): LeaseAdapter {
   const kind = "getDirectoryClient" in target ? "share" : "file";
   return {
-    url: displayUrl(target.url),
-    owner: ownerOf(target),
+    url: redactUrl(target.url),
+    owner: credentialScopeOf(target),
     key: target.url,
     kind,
     acquire: (id, duration, request) => target.getShareLeaseClient(id).acquireLease(duration, leaseOptions(request)),
     renew: (id, duration, request) => (kind === "share" ? renewShare(target, id, duration, request) : confirm(target, id, request)),
     change: (id, proposed, request) => target.getShareLeaseClient(id).changeLease(proposed, leaseOptions(request)),
     release: (id, request) => target.getShareLeaseClient(id).releaseLease(leaseOptions(request)),
-    breakIt: (period, request) => {
+    break: (period, request) => {
       // Without a period the lease of a share would go on for the time that is left. The SDK's types do not know it,
       // but it is what the request is made of.
       const options = { ...leaseOptions(request), ...(kind === "share" && { breakPeriod: period }) };
       return target.getShareLeaseClient().breakLease(options);
     },
-    look: (request) => target.getProperties(leaseOptions(request)),
+    inspect: (request) => target.getProperties(leaseOptions(request)),
     create: undefined,
   };
 }

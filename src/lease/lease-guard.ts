@@ -1,41 +1,41 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
-import type { LeaseKeeper } from "./held-lease.js";
-import { checkLeaseId } from "./lease-options.js";
+import { checkLeaseId } from "./held-lease.js";
+import type { HeldLease } from "./held-lease.js";
 
 /** A lease that is held, by one holder. Made by `acquireLease`, and given to the function of `withLease`. */
 export class LeaseGuard implements AsyncDisposable {
   readonly url: string;
-  readonly #keeper: LeaseKeeper;
+  readonly #lease: HeldLease;
   readonly #controller = new AbortController();
-  readonly #giveBack: () => Promise<void>;
+  readonly #release: () => Promise<void>;
   readonly #offLost: () => void;
   #released = false;
   #releasing: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
   /** @internal Whether it was taken over from a holder that died. */
-  tookOver = false;
+  wasTakenOver = false;
 
   /** @internal */
-  constructor(keeper: LeaseKeeper, giveBack: () => Promise<void>) {
-    this.url = keeper.url;
-    this.#keeper = keeper;
-    this.#giveBack = giveBack;
-    this.#offLost = keeper.onLost((error) => this.#controller.abort(error));
+  constructor(lease: HeldLease, release: () => Promise<void>) {
+    this.url = lease.url;
+    this.#lease = lease;
+    this.#release = release;
+    this.#offLost = lease.onLost((error) => this.#controller.abort(error));
     // It may have been lost on the way here, when nobody listened yet.
-    const lost = keeper.check();
+    const lost = lease.check();
     if (lost) this.#controller.abort(lost);
   }
 
   /** @internal Whose renewals and release these are, for the traces: not those of the call that acquired it. */
-  tracedBy(tracingOptions: OperationTracingOptions | undefined): void {
-    this.#keeper.tracingOptions = tracingOptions;
+  setTracingParent(tracingOptions: OperationTracingOptions | undefined): void {
+    this.#lease.tracingOptions = tracingOptions;
   }
 
   get leaseId(): string {
-    return this.#keeper.leaseId;
+    return this.#lease.leaseId;
   }
 
   /** What a request has to carry: pass it as its `conditions`; with Azure Files, as its `leaseAccessConditions`. */
@@ -50,12 +50,12 @@ export class LeaseGuard implements AsyncDisposable {
 
   /** How long the lease is certainly held if it is not renewed; 0 once it is lost or released. */
   get remainingInMs(): number {
-    return this.#released ? 0 : this.#keeper.remainingInMs;
+    return this.#released ? 0 : this.#lease.remainingInMs;
   }
 
   /** Throws the `LeaseLostError` if the lease is not held at this moment. Asks the clock, not the network. */
   assertHeld(): void {
-    const lost = this.#keeper.check();
+    const lost = this.#lease.check();
     if (lost) throw lost;
     if (this.#released) {
       throw new LeaseLostError(`the lease on ${this.url} was released`, { url: this.url, reason: "expired" });
@@ -65,19 +65,19 @@ export class LeaseGuard implements AsyncDisposable {
   /** Extends the lease now. For `autoRenew: false`, or before something that takes long. */
   async renew(): Promise<void> {
     this.assertHeld();
-    await this.#keeper.renew();
+    await this.#lease.renew();
   }
 
   /** Gives the lease another id, a fresh one by default; whoever has the old one can do nothing with it any more. */
   async change(proposedLeaseId: string = crypto.randomUUID()): Promise<void> {
     checkLeaseId("proposedLeaseId", proposedLeaseId);
     this.assertHeld();
-    await this.#keeper.change(proposedLeaseId);
+    await this.#lease.change(proposedLeaseId);
   }
 
   /** @internal It will be released, and not handed on: what was sent under its id, and may still arrive, is refused then. */
-  retire(): void {
-    this.#keeper.retired = true;
+  doNotReuse(): void {
+    this.#lease.reusable = false;
   }
 
   /**
@@ -87,7 +87,7 @@ export class LeaseGuard implements AsyncDisposable {
    * lease had been lost before.
    */
   release(): Promise<void> {
-    this.#releasing ??= this.#giveBackOnce().catch((error: unknown) => {
+    this.#releasing ??= this.#releaseOnce().catch((error: unknown) => {
       // The service could not be told: whoever wants to can try again. An infinite lease would stay for ever.
       if (!isLeaseLostError(error)) this.#releasing = undefined;
       throw error;
@@ -102,11 +102,11 @@ export class LeaseGuard implements AsyncDisposable {
     });
   }
 
-  async #giveBackOnce(): Promise<void> {
+  async #releaseOnce(): Promise<void> {
     const known = this.#controller.signal.aborted;
-    const lost = this.#keeper.check();
+    const lost = this.#lease.check();
     try {
-      await this.#giveBack();
+      await this.#release();
     } finally {
       // What happens to the lease in the hands of the next one is not this holder's business.
       this.#offLost();

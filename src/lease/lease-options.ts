@@ -1,8 +1,11 @@
-import type { CallOptions } from "../clients.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike, CallOptions } from "../clients.js";
+import type { Attempts } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import type { CrashGuard } from "./crash-guard.js";
-import type { LeaseAdapter } from "./lease-adapters.js";
+import { checkLeaseId } from "./held-lease.js";
 import type { LeaseTimes } from "./held-lease.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
+import type { LeaseGuard } from "./lease-guard.js";
 
 /** Options of a single try to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {
@@ -99,9 +102,43 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
   return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
-const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+/** A lock that is held, as far as a crash guard needs it: a `LockGuard`. */
+export interface CrashGuardLock {
+  readonly url: string;
+  /** Aborts when the lock is lost. */
+  readonly signal: AbortSignal;
+  readonly remainingInMs: number;
+  readonly epoch: number;
+  readonly previousEpoch: number;
+  release(): Promise<void>;
+}
 
-/** The service takes nothing else, and Azurite does: better said before it reaches either. */
-export function checkLeaseId(name: string, leaseId: string): void {
-  if (typeof leaseId !== "string" || !guid.test(leaseId)) throw new RangeError(`${name} must be a GUID`);
+/** Named locks that expire when their holder dies: a `BlobLocks`. */
+export interface CrashGuard {
+  acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<CrashGuardLock>;
+  tryAcquire(name: string, options?: CallOptions): Promise<CrashGuardLock | null>;
+  /**
+   * @internal A lease under one of these locks; undefined if it was a single try, and another client holds it. The guard brings
+   * the code for it along, so that applications that need none do not load it.
+   */
+  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined>;
+}
+
+/** A lease that is wanted under a lock. */
+export interface GuardedAcquireRequest {
+  readonly adapter: LeaseAdapter;
+  readonly settings: LeaseSettings;
+  readonly waitInMs: number | "try";
+  readonly abortSignal: AbortSignalLike | undefined;
+  readonly trace: Attempts;
+  /** Parent of what is done with the lease later. */
+  readonly holderTracing: OperationTracingOptions | undefined;
+}
+
+export function checkCrashGuard(guard: CrashGuard, settings: LeaseSettings): void {
+  if (typeof (guard as Partial<CrashGuard>).acquireGuarded !== "function") throw new TypeError("crashGuard must be a BlobLocks");
+  if (settings.durationInMs !== Infinity) {
+    throw new TypeError("crashGuard is for leases that never expire: this one frees itself; leave it out, or pass durationInSeconds: Infinity");
+  }
+  if (settings.leaseId !== undefined) throw new TypeError("leaseId cannot be chosen with a crashGuard: the id says whose the lease is");
 }

@@ -1,239 +1,223 @@
-import { delay, maxWaitBeforeLookInMs, waitBeforeLook } from "../core/delay.js";
+import { CallQueues } from "../core/call-queue.js";
+import { delay } from "../core/deadline.js";
+import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
-import { isLeaseConflict } from "../core/storage-errors.js";
+import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { acquireOnce, isPassing } from "./acquire-attempt.js";
-import type { LeaseKeeper } from "./held-lease.js";
+import { tryAcquireOnce } from "./acquire-attempt.js";
+import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import type { LeaseSettings } from "./lease-options.js";
-import type { LeaseWaiter } from "./lease-waiter.js";
-import { releaseIfLate, releaseIfLeft, releaseLater } from "./orphaned-lease.js";
-import { FailureStreak, LookPace } from "./poll-pacing.js";
+import type { FencingToken, LeaseWaiter } from "./lease-waiter.js";
+import { releaseAfterLateAcquire, releaseInBackground, tryRelease } from "./orphaned-lease.js";
+import { FailureStreak, PollPacing } from "./poll-pacing.js";
 
-/** The number of one holder. */
-export interface LeaseTicket {
-  readonly epoch: number;
-  /** The smallest number that the holder before may have had: not all that were reserved were used. */
-  readonly previousEpoch: number;
-}
-
-/** What a named lock does with a fresh lease before anybody gets it, and at each hand-over: it takes its number. */
-export interface LeaseTicketing {
-  /** Those who take numbers in the same way can hand the lease on to each other. */
+/** Gives each holder of a named lock its fencing token, before the caller gets the lease and at each hand-over. */
+export interface EpochAllocator {
+  /** Waiters with the same kind of allocator can hand the lease over to each other. */
   readonly key: string;
-  /** `waiting`: how many wait for it in this process. Rejects if the lease cannot be used. */
-  take(keeper: LeaseKeeper, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<LeaseTicket>;
+  /** `waiting`: how many callers of this process wait for it. Rejects if the lease cannot be used. */
+  next(lease: HeldLease, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
 }
 
-/** A lease that somebody has been given: what keeps it, its number if there are any, and what gives it back. */
-export interface LeaseGrant {
-  readonly keeper: LeaseKeeper;
-  readonly ticket: LeaseTicket | undefined;
-  readonly giveBack: () => Promise<void>;
-}
-
-/** After so many turns in a row, or so much time, the lease is really released: other processes want it too. */
+/** After this many turns in a row, or this much time, the lease is released to the service: other processes want it too. */
 const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
-/** Then this process stays away for longer than others that wait take between two looks: one of them gets it for sure. */
-const stayAwayInMs = 1.2 * maxWaitBeforeLookInMs;
-/** A lease that was confirmed longer ago is renewed before it is handed on. */
+/** Then this process yields for longer than the waiters of other processes take between two polls: one of them acquires it. */
+const yieldInMs = 1.2 * maxPollDelayInMs;
+/** A lease that was confirmed longer ago than this is renewed before it is handed over. */
 const confirmAfterInMs = 1_000;
 
-const queues = new WeakMap<object, Map<string, LeaseQueue>>();
+const queues = new CallQueues<WaiterQueue>();
 
-/** The queue of all in this process who want the same lease with the same rights on the same terms. */
-export function leaseQueueFor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined): LeaseQueue {
-  let ofOwner = queues.get(adapter.owner);
-  if (!ofOwner) queues.set(adapter.owner, (ofOwner = new Map<string, LeaseQueue>()));
-  const key = JSON.stringify([adapter.key, settings, ticketing?.key]);
-  let queue = ofOwner.get(key);
-  if (!queue) {
-    const own = ofOwner;
-    ofOwner.set(key, (queue = new LeaseQueue(adapter, settings, ticketing, () => own.delete(key))));
-  }
-  return queue;
+/** The queue of all callers in this process that want the same lease with the same credentials and settings. */
+export function waiterQueueFor(adapter: LeaseAdapter, settings: LeaseSettings, epochs: EpochAllocator | undefined): WaiterQueue {
+  const key = JSON.stringify([adapter.key, settings, epochs?.key]);
+  return queues.get(adapter.owner, key, (onIdle) => new WaiterQueue(adapter, settings, epochs, onIdle));
 }
 
 /**
- * First come, first served, with one poller for all; and while somebody waits, the lease is handed from one to the
+ * Waiters acquire in FIFO order, with one poller for all of them; and while a caller waits, the lease is handed from one to the
  * next without a request.
  */
-export class LeaseQueue {
+export class WaiterQueue {
   readonly #adapter: LeaseAdapter;
   readonly #settings: LeaseSettings;
-  readonly #ticketing: LeaseTicketing | undefined;
+  readonly #epochs: EpochAllocator | undefined;
   readonly #onIdle: () => void;
   readonly #waiters = new Set<LeaseWaiter>();
-  /** Polling, or held by somebody of this process. */
+  /** Polling, or held by a caller of this process. */
   #busy = false;
-  /** What somebody of this process holds. */
-  #keeper: LeaseKeeper | undefined;
-  /** How often, and since when, this process had it without others having had a chance. */
+  /** What a caller of this process holds. */
+  #lease: HeldLease | undefined;
+  /** How often, and since when, this process held it without other processes having had a chance. */
   #turns = 0;
   #turnsSince = startStopwatch();
-  readonly #failures = new FailureStreak();
-  /** Ends a request, or the wait for the next look, when the last waiter goes. */
+  #failures: FailureStreak | undefined;
+  /** Ends a request, or the wait for the next poll, when the last waiter goes. */
   #io = new AbortController();
 
-  constructor(adapter: LeaseAdapter, settings: LeaseSettings, ticketing: LeaseTicketing | undefined, onIdle: () => void) {
+  constructor(adapter: LeaseAdapter, settings: LeaseSettings, epochs: EpochAllocator | undefined, onIdle: () => void) {
     this.#adapter = adapter;
     this.#settings = settings;
-    this.#ticketing = ticketing;
+    this.#epochs = epochs;
     this.#onIdle = onIdle;
   }
 
-  /** Settles the waiter when it is its turn, or when there is no hope. */
-  enter(waiter: LeaseWaiter): void {
-    if (!waiter.settled) {
+  /** Settles the waiter when it is its turn, or when waiting has become pointless. */
+  enqueue(waiter: LeaseWaiter): void {
+    if (!waiter.isSettled()) {
       waiter.onSettled = () => this.#leave(waiter);
       this.#waiters.add(waiter);
-      if (this.#keeper) waiter.looked();
+      if (this.#lease) waiter.attempted();
     }
     if (!this.#busy) void this.#poll();
   }
 
-  /** As {@link enter}, for one who does not want to stand in line: if there is one, the answer is no. */
-  tryOnce(waiter: LeaseWaiter): void {
-    if (this.#busy) waiter.looked();
-    else this.enter(waiter);
+  /** As {@link enqueue}, for a caller that does not want to wait: if the queue is busy, the lease is taken. */
+  tryAcquire(waiter: LeaseWaiter): void {
+    if (this.#busy) waiter.attempted();
+    else this.enqueue(waiter);
   }
 
-  /** Looks until the lease is ours or nobody wants it any more. Never rejects. */
+  /** Polls until the lease is acquired or no caller wants it any more. Never rejects. */
   async #poll(): Promise<void> {
     this.#busy = true;
-    const pace = new LookPace();
-    // One id for all tries of one acquisition: if an answer is lost, the next try finds the lease to be ours.
+    let pacing: PollPacing | undefined;
+    // One id for all attempts of one acquisition: if a response is lost, the next attempt finds the lease to be its own.
     const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
     let uncertain = false;
     for (let first = this.#first(); first; first = this.#first()) {
       this.#io = new AbortController();
       first.trace.begin();
       const request = { abortSignal: this.#io.signal, ...requestFor(first) };
-      const outcome = await acquireOnce(this.#adapter, leaseId, this.#settings, request);
+      const outcome = await tryAcquireOnce(this.#adapter, leaseId, this.#settings, request);
       if (outcome.kind === "acquired") {
-        const { keeper } = outcome;
+        const { lease } = outcome;
         if (this.#turns === 0) this.#turnsSince = startStopwatch();
-        this.#keeper = keeper;
-        for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.looked();
-        // A holder that takes no notice of its loss must not keep those behind it from going on.
-        keeper.onLost(() => this.#goOn(keeper));
-        await this.#grant(keeper);
+        this.#lease = lease;
+        for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.attempted();
+        // A holder that ignores its loss must not keep the waiters behind it from going on.
+        lease.onLost(() => this.#onNoLongerHeld(lease));
+        await this.#grant(lease);
         return;
       }
-      pace.looked(outcome.look);
+      pacing ??= new PollPacing();
+      pacing.polled(outcome.poll);
       if (outcome.kind === "taken") {
         first.trace.end("taken");
-        logger.verbose(`${this.#adapter.url} is leased by somebody else`);
+        logger.verbose(`${this.#adapter.url} is leased by another client`);
         uncertain = false;
         this.#turns = 0;
-        this.#failures.end();
-        for (const waiter of this.#waiters) waiter.looked();
+        this.#failures?.end();
+        for (const waiter of this.#waiters) waiter.attempted();
       } else {
         uncertain ||= outcome.uncertain;
         first.trace.end("failed", outcome.error);
-        // Cut off because nobody waited any more: no news for those who came since.
-        if (!this.#io.signal.aborted) this.#lookFailed(outcome.error, outcome.passing);
+        // Cut off as no caller waited any more: no news for those that were enqueued since.
+        if (!this.#io.signal.aborted) this.#pollFailed(outcome.error, outcome.transient);
       }
-      if (this.#first()) await delay(pace.nextLookInMs(), this.#io.signal).catch(() => undefined);
+      if (this.#first()) await delay(pacing.nextPollInMs(), this.#io.signal).catch(() => undefined);
     }
     if (uncertain) await this.#releaseUncertain(leaseId);
-    this.#rest();
+    this.#becomeIdle();
   }
 
-  /** Nobody wants a lease any more that a request without an answer may have acquired: it would block others. */
+  /** No caller wants a lease any more that a request without a response may have acquired: it would block other clients. */
   async #releaseUncertain(leaseId: string): Promise<void> {
-    const gone = await releaseIfLeft(this.#adapter, leaseId);
+    const gone = await tryRelease(this.#adapter, leaseId);
     if (this.#settings.durationInMs !== Infinity) return;
     if (gone) {
-      releaseIfLate(this.#adapter, leaseId);
+      releaseAfterLateAcquire(this.#adapter, leaseId);
       return;
     }
     logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by a call that was given up: releasing it in the background`);
-    releaseLater(this.#adapter, leaseId);
+    releaseInBackground(this.#adapter, leaseId);
   }
 
-  /** Gives the lease to whoever is first in line. Never rejects. */
-  async #grant(keeper: LeaseKeeper): Promise<void> {
-    let ticket: LeaseTicket | undefined;
+  /** Gives the lease to the first waiter. Never rejects. */
+  async #grant(lease: HeldLease): Promise<void> {
+    let token: FencingToken | undefined;
     try {
       const first = this.#first();
-      if (this.#ticketing && first) ticket = await this.#ticketing.take(keeper, this.#waiters.size, requestFor(first));
+      if (this.#epochs && first) token = await this.#epochs.next(lease, this.#waiters.size, requestFor(first));
     } catch (error) {
-      // If the lease was lost before it could be numbered, whoever waits has lost nothing, and goes on waiting.
-      if (!keeper.check() && !isLeaseConflict(error)) this.#lookFailed(error, isPassing(error));
-      await this.#letGo(keeper).catch(() => undefined);
+      // If the lease was lost before it got its number, the waiters have lost nothing, and go on waiting.
+      if (!lease.check() && !isLeaseConflict(error)) this.#pollFailed(error, isTransient(error));
+      await this.#release(lease).catch(() => undefined);
       return;
     }
     const waiter = this.#first();
-    if (!waiter || keeper.check()) {
-      await this.#letGo(keeper).catch((error: unknown) => logger.warning(`a lease on ${keeper.url} that nobody wanted any more could not be released: ${errorLabel(error)}`));
+    if (!waiter || lease.check()) {
+      await this.#release(lease).catch((error: unknown) =>
+        logger.warning(`a lease on ${lease.url} that no caller wanted any more could not be released: ${errorLabel(error)}`),
+      );
       return;
     }
     this.#turns++;
-    this.#failures.end();
-    keeper.tracingOptions = waiter.holderTracing;
-    waiter.resolve({ keeper, ticket, giveBack: () => this.#giveBack(keeper) });
+    this.#failures?.end();
+    lease.tracingOptions = waiter.holderTracing;
+    waiter.resolve({ lease, token, release: () => this.#handOverOrRelease(lease) }, "acquired");
   }
 
-  async #giveBack(keeper: LeaseKeeper): Promise<void> {
-    // Whoever gives it back need not wait until the next one has its number.
-    if (this.#keeper === keeper && this.#mayHandOver(keeper)) void this.#handOver(keeper);
-    else await this.#letGo(keeper);
+  async #handOverOrRelease(lease: HeldLease): Promise<void> {
+    // The holder that releases it need not wait until the next one has its number.
+    if (this.#lease === lease && this.#mayHandOver(lease)) void this.#handOver(lease);
+    else await this.#release(lease);
   }
 
-  /** Nobody starts work on a lease that may have been broken long ago: that costs a request a second at most. */
-  async #handOver(keeper: LeaseKeeper): Promise<void> {
-    // A change of the id that is under way would pull the rug from under the one who takes its number now.
-    await keeper.whenIdle();
-    if (keeper.unconfirmedForInMs > confirmAfterInMs) await keeper.renew().catch(() => undefined);
-    await this.#grant(keeper);
+  /** No holder starts work on a lease that may have been broken long ago: that costs at most one request a second. */
+  async #handOver(lease: HeldLease): Promise<void> {
+    // A change of the id in flight would invalidate the id under which the next holder takes its number.
+    await lease.whenIdle();
+    if (lease.unconfirmedForInMs > confirmAfterInMs) await lease.renew().catch(() => undefined);
+    await this.#grant(lease);
   }
 
-  #mayHandOver(keeper: LeaseKeeper): boolean {
+  #mayHandOver(lease: HeldLease): boolean {
     const { autoRenew, leaseId } = this.#settings;
-    return this.#first() !== undefined && !keeper.check() && !keeper.retired && autoRenew && leaseId === undefined && !this.#hadItsShare();
+    return this.#first() !== undefined && !lease.check() && lease.reusable && autoRenew && leaseId === undefined && !this.#mustYield();
   }
 
-  #hadItsShare(): boolean {
-    return this.#turns >= maxTurns || this.#turnsSince.elapsedInMs() >= maxHoldInMs;
+  #mustYield(): boolean {
+    return this.#turns >= maxTurns || this.#turnsSince() >= maxHoldInMs;
   }
 
-  /** Releases, and goes on for those who still wait. */
-  async #letGo(keeper: LeaseKeeper): Promise<void> {
+  /** Releases the lease, and goes on for the callers that still wait. */
+  async #release(lease: HeldLease): Promise<void> {
     try {
-      await keeper.release();
+      await lease.release();
     } finally {
-      this.#goOn(keeper);
+      this.#onNoLongerHeld(lease);
     }
   }
 
-  /** The lease is not held any more, for whatever reason; the first one to notice gets here first. */
-  #goOn(keeper: LeaseKeeper): void {
-    if (this.#keeper !== keeper) return;
-    this.#keeper = undefined;
-    if (this.#first()) void this.#comeBack();
-    else this.#rest();
+  /** The lease is not held any more, for whatever reason. Called by whichever part notices first; later calls do nothing. */
+  #onNoLongerHeld(lease: HeldLease): void {
+    if (this.#lease !== lease) return;
+    this.#lease = undefined;
+    if (this.#first()) void this.#resumePolling();
+    else this.#becomeIdle();
   }
 
-  async #comeBack(): Promise<void> {
-    if (this.#hadItsShare()) {
+  async #resumePolling(): Promise<void> {
+    if (this.#mustYield()) {
       this.#turns = 0;
       this.#io = new AbortController();
-      await delay(stayAwayInMs, this.#io.signal).catch(() => undefined);
+      await delay(yieldInMs, this.#io.signal).catch(() => undefined);
     }
-    // The lease was had, but could not be numbered: not again in the same instant.
-    const failing = this.#failures.lastsForInMs;
-    if (failing !== undefined) {
+    // The lease was acquired, but got no number: not again at the same moment.
+    const failingForInMs = this.#failures?.lastsForInMs;
+    if (failingForInMs !== undefined) {
       this.#io = new AbortController();
-      await delay(waitBeforeLook(failing), this.#io.signal).catch(() => undefined);
+      await delay(pollDelay(failingForInMs), this.#io.signal).catch(() => undefined);
     }
     await this.#poll();
   }
 
-  #rest(): void {
+  #becomeIdle(): void {
     this.#busy = false;
-    // Somebody may have come while the last request was under way.
+    // A waiter may have been enqueued while the last request was in flight.
     if (this.#first()) void this.#poll();
     else this.#onIdle();
   }
@@ -242,19 +226,20 @@ export class LeaseQueue {
     return this.#waiters.values().next().value;
   }
 
-  #lookFailed(error: unknown, passing: boolean): void {
-    const hopeless = !passing || this.#failures.add();
-    if (!passing) this.#failures.end();
+  #pollFailed(error: unknown, transient: boolean): void {
+    this.#failures ??= new FailureStreak();
+    const pointless = !transient || this.#failures.add();
+    if (!transient) this.#failures.end();
     for (const waiter of this.#waiters) {
-      if (hopeless) waiter.reject(error);
-      else waiter.looked(error);
+      if (pointless) waiter.reject(error);
+      else waiter.attempted(error);
     }
   }
 
   #leave(waiter: LeaseWaiter): void {
     this.#waiters.delete(waiter);
-    // While it is held nothing is under way that could be ended, and an abort is not for free.
-    if (this.#waiters.size === 0 && !this.#keeper) this.#io.abort();
+    // While the lease is held nothing is in flight that could be ended, and an abort has its cost.
+    if (this.#waiters.size === 0 && !this.#lease) this.#io.abort();
   }
 }
 

@@ -1,9 +1,14 @@
 import type { LeasableLike } from "../clients.js";
-import { describeSpan, errorLabel, logger, withSpan } from "../core/telemetry.js";
+import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
+import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
-import { acquireLease } from "./acquire-lease.js";
-import type { LeaseGuard } from "./lease-guard.js";
-import type { AcquireLeaseOptions } from "./lease-options.js";
+import { leaseAdapterOf } from "./lease-adapters.js";
+import type { LeaseAdapter } from "./lease-adapters.js";
+import { LeaseGuard } from "./lease-guard.js";
+import { checkCrashGuard, checkLeaseOptions, checkWait } from "./lease-options.js";
+import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease-options.js";
+import { LeaseWaiter } from "./lease-waiter.js";
+import { waiterQueueFor } from "./waiter-queue.js";
 
 /**
  * Runs `fn` while holding a lease on the target, which is renewed as long as `fn` runs and released afterwards. If
@@ -20,19 +25,74 @@ export function withLease<R>(
     checkFunction(fn);
     const lease = await acquireLease(target, { ...options, tracingOptions });
     describeSpan(span, { targetKind: "lease", url: lease.url });
-    return useLease(lease, (held) => retiredIfItFails(held, fn));
+    return useLease(lease, (held) => doNotReuseOnFailure(held, fn));
   });
 }
+
+/**
+ * Acquires a lease, waiting for it if another client holds it: in FIFO order within this process, with one poller for all
+ * waiters. Costs 1 request if it is free; with a `crashGuard` 4, and 2 to release it.
+ */
+export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions = {}): Promise<LeaseGuard> {
+  return withAttempts("acquireLease", options, async (trace, span) => {
+    const adapter = leaseAdapterOf(target);
+    const waitInMs = checkWait(options.waitInMs, options.crashGuard ? undefined : adapter.kind);
+    const lease = await acquire(adapter, waitInMs, options, trace, span);
+    if (!lease) throw new TypeError("a waiter gave up that was not asked to");
+    return lease;
+  });
+}
+
+/** Acquires a lease if it is free right now; `null` if it is not. Costs 1 request, none if this process holds it. */
+export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOptions = {}): Promise<LeaseGuard | null> {
+  return withAttempts("tryAcquireLease", options, async (trace, span) => {
+    return (await acquire(leaseAdapterOf(target), "try", options, trace, span)) ?? null;
+  });
+}
+
+async function acquire(
+  adapter: LeaseAdapter,
+  waitInMs: number | "try",
+  options: TryAcquireLeaseOptions,
+  trace: Attempts,
+  span: CallSpan,
+): Promise<LeaseGuard | undefined> {
+  const { crashGuard, abortSignal, tracingOptions: holderTracing } = options;
+  const { url } = adapter;
+  const settings = checkLeaseOptions(options, adapter.kind);
+  if (settings.createIfMissing && !adapter.create) throw new TypeError("createIfMissing needs a BlockBlobClient");
+  describeSpan(span, { targetKind: "lease", url });
+  let lease: LeaseGuard | undefined;
+  if (crashGuard) {
+    checkCrashGuard(crashGuard, settings);
+    lease = await crashGuard.acquireGuarded({ adapter, settings, waitInMs, abortSignal, trace, holderTracing });
+  } else {
+    const advice = adapter.kind === "file" ? fileAdvice : undefined;
+    const waiter = new LeaseWaiter({ what: `the lease on ${url}`, url, advice, waitInMs, trace, abortSignal, holderTracing });
+    const queue = waiterQueueFor(adapter, settings, undefined);
+    if (waitInMs === "try") queue.tryAcquire(waiter);
+    else queue.enqueue(waiter);
+    const grant = await waiter.promise;
+    lease = grant && new LeaseGuard(grant.lease, grant.release);
+  }
+  describeSpan(span, { outcome: lease ? "acquired" : "taken" });
+  return lease;
+}
+
+/** Only a person, or a crash guard, can know that a holder is dead. */
+const fileAdvice =
+  "the lease of a file never expires: if its holder is dead, whoever has made sure of that may call breakLease(file); " +
+  "with the same crashGuard for all users of the file, the next one does it by itself";
 
 /**
  * Work that failed may have left a request on its way that carries the lease's id. Handed on within the process, the
  * lease would keep that id, and let the late write through in the time of the next holder.
  */
-async function retiredIfItFails<R>(lease: LeaseGuard, fn: (lease: LeaseGuard) => Promise<R> | R): Promise<R> {
+async function doNotReuseOnFailure<R>(lease: LeaseGuard, fn: (lease: LeaseGuard) => Promise<R> | R): Promise<R> {
   try {
     return await fn(lease);
   } catch (error) {
-    lease.retire();
+    lease.doNotReuse();
     throw error;
   }
 }

@@ -1,23 +1,23 @@
 import type { CallOptions, LockContainerLike } from "../clients.js";
-import { abortReason, onAbort } from "../core/abort.js";
-import { bounded } from "../core/bounded.js";
+import { linkSignals, onAbort } from "../core/deadline.js";
+import { read } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
-import { isMissing, isMissingParent } from "../core/storage-errors.js";
-import { describeSpan, displayUrl, withAttempts, withSpan } from "../core/telemetry.js";
+import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
+import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
-import { acquireGuarded } from "../lease/acquire-guarded.js";
-import type { GuardedWish } from "../lease/crash-guard.js";
+import { acquireGuarded } from "../lease/crash-guard.js";
+import type { GuardedAcquireRequest } from "../lease/lease-options.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { LeaseWaiter } from "../lease/lease-waiter.js";
-import type { LeaseWish } from "../lease/lease-waiter.js";
-import { leaseQueueFor } from "../lease/waiter-queue.js";
-import type { LeaseQueue } from "../lease/waiter-queue.js";
+import type { AcquireRequest } from "../lease/lease-waiter.js";
+import { waiterQueueFor } from "../lease/waiter-queue.js";
+import type { WaiterQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import { epochTickets } from "./epoch-allocator.js";
+import { epochAllocator } from "./epoch-allocator.js";
 import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
 import { LockGuard, LockSet } from "./lock-guard.js";
@@ -81,21 +81,21 @@ export class BlobLocks {
 
   /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
   acquire(name: string, options?: LockOptions): Promise<LockGuard> {
-    return this.#looking("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
   }
 
   /** @internal As `acquire`, but others see each holder, also those to whom it is handed on within the process. */
   acquireVisibly(name: string, options?: LockOptions): Promise<LockGuard> {
-    return this.#looking("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
   }
 
   /** The lock if it is free right now, else `null`. */
   tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
-    return this.#looking("tryAcquire", options, async (merged, trace, span) => {
-      const waiter = new LeaseWaiter({ ...this.#wish(name, merged, trace, span), waitInMs: "one look" });
-      this.#queue(name, merged).tryOnce(waiter);
+    return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
+      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
+      this.#queue(name, merged).tryAcquire(waiter);
       const grant = await waiter.promise;
-      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.ticket?.epoch });
+      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
       return grant ? new LockGuard(name, grant) : null;
     });
   }
@@ -133,9 +133,9 @@ export class BlobLocks {
         if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
       }
     } catch (error) {
-      if (!isMissingParent(error)) throw error;
+      if (!isParentNotFound(error)) throw error;
       // No list, rather than an empty one: a container that was never made is most likely a mistake in its name.
-      const url = displayUrl(this.#container.url);
+      const url = redactUrl(this.#container.url);
       throw new TargetNotFoundError(`${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
@@ -154,13 +154,13 @@ export class BlobLocks {
   async #acquire(name: string, options: LockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockGuard> {
     const waitInMs = checkWait(options.waitInMs);
     const queue = this.#queue(name, options, visibly);
-    const waiter = new LeaseWaiter({ ...this.#wish(name, options, trace, span), waitInMs });
-    queue.enter(waiter);
+    const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), waitInMs });
+    queue.enqueue(waiter);
     const grant = await waiter.promise.catch(async (error: unknown) => {
       throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, options) : error;
     });
     if (!grant) throw new TypeError("a waiter gave up that was not asked to");
-    describeSpan(span, { outcome: "acquired", epoch: grant.ticket?.epoch });
+    describeSpan(span, { outcome: "acquired", epoch: grant.token?.epoch });
     return new LockGuard(name, grant);
   }
 
@@ -169,18 +169,17 @@ export class BlobLocks {
     const given: unknown = names;
     if (!Array.isArray(given)) throw new TypeError("names must be an array");
     for (const name of names) this.#blob(name); // A bad name is found out before anything is locked.
-    const waited = startStopwatch();
+    const waitedInMs = startStopwatch();
     const held: LockGuard[] = [];
-    // One that is lost while the others are waited for makes the rest of the wait pointless.
-    const stop = new AbortController();
-    const { abortSignal: caller } = options;
-    const offs = [onAbort(caller, () => caller && stop.abort(abortReason(caller)))];
+    // If one of them is lost while the others are waited for, the rest of the wait is pointless.
+    const { controller, unlink } = linkSignals(options.abortSignal);
+    const offs = [unlink];
     try {
       for (const name of [...new Set(names)].sort()) {
-        const left = Math.max(0, waitInMs - waited.elapsedInMs());
-        const lock = await this.acquire(name, { ...options, abortSignal: stop.signal, waitInMs: left });
+        const left = Math.max(0, waitInMs - waitedInMs());
+        const lock = await this.acquire(name, { ...options, abortSignal: controller.signal, waitInMs: left });
         held.push(lock);
-        offs.push(onAbort(lock.signal, () => stop.abort(lock.signal.reason)));
+        offs.push(onAbort(lock.signal, () => controller.abort(lock.signal.reason)));
       }
       for (const lock of held) lock.assertHeld();
       return new LockSet(held);
@@ -193,8 +192,8 @@ export class BlobLocks {
   }
 
   /** @internal For leases that have these locks as their `crashGuard`. */
-  acquireGuarded(wish: GuardedWish): Promise<LeaseGuard | undefined> {
-    return acquireGuarded(this, wish);
+  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
+    return acquireGuarded(this, request);
   }
 
   /** @internal The blob of a lock. */
@@ -206,24 +205,22 @@ export class BlobLocks {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }
 
-  #queue(name: string, options: TryLockOptions, visibly = false): LeaseQueue {
+  #queue(name: string, options: TryLockOptions, visibly = false): WaiterQueue {
     const blob = this.#blob(name);
     const settings = { ...checkLeaseOptions(options), createIfMissing: true };
-    return leaseQueueFor(leaseAdapterOf(blob), settings, epochTickets(blob, this.#holder, visibly));
+    return waiterQueueFor(leaseAdapterOf(blob), settings, epochAllocator(blob, this.#holder, visibly));
   }
 
-  #wish(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<LeaseWish, "waitInMs"> {
-    const url = displayUrl(this.#blob(name).url);
+  #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs"> {
+    const url = redactUrl(this.#blob(name).url);
     describeSpan(span, { url });
     return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
   }
 
-  /** A courtesy: whoever has waited long enough must not wait much longer for it. */
+  /** A courtesy: a caller whose time is over must not wait much longer for it. */
   async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
-    const info = await bounded(nameHolderLimitInMs, abortSignal, (signal) => this.inspect(name, { abortSignal: signal })).then(
-      ({ answer }) => answer,
-      () => undefined,
-    );
+    const inspect = (signal: AbortSignal): Promise<LockInfo> => this.inspect(name, { abortSignal: signal });
+    const info = await read(inspect, { timeoutInMs: nameHolderTimeoutInMs, abortSignal }).catch(() => undefined);
     if (!info?.holder || (info.state !== "leased" && info.state !== "breaking")) return error;
     const since = info.since ? ` since ${info.since.toISOString()}` : "";
     return new LeaseUnavailableError(`${error.message}; its holder is ${info.holder}${since}`, {
@@ -247,8 +244,8 @@ export class BlobLocks {
     return withSpan(name, merged, (tracingOptions, span) => run({ ...merged, tracingOptions }, span), { targetKind: "lock" });
   }
 
-  /** A call that looks whether the lock is free, once or again and again. */
-  #looking<O extends LockOptions, R>(
+  /** A call that tries to acquire the lock, once or repeatedly. */
+  #acquiring<O extends LockOptions, R>(
     method: string,
     options: O | undefined,
     run: (merged: O, trace: Attempts, span: CallSpan) => Promise<R>,
@@ -258,9 +255,9 @@ export class BlobLocks {
   }
 }
 
-const nameHolderLimitInMs = 1_000;
+const nameHolderTimeoutInMs = 1_000;
 
 /** The blob is made when the lock is first used. A missing container is another matter. */
 function isUnused(error: unknown): boolean {
-  return isTargetNotFoundError(error) && isMissing(error.cause);
+  return isTargetNotFoundError(error) && isNotFound(error.cause);
 }

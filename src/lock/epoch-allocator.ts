@@ -1,19 +1,21 @@
-import type { BlobLike } from "../clients.js";
-import { bounded } from "../core/bounded.js";
-import { isRace } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients.js";
+import { read } from "../core/request.js";
+import { resolveWrite } from "../core/resolve-write.js";
+import type { WriteOutcome } from "../core/resolve-write.js";
+import { retry } from "../core/retry.js";
+import { redactUrl } from "../core/telemetry.js";
+import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
-import type { LeaseKeeper } from "../lease/held-lease.js";
-import type { LeaseTicketing } from "../lease/waiter-queue.js";
+import type { EpochAllocator } from "../lease/waiter-queue.js";
+import { requireETag } from "../target/target.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
-import { requireETag } from "../target/target.js";
 
 /** More are never handed out in a row: the lease is released before. */
 const mostReserved = 1_000;
-const limitInMs = 5_000;
+const timeoutInMs = 5_000;
 
-/** How often a reservation is written, if the answers are lost each time. */
+/** How often a reservation is written, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
 
 /** Numbers that are taken, and the ETag of the record that says so. */
@@ -26,22 +28,22 @@ interface Reservation {
 }
 
 /**
- * Gives each holder of a lock its epoch: a number larger than that of every holder before it, for ever. It is kept in
- * the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
- * write an old one. For those who wait in this process numbers are reserved in the same request, so that handing the
- * lock on needs none; unless each one is to be seen from outside (`visibly`), which costs a request for each.
+ * Gives each holder of a lock its epoch, the fencing token: a number larger than that of every holder before it, forever. It is
+ * kept in the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
+ * write an old one. For callers that wait in this process numbers are reserved in the same request, so that handing the lock
+ * over needs none; unless other processes are to see each holder (`visibly`), which costs a request for each.
  */
-export function epochTickets(blob: BlobLike, holder: string, visibly = false): LeaseTicketing {
+export function epochAllocator(blob: BlobLike, holder: string, visibly = false): EpochAllocator {
   const maxReserved = visibly ? 1 : mostReserved;
-  const reservations = new WeakMap<LeaseKeeper, { next: number; previousEpoch: number; readonly last: Reservation }>();
+  const reservations = new WeakMap<HeldLease, { next: number; previousEpoch: number; readonly last: Reservation }>();
   return {
     key: JSON.stringify([holder, visibly]),
-    async take(keeper, waiting, request) {
-      let numbers = reservations.get(keeper);
+    async next(lease, waiting, request) {
+      let numbers = reservations.get(lease);
       if (!numbers || numbers.next >= endOf(numbers.last)) {
         const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
-        const last = await reserve(blob, keeper, { reserved, holder, before: numbers?.last, request });
-        reservations.set(keeper, (numbers = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
+        const last = await reserve(blob, lease, { reserved, holder, before: numbers?.last, request });
+        reservations.set(lease, (numbers = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
       }
       const { previousEpoch } = numbers;
       const epoch = numbers.next++;
@@ -51,58 +53,125 @@ export function epochTickets(blob: BlobLike, holder: string, visibly = false): L
   };
 }
 
-/**
- * Nobody else can write under the lease, but an earlier request of our own may, if it was taken for lost and arrives
- * after all: on top of a later reservation it would give numbers out again. So each is conditional on the record before.
- */
-async function reserve(blob: BlobLike, keeper: LeaseKeeper, wanted: Wanted): Promise<Reservation> {
-  const { reserved, holder } = wanted;
-  const { tracingOptions, onRequest } = wanted.request;
-  const options = { ...(tracingOptions && { tracingOptions }) };
-  const within = (): number => Math.min(limitInMs, Math.max(1, keeper.remainingInMs));
-  const url = displayUrl(blob.url);
-  const since = new Date();
-  let base = wanted.before && { next: endOf(wanted.before), etag: wanted.before.etag };
-  let previousEpoch = (base?.next ?? 1) - 1;
-  for (let attempt = 1; ; attempt++) {
-    if (!base) {
-      const conditions = { leaseId: keeper.leaseId };
-      onRequest?.();
-      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.getProperties({ ...options, conditions, abortSignal }));
-      const record = parseLockRecord(answer.metadata);
-      const etag = requireETag(answer.etag, url);
-      if (attempt > 1 && isOurs(record, wanted, since)) return { epoch: record.epoch, reserved, previousEpoch, etag };
-      base = { next: nextEpoch(record), etag };
-      previousEpoch = record.epoch;
-    }
-    const epoch = base.next;
-    const conditions = { leaseId: keeper.leaseId, ifMatch: base.etag };
-    const metadata = formatLockRecord({ epoch, reserved, holder, since });
-    onRequest?.();
-    try {
-      const { answer } = await bounded(within(), undefined, (abortSignal) => blob.setMetadata(metadata, { ...options, conditions, abortSignal }));
-      return { epoch, reserved, previousEpoch, etag: requireETag(answer.etag, url) };
-    } catch (error) {
-      // Moved: by our own first send, whose answer was lost, or by an earlier reservation that was under way. Look.
-      if (!isRace(error) || attempt === maxAttempts) throw error;
-      base = undefined;
-    }
-  }
-}
-
-/** Whether it was written by an earlier attempt at the same reservation. */
-function isOurs(record: LockRecord, { holder, reserved }: Wanted, since: Date): boolean {
-  return record.holder === holder && record.reserved === reserved && record.since?.getTime() === since.getTime();
-}
-
-function endOf({ epoch, reserved }: Reservation): number {
-  return epoch + reserved;
-}
-
 interface Wanted {
   readonly reserved: number;
   readonly holder: string;
   /** The reservation before this one, under the same lease. */
   readonly before: Reservation | undefined;
   readonly request: Omit<LeaseRequest, "abortSignal">;
+}
+
+/** A lock record, its ETag, and the smallest number that its last holder may have had. */
+interface Base {
+  readonly next: number;
+  readonly previousEpoch: number;
+  readonly etag: string;
+}
+
+/**
+ * No other client can write under the lease, but an earlier request of this process may, if its response was lost and it arrives
+ * late: on top of a later reservation it would give numbers out again. So each write is conditional on the record before.
+ */
+async function reserve(blob: BlobLike, lease: HeldLease, wanted: Wanted): Promise<Reservation> {
+  const { before } = wanted;
+  const record = new LockRecordBlob(blob, lease, wanted);
+  let base: Base | undefined = before && { next: endOf(before), previousEpoch: endOf(before) - 1, etag: before.etag };
+  return retry(
+    async () => {
+      base ??= baseOf(await record.read());
+      const outcome = await record.write(base);
+      if (outcome.kind === "committed") return outcome.value;
+      if (outcome.kind === "recognised") {
+        const { record: own, etag } = outcome.found;
+        return { epoch: own.epoch, reserved: own.reserved, previousEpoch: base.previousEpoch, etag };
+      }
+      // The record has moved: an earlier reservation of this process was still in flight.
+      base = outcome.kind === "conflict" && outcome.found ? baseOf(outcome.found) : undefined;
+      throw new ReservationFailed(outcome.kind === "conflict", outcome.error);
+    },
+    { maxAttempts, shouldRetry: (error) => error instanceof ReservationFailed && error.conflict },
+  ).catch((error: unknown) => {
+    throw error instanceof ReservationFailed ? error.cause : error;
+  });
+}
+
+class ReservationFailed extends Error {
+  readonly conflict: boolean;
+
+  constructor(conflict: boolean, cause: unknown) {
+    super("the epoch could not be reserved", { cause });
+    this.conflict = conflict;
+  }
+}
+
+interface StoredRecord {
+  readonly record: LockRecord;
+  readonly etag: string;
+}
+
+/** The blob of a lock, read and written under its lease. */
+class LockRecordBlob {
+  readonly #blob: BlobLike;
+  readonly #lease: HeldLease;
+  readonly #wanted: Wanted;
+  /** Tells the writes of this reservation from others of the same holder. */
+  readonly #since = new Date();
+
+  constructor(blob: BlobLike, lease: HeldLease, wanted: Wanted) {
+    this.#blob = blob;
+    this.#lease = lease;
+    this.#wanted = wanted;
+  }
+
+  async read(): Promise<StoredRecord> {
+    const options = this.#options({ leaseId: this.#lease.leaseId });
+    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout() });
+    return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
+  }
+
+  write(base: Base): Promise<WriteOutcome<Reservation, StoredRecord>> {
+    const { reserved, holder } = this.#wanted;
+    const { next: epoch, previousEpoch } = base;
+    const metadata = formatLockRecord({ epoch, reserved, holder, since: this.#since });
+    return resolveWrite<Reservation, StoredRecord>(
+      {
+        send: async (abortSignal) => {
+          const options = this.#options({ leaseId: this.#lease.leaseId, ifMatch: base.etag });
+          const { etag } = await this.#blob.setMetadata(metadata, { ...options, abortSignal });
+          return { epoch, reserved, previousEpoch, etag: requireETag(etag, redactUrl(this.#blob.url)) };
+        },
+        readBack: () => this.read(),
+        recognise: ({ record, etag }) => {
+          if (etag === base.etag) return "unchanged";
+          return this.#isOwn(record) ? "committed" : "not committed";
+        },
+        onConflict: () => 0,
+      },
+      // A write that was not carried out is not sent again: the queue releases the lease and polls on.
+      { timeoutInMs: () => this.#timeout(), maxResends: 0 },
+    );
+  }
+
+  #isOwn(record: LockRecord): boolean {
+    const { holder, reserved } = this.#wanted;
+    return record.holder === holder && record.reserved === reserved && record.since?.getTime() === this.#since.getTime();
+  }
+
+  #timeout(): number {
+    return Math.min(timeoutInMs, Math.max(1, this.#lease.remainingInMs));
+  }
+
+  #options(conditions: BlobConditions): Omit<BlobCallOptions, "abortSignal"> {
+    const { tracingOptions, onRequest } = this.#wanted.request;
+    onRequest?.();
+    return { conditions, ...(tracingOptions && { tracingOptions }) };
+  }
+}
+
+function baseOf({ record, etag }: StoredRecord): Base {
+  return { next: nextEpoch(record), previousEpoch: record.epoch, etag };
+}
+
+function endOf({ epoch, reserved }: Reservation): number {
+  return epoch + reserved;
 }

@@ -1,9 +1,9 @@
 import type { CallOptions, TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
+import { throwIfAborted } from "../core/deadline.js";
 import { withSpan } from "../core/telemetry.js";
-import { withSignal } from "../core/with-signal.js";
+import { read } from "../core/request.js";
 import { TargetNotFoundError } from "../errors.js";
-import { entityDiff, entityUrl, entityValue, partitionUrl, sameStored, storedFromValue } from "../target/stored-entity.js";
+import { entityDiff, entityUrl, entityValue, partitionUrl, equalStored, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { EntityValue } from "../target/table-entity.js";
@@ -86,7 +86,7 @@ export class FencedPartition {
       if (!base) throw new TargetNotFoundError(`the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       const draft = this.#value<T>(base, rowKey);
       const wanted = storedFromValue((await mutator(draft)) ?? draft, base, {});
-      if (!row.stored || !sameStored(row.stored, wanted)) {
+      if (!row.stored || !equalStored(row.stored, wanted)) {
         const { mode, properties } = row.stored
           ? entityDiff(row.stored, wanted)
           : { mode: "Replace" as const, properties: Object.fromEntries(wanted) };
@@ -138,7 +138,7 @@ export class FencedPartition {
 
   #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
     return withSpan(`FencedPartition.${method}`, options, (tracingOptions) =>
-      withSignal(options.abortSignal, (abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) })),
+      read((abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
       { targetKind: "tablePartition", url: partitionUrl(this.#table, this.partitionKey) },
     );
   }

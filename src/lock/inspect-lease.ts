@@ -1,10 +1,10 @@
 import type { CallOptions, LeasableLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
-import { isMissing, isMissingParent, isNotLeased, isRace } from "../core/storage-errors.js";
+import { isNotFound, isParentNotFound, isNotLeased, isConflict } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";
-import type { SpanFacts } from "../core/telemetry.js";
+import type { SpanDetails } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { withSignal } from "../core/with-signal.js";
+import { read } from "../core/request.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { parseLockRecord } from "./lock-record.js";
@@ -38,7 +38,7 @@ export interface BreakLeaseOptions extends CallOptions {
 /** Who holds the lease, if anybody. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
-    withSignal(options.abortSignal, async (abortSignal) => (await look(leaseAdapterOf(target), { abortSignal, tracingOptions })).info),
+    read(async (abortSignal) => (await inspect(leaseAdapterOf(target), { abortSignal, tracingOptions })).info, options),
     leaseOf(target),
   );
 }
@@ -50,14 +50,14 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
   const { periodInSeconds = 0, expectedEpoch } = options;
   return withSpan("breakLease", options, (tracingOptions) =>
-    withSignal(options.abortSignal, async (abortSignal) => {
+    read(async (abortSignal) => {
       const adapter = leaseAdapterOf(target);
       checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
       if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
       const request = { abortSignal, tracingOptions };
       let ifMatch: string | undefined;
       if (expectedEpoch !== undefined) {
-        const { info, record, etag } = await look(adapter, request);
+        const { info, record, etag } = await inspect(adapter, request);
         if (info.state !== "leased" && info.state !== "breaking") return false;
         // A lock that was handed on within a process has its later numbers reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
@@ -66,19 +66,19 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
       }
       try {
         // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await adapter.breakIt(periodInSeconds, request, ifMatch);
+        await adapter.break(periodInSeconds, request, ifMatch);
         return true;
       } catch (error) {
-        if (isNotLeased(error) || (ifMatch !== undefined && isRace(error))) return false;
+        if (isNotLeased(error) || (ifMatch !== undefined && isConflict(error))) return false;
         throw notFound(error, adapter) ?? error;
       }
-    }),
+    }, options),
     leaseOf(target),
   );
 }
 
 /** Of what may not even be a client. */
-function leaseOf(target: LeasableLike): SpanFacts {
+function leaseOf(target: LeasableLike): SpanDetails {
   return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
 }
 
@@ -88,15 +88,15 @@ function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
   if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
 }
 
-interface Look {
+interface InspectedLease {
   readonly info: LeaseInfo;
   readonly record: LockRecord;
   readonly etag: string | undefined;
 }
 
-async function look(adapter: LeaseAdapter, request: LeaseRequest): Promise<Look> {
+async function inspect(adapter: LeaseAdapter, request: LeaseRequest): Promise<InspectedLease> {
   try {
-    const properties = await adapter.look(request);
+    const properties = await adapter.inspect(request);
     const record = parseLockRecord(properties.metadata);
     return { info: leaseInfo(properties, record), record, etag: properties.etag };
   } catch (error) {
@@ -118,6 +118,6 @@ export function leaseInfo(
 }
 
 function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
-  if (!isMissing(error) && !isMissingParent(error)) return undefined;
+  if (!isNotFound(error) && !isParentNotFound(error)) return undefined;
   return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
 }

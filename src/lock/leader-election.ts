@@ -1,12 +1,12 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike } from "../clients.js";
-import { onAbort } from "../core/abort.js";
-import { delay } from "../core/delay.js";
+import { delay, isAborted, onAbort } from "../core/deadline.js";
+import { jitter } from "../core/retry.js";
+import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { isLeaseLostError } from "../errors.js";
-import { mayPass } from "../lease/acquire-attempt.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
@@ -111,8 +111,8 @@ export class LeaderElection {
         info = await this.#locks.inspect(this.name, { abortSignal });
         failures.end();
       } catch (error) {
-        if (abortSignal && isAborted(abortSignal)) return;
-        if (!mayPass(error) || failures.add()) throw error;
+        if (isAborted(abortSignal)) return;
+        if (!isTransient(error) || failures.add()) throw error;
       }
       if (info) {
         const isSelf = info.state === "leased" && this.#isTermOf(info.epoch);
@@ -138,7 +138,7 @@ export class LeaderElection {
         this.#report(error);
       }
       // Others have their turn.
-      await delay(this.#stayAwayInMs * (0.5 + Math.random() / 2), stopped).catch(() => undefined);
+      await delay(jitter(this.#stayAwayInMs * 0.75, 1 / 3), stopped).catch(() => undefined);
     }
   }
 
@@ -156,7 +156,7 @@ export class LeaderElection {
     tracingOptions: OperationTracingOptions | undefined,
     span: CallSpan,
   ): Promise<"stay away" | "go on"> {
-    lock.tracedBy(tracingOptions);
+    lock.setTracingParent(tracingOptions);
     let ended!: () => void;
     const over = new AbortController();
     const present: PresentTerm = { lock, over, next: "go on", ended: new Promise((resolve) => (ended = resolve)) };
@@ -218,9 +218,4 @@ interface PresentTerm {
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;
   next: "stay away" | "go on";
-}
-
-/** Asked anew after an await. */
-function isAborted(signal: AbortSignalLike): boolean {
-  return signal.aborted;
 }

@@ -1,8 +1,8 @@
-import { onAbort } from "../core/abort.js";
+import { onAbort } from "../core/deadline.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
 import { LeaseGuard } from "../lease/lease-guard.js";
-import type { LeaseGrant } from "../lease/waiter-queue.js";
+import type { LeaseGrant } from "../lease/lease-waiter.js";
 
 /** A named lock that is held. */
 export class LockGuard extends LeaseGuard {
@@ -20,11 +20,11 @@ export class LockGuard extends LeaseGuard {
 
   /** @internal */
   constructor(name: string, grant: LeaseGrant) {
-    super(grant.keeper, grant.giveBack);
+    super(grant.lease, grant.release);
     this.name = name;
-    if (!grant.ticket) throw new TypeError("a lock without a number");
-    this.epoch = grant.ticket.epoch;
-    this.previousEpoch = grant.ticket.previousEpoch;
+    if (!grant.token) throw new TypeError("a lock without a number");
+    this.epoch = grant.token.epoch;
+    this.previousEpoch = grant.token.previousEpoch;
   }
 }
 

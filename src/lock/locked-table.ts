@@ -2,7 +2,7 @@ import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { checkKey } from "../target/table-entity.js";
 import { sha256 } from "../core/identity.js";
 import { withSpan } from "../core/telemetry.js";
-import { withSignal } from "../core/with-signal.js";
+import { read } from "../core/request.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
 import { FencedPartition } from "./fenced-partition.js";
@@ -69,7 +69,7 @@ export class HeldTable implements AsyncDisposable {
     const onlyRow = this.#key?.rowKey;
     const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
     await withSpan("HeldTable.partition", options, (tracingOptions) =>
-      withSignal(options.abortSignal, (abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) })),
+      read((abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
       { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
     );
     return new FencedPartition(this.#table, partitionKey, fence, onlyRow);

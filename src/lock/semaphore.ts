@@ -1,11 +1,11 @@
-import { abortReason, onAbort, throwIfAborted } from "../core/abort.js";
-import { delay, waitBeforeLook } from "../core/delay.js";
+import { Deadline, delay, onAbort, throwIfAborted } from "../core/deadline.js";
+import { pollDelay } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
+import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { LeaseUnavailableError } from "../errors.js";
-import { mayPass } from "../lease/acquire-attempt.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
@@ -55,47 +55,44 @@ export class Semaphore {
   async #acquire(merged: LockOptions, trace: Attempts, span: CallSpan): Promise<LockGuard> {
     const { abortSignal } = merged;
     const waitInMs = checkWait(merged.waitInMs);
-    checkLeaseOptions(merged); // Whatever a look fails of then, is a failure of a request.
-    const patience = new AbortController();
-    const offCaller = onAbort(abortSignal, () => abortSignal && patience.abort(abortReason(abortSignal)));
-    const tooLate = waitInMs < 2 ** 31 ? setTimeout(() => patience.abort(this.#unavailable(waitInMs)), waitInMs) : undefined;
+    checkLeaseOptions(merged); // From here on a poll fails only because a request does.
+    const deadline = new Deadline(waitInMs, () => this.#unavailable(waitInMs), abortSignal);
     const before = this.#line;
-    const turn = Promise.race([before, aborted(patience.signal)]).then(
-      () => this.#look(merged, patience.signal, trace),
+    const turn = deadline.race(before).then(
+      () => this.#poll(merged, deadline.signal, trace),
       async (reason: unknown) => {
-        // Its time was over before its turn came: nobody has looked for it yet.
+        // Its time was over before its turn came: no poll has been made for it yet.
         throwIfAborted(abortSignal);
-        const slot = await this.#lookOnce(merged, trace);
+        const slot = await this.#pollOnce(merged, trace);
         if (slot) return slot;
         throw reason;
       },
     );
-    // Whoever comes next must not overtake those before: they may still be in line when this one has left it.
+    // The next caller must not overtake the ones before it: they may still be in line when this one has left it.
     this.#line = Promise.allSettled([before, turn]).then(() => undefined);
     try {
       const slot = await turn;
       describeSpan(span, { outcome: "acquired", url: slot.url, epoch: slot.epoch });
       return slot;
     } finally {
-      clearTimeout(tooLate);
-      offCaller();
+      deadline.dispose();
     }
   }
 
   /** A slot if one is free right now, else `null`. */
   tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
     return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
-      const slot = await this.#lookOnce(options, trace);
+      const slot = await this.#pollOnce(options, trace);
       describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
       return slot;
     }, semaphore);
   }
 
   /** One attempt: a try for each slot. */
-  async #lookOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
+  async #pollOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
     trace.begin();
     const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
-    slot?.tracedBy(options.tracingOptions);
+    slot?.setTracingParent(options.tracingOptions);
     trace.end(slot ? "acquired" : "taken");
     return slot;
   }
@@ -117,36 +114,36 @@ export class Semaphore {
     return null;
   }
 
-  /** Looks until there is a free slot. A look that is under way when the time is over may still find one. */
-  async #look(options: LockOptions, patience: AbortSignal, trace: Attempts): Promise<LockGuard> {
-    const waited = startStopwatch();
+  /** Polls until there is a free slot. A poll that is in flight when the time is over may still find one. */
+  async #poll(options: LockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockGuard> {
+    const waitedInMs = startStopwatch();
     const failures = new FailureStreak();
     for (;;) {
       const freed = this.#freed;
       try {
-        const slot = await this.#lookOnce(options, trace);
+        const slot = await this.#pollOnce(options, trace);
         if (slot) return slot;
         failures.end();
       } catch (error) {
         trace.end("failed", error);
         throwIfAborted(options.abortSignal);
-        if (!mayPass(error) || failures.add()) throw error;
-        if (patience.aborted) throw this.#unavailable(waited.elapsedInMs(), error);
+        if (!isTransient(error) || failures.add()) throw error;
+        if (deadline.aborted) throw this.#unavailable(waitedInMs(), error);
       }
-      throwIfAborted(patience);
-      // A slot that was given back during the look may have been passed by.
-      if (freed === this.#freed) await this.#pause(waitBeforeLook(waited.elapsedInMs()), patience);
+      throwIfAborted(deadline);
+      // A slot that was released during the poll may have been passed over.
+      if (freed === this.#freed) await this.#pause(pollDelay(waitedInMs()), deadline);
     }
   }
 
-  async #pause(ms: number, patience: AbortSignal): Promise<void> {
+  async #pause(ms: number, deadline: AbortSignal): Promise<void> {
     const woken = new AbortController();
     this.#wake = () => woken.abort();
-    const off = onAbort(patience, this.#wake);
+    const off = onAbort(deadline, this.#wake);
     await delay(ms, woken.signal).catch(() => undefined);
     off();
     this.#wake = undefined;
-    throwIfAborted(patience);
+    throwIfAborted(deadline);
   }
 
   #unavailable(waitedInMs: number, cause?: unknown): LeaseUnavailableError {
@@ -160,10 +157,3 @@ export class Semaphore {
 }
 
 const semaphore = { targetKind: "semaphore" };
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
-    onAbort(signal, () => reject(signal.reason));
-  });
-}

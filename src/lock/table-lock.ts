@@ -2,7 +2,7 @@ import type { CallOptions, TransactionTableLike } from "../clients.js";
 import { GranularityMismatchError } from "../errors.js";
 import { sha256 } from "../core/identity.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
-import type { SpanFacts } from "../core/telemetry.js";
+import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf } from "../core/validate.js";
 import { useLease } from "../lease/with-lease.js";
 import { tableUrl } from "../target/stored-entity.js";
@@ -64,7 +64,7 @@ export class TableLock {
     return withSpan("TableLock.acquire", options, async (tracingOptions, span) => {
       const name = await this.#prepare(key, { ...options, tracingOptions });
       const lock = await this.#locks.acquire(name, { ...options, tracingOptions });
-      lock.tracedBy(options.tracingOptions);
+      lock.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: "acquired", epoch: lock.epoch });
       return this.#held(key, lock);
     }, this.#facts());
@@ -75,13 +75,13 @@ export class TableLock {
     return withSpan("TableLock.tryAcquire", options, async (tracingOptions, span) => {
       const name = await this.#prepare(key, { ...options, tracingOptions });
       const lock = await this.#locks.tryAcquire(name, { ...options, tracingOptions });
-      lock?.tracedBy(options.tracingOptions);
+      lock?.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: lock ? "acquired" : "taken", epoch: lock?.epoch });
       return lock && this.#held(key, lock);
     }, this.#facts());
   }
 
-  #facts(): SpanFacts {
+  #facts(): SpanDetails {
     return { targetKind: "tableLock", url: tableUrl(this.#table) };
   }
 

@@ -1,19 +1,19 @@
 import type { BlobCallOptions, CallOptions, PageBlobLike, PageWriteOptions } from "../clients.js";
-import { onAbort } from "../core/abort.js";
-import { bounded } from "../core/bounded.js";
-import { countSends } from "../core/sends.js";
-import { isDefinitive, isMissing, isRace, isSequenceConflict } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { read, request } from "../core/request.js";
+import { resolveWrite } from "../core/resolve-write.js";
+import { retry } from "../core/retry.js";
+import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { FencedError, TargetNotFoundError } from "../errors.js";
+import { FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { requireETag } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
-import { checkGroupSettings } from "../update/options.js";
+import { checkTargetSettings } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";
-import { withRequestContext } from "../update/single-call.js";
+import { runCall } from "../update/single-call.js";
 
-/** How often the number is tried to be raised while others change the blob. */
+/** How often the writer tries to raise its number while other clients change the blob. */
 const maxRaises = 10;
 
 /**
@@ -30,15 +30,15 @@ export class PageWriter {
   readonly #leaseId: string | undefined;
   #number: number;
   #fenced: FencedError | undefined;
-  /** Something that was sent under the present number may arrive yet. */
+  /** A request that was sent under the present number may still be in flight. */
   #straggler = false;
-  /** What the number is being raised to: kept over calls that gave up, as their raise may have landed. */
+  /** What the number is being raised to: kept over calls that gave up, as their raise may have been committed. */
   #raised: number | undefined;
   #raising: { readonly by: RequestContext; readonly done: Promise<void> } | undefined;
 
   constructor(blob: PageBlobLike, sequenceNumber: number, leaseId: string | undefined) {
     this.#blob = blob;
-    this.#url = displayUrl(blob.url);
+    this.#url = redactUrl(blob.url);
     this.#number = sequenceNumber;
     this.#leaseId = leaseId;
   }
@@ -73,40 +73,30 @@ export class PageWriter {
   }
 
   async #run(name: string, options: CallOptions, work: (context: RequestContext) => Promise<void>): Promise<void> {
-    const settings = checkGroupSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
-    await withRequestContext(name, options, settings, this.#url, work);
+    const settings = checkTargetSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
+    await runCall(name, options, settings, this.#url, work);
   }
 
-  async #send(context: RequestContext, request: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
+  async #send(context: RequestContext, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
     for (;;) {
       if (this.#fenced) throw this.#fenced;
       if ((this.#straggler || this.#raising) && !(await this.#raise(context))) continue;
       const number = this.#number;
-      const counted = countSends();
-      const off = onAbort(context.abortSignal, () => counted.abort(context.abortSignal.reason));
-      let error: unknown;
-      try {
-        await request(withNumber(blobOptions({ ...context, abortSignal: counted.signal }), number));
-        return;
-      } catch (failure) {
-        error = failure;
-        if (!isDefinitive(error)) this.#straggler = true;
-      } finally {
-        if (counted.sends() !== 1) this.#straggler = true;
-        off();
-      }
-      if (isMissing(error)) throw new TargetNotFoundError(`${this.#url} does not exist`, { url: this.#url, cause: error });
-      if (!isSequenceConflict(error)) throw error;
-      // Another write of ours has raised the number meanwhile: with that one it is as good as before.
-      if (number === this.#number && !this.#raising) throw await this.#beFenced(context, error, counted.sends());
+      const sent = await request((abortSignal) => write(withNumber(blobOptions({ ...context, abortSignal }), number)), context);
+      if (sent.sends !== 1 || (sent.kind !== "ok" && !isDefinitive(sent.error))) this.#straggler = true;
+      if (sent.kind === "ok") return;
+      const { error } = sent;
+      if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
+      // Another write of this writer has raised the number meanwhile: with that one it is as good as before.
+      if (number === this.#number && !this.#raising) throw await this.#beFenced(context, error, sent.sends);
     }
   }
 
-  /** Once for all writes that wait for it. False: the one that went ahead has failed, which says nothing about this one. */
+  /** Once for all writes that wait for it. False: the write that went ahead has failed, which says nothing about this one. */
   async #raise(context: RequestContext): Promise<boolean> {
     const raising = (this.#raising ??= { by: context, done: this.#raiseNumber(context).finally(() => (this.#raising = undefined)) });
     try {
-      await bounded(Number.POSITIVE_INFINITY, context.abortSignal, () => raising.done);
+      await read(() => raising.done, context);
       return true;
     } catch (error) {
       if (raising.by === context || this.#fenced || context.abortSignal.aborted) throw error;
@@ -115,34 +105,65 @@ export class PageWriter {
   }
 
   async #raiseNumber(context: RequestContext): Promise<void> {
-    // A random step, so that our own raise is recognised if its answer is lost: a claim adds 1.
+    // A random step, so that this very raise is recognised if its response is lost: a claim adds 1.
     const raised = (this.#raised ??= this.#number + 2 + Math.floor(Math.random() * 2 ** 30));
-    let lost: unknown;
-    for (let tries = 1; ; tries++) {
-      const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
-      if (blobSequenceNumber === raised) break;
-      if (blobSequenceNumber !== this.#number) throw this.#fence(blobSequenceNumber, lost);
-      try {
-        await this.#blob.updateSequenceNumber("update", raised, blobOptions(context, { ifMatch: requireETag(etag, this.#url) }));
-        break;
-      } catch (error) {
-        lost = error;
-        if (context.abortSignal.aborted || tries >= maxRaises || (isDefinitive(error) && !isRace(error))) throw error;
-      }
+    let found: PageBlobState | undefined;
+    const raiseOnce = async (): Promise<void> => {
+      const base = found ?? (await this.#readState(context));
+      if (base.number === raised) return;
+      if (base.number !== this.#number) throw this.#fence(base.number, undefined);
+      const outcome = await resolveWrite<unknown, PageBlobState>(
+        {
+          send: (abortSignal) => this.#blob.updateSequenceNumber("update", raised, blobOptions({ ...context, abortSignal }, { ifMatch: base.etag })),
+          readBack: () => this.#readState(context),
+          recognise: (state) => (state.number === raised ? "committed" : state.etag === base.etag ? "unchanged" : "not committed"),
+          onConflict: () => 0,
+        },
+        { abortSignal: context.abortSignal },
+      );
+      if (outcome.kind === "committed" || outcome.kind === "recognised") return;
+      found = outcome.kind === "conflict" ? outcome.found : undefined;
+      throw new RaiseFailed(outcome.kind === "conflict", outcome.error);
+    };
+    const isMoved = (error: unknown): boolean => error instanceof RaiseFailed && error.conflict;
+    try {
+      await retry(raiseOnce, { maxAttempts: maxRaises, shouldRetry: isMoved, abortSignal: context.abortSignal });
+    } catch (error) {
+      throw error instanceof RaiseFailed ? error.cause : error;
     }
     this.#number = raised;
     this.#raised = undefined;
     this.#straggler = false;
   }
 
+  async #readState(context: RequestContext): Promise<PageBlobState> {
+    const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
+    return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
+  }
+
   async #beFenced(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
-    const { blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
-    return this.#fence(blobSequenceNumber, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
+    const { number } = await this.#readState(context);
+    return this.#fence(number, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
   }
 
   #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
     const message = `${this.#url} was claimed by another writer: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
     return (this.#fenced = new FencedError(message, { epoch: this.#number, fencedBy, cause }));
+  }
+}
+
+interface PageBlobState {
+  readonly etag: string;
+  readonly number: number;
+}
+
+class RaiseFailed extends Error {
+  /** Another client has changed the blob meanwhile. */
+  readonly conflict: boolean;
+
+  constructor(conflict: boolean, cause: unknown) {
+    super("the sequence number could not be raised", { cause });
+    this.conflict = conflict;
   }
 }
 
@@ -177,10 +198,10 @@ export interface ClaimPagesOptions extends CallOptions {
  * Costs 1 request. Whoever calls last wins; who that should be is up to the caller (a lease, an election).
  */
 export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
-  const settings = checkGroupSettings({ conditions: options.conditions });
+  const settings = checkTargetSettings({ conditions: options.conditions });
   if (!isPageBlob(blob)) throw new TypeError("not a page blob: pass a PageBlobClient");
-  const url = displayUrl(blob.url);
-  return withRequestContext("claimPages", options, settings, url, async (context) => {
+  const url = redactUrl(blob.url);
+  return runCall("claimPages", options, settings, url, async (context) => {
     try {
       // The service adds one, whoever asks at the same time: no two are answered with the same number. If the answer is
       // lost and the SDK asks again, a number is left out, which nobody misses.
@@ -188,8 +209,7 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
       if (blobSequenceNumber === undefined) throw new TypeError(`the answer for ${url} has no sequence number`);
       return new PageWriter(blob, blobSequenceNumber, settings.leaseId);
     } catch (error) {
-      if (isMissing(error)) throw new TargetNotFoundError(`${url} does not exist: create it first`, { url, cause: error });
-      throw error;
+      throw toConcurrencyError(error, url, "create it first");
     }
   });
 }

@@ -4,8 +4,8 @@ const maxReceive = 32;
 /** How long freed slots wait for more to come free, so that one receive fills many. */
 const lingerInMs = 20;
 
-/** The room for messages that are worked on. Asked by one poller. */
-export class Slots {
+/** How many more messages may be processed at the same time. Used by one poller. */
+export class Capacity {
   readonly #total: number;
   #free: number;
   #waiting: { readonly enough: number; readonly resolve: () => void } | undefined;
@@ -37,7 +37,7 @@ export class Slots {
    * Waits for room, and tells how much to ask for. It does not wait for the slowest handler; but neither does it ask
    * for each slot alone as it comes free, which would double the number of requests.
    */
-  async room(): Promise<number> {
+  async acquire(): Promise<number> {
     const enough = Math.min(maxReceive, Math.ceil(this.#total / 2));
     if (this.#free < 1) await this.#until(1);
     if (this.#free < enough) await this.#until(enough, lingerInMs);

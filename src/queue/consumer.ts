@@ -1,13 +1,13 @@
 import { EventEmitter } from "eventemitter3";
 import type { AbortSignalLike, CallOptions, QueueLike } from "../clients.js";
-import { onAbort } from "../core/abort.js";
-import { isMissingParent } from "../core/storage-errors.js";
-import { displayUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";
+import { onAbort } from "../core/deadline.js";
+import { isParentNotFound } from "../core/storage-errors.js";
+import { redactUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
 import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
 import { consumerSettings } from "./options.js";
 import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
-import { Run } from "./polling-loop.js";
+import { PollingLoop } from "./polling-loop.js";
 
 /** How a consumer is doing. */
 export interface QueueConsumerHealth {
@@ -33,7 +33,7 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
   readonly #handler: MessageHandler<T>;
   readonly #settings: ConsumerSettings<T>;
   #starting: Promise<void> | undefined;
-  #run: Run<T> | undefined;
+  #loop: PollingLoop<T> | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(queue: QueueLike, handler: MessageHandler<T>, options: QueueConsumerOptions<T> = {}) {
@@ -67,7 +67,7 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
   stop(): Promise<void> {
     this.#stopping ??= this.#stop().finally(() => {
       this.#starting = undefined;
-      this.#run = undefined;
+      this.#loop = undefined;
       this.#stopping = undefined;
     });
     return this.#stopping;
@@ -85,12 +85,12 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
 
   /** Polls at once, if it is waiting: to be called when it is known that there is something. */
   notify(): void {
-    this.#run?.notify();
+    this.#loop?.notify();
   }
 
   health(): QueueConsumerHealth {
     const idle = { inFlight: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
-    return { running: this.#run !== undefined && this.#stopping === undefined, ...(this.#run?.health ?? idle) };
+    return { running: this.#loop !== undefined && this.#stopping === undefined, ...(this.#loop?.health ?? idle) };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -107,21 +107,21 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
       try {
         await this.#queue.getProperties(call);
       } catch (error) {
-        if (!isMissingParent(error)) throw error;
-        const url = displayUrl(this.#queue.url);
+        if (!isParentNotFound(error)) throw error;
+        const url = redactUrl(this.#queue.url);
         throw new TargetNotFoundError(`the queue ${url} does not exist; create it, or check its name`, { url, cause: error });
       }
       await poisonQueue?.createIfNotExists(call);
       await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });
     }, { targetKind: "queue", url: this.#queue.url });
     // Outside of the span: the messages that will be handled are no part of the start.
-    this.#run = new Run(this.#queue, this.#handler, this.#settings, this.#tell);
+    this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#tell);
   }
 
   async #stop(): Promise<void> {
     // Something that failed to start has nothing to stop.
     await this.#starting?.catch(() => undefined);
-    await this.#run?.stop();
+    await this.#loop?.stop();
   }
 
   /** A listener that throws must not bring down the loop. */

@@ -1,5 +1,5 @@
 import type { CallOptions, QueueLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
+import { throwIfAborted } from "../core/deadline.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { byteLength, checkEncoding, checkKey, maxMessageBytes, sealEnvelope } from "./envelope.js";

@@ -1,4 +1,5 @@
 import type { QueueLike, StandardSchemaLike } from "../clients.js";
+import { jitter } from "../core/retry.js";
 import { checkNumber } from "../core/validate.js";
 import { checkEncoding } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
@@ -118,10 +119,6 @@ function constant(value: number): () => number {
 }
 
 function defaultRetryDelay(attempt: number): number {
-  return around(Math.min(300_000, 1_000 * 2 ** Math.min(attempt - 1, 20)));
-}
-
-/** ±20 %, so that what failed together does not come back together. */
-export function around(ms: number): number {
-  return ms * (0.8 + Math.random() * 0.4);
+  // So that messages that failed together do not come back together.
+  return jitter(Math.min(300_000, 1_000 * 2 ** Math.min(attempt - 1, 20)), 0.2);
 }

@@ -1,24 +1,23 @@
 import type { QueueLike, QueueMessageLike } from "../clients.js";
-import { delay, fullJitter } from "../core/delay.js";
-import { boundedRead } from "./bounded-call.js";
-import { Slots } from "./capacity.js";
-import { startClock } from "./clock.js";
-import type { Clock } from "./clock.js";
+import { Deadline, delay } from "../core/deadline.js";
+import { read } from "../core/request.js";
+import { fullJitter, jitter, retry } from "../core/retry.js";
+import { startStopwatch } from "../core/stopwatch.js";
+import type { Clock } from "../core/stopwatch.js";
+import { Capacity } from "./capacity.js";
 import type { Emit, MessageHandler } from "./context.js";
-import { putAside } from "./dead-letter.js";
+import { deadLetter } from "./dead-letter.js";
 import type { InboxVerdict } from "./inbox/inbox.js";
-import { Latch } from "./latch.js";
-import { around } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
-import { workOn } from "./process-message.js";
-import type { Workplace } from "./process-message.js";
-import { Incoming } from "./received-message.js";
+import { processMessage } from "./process-message.js";
+import type { ConsumerContext } from "./process-message.js";
+import { ReceivedMessage } from "./received-message.js";
 
 /** After the handlers were told to stop, so long they may take to do so. */
 const abortGraceInMs = 1_000;
 
 /** What a run tells of itself. */
-export interface RunHealth {
+export interface PollingHealth {
   inFlight: number;
   lastPollOn: Date | undefined;
   lastSuccessOn: Date | undefined;
@@ -26,12 +25,12 @@ export interface RunHealth {
 }
 
 /** One run of a consumer, from start to stop: the poller, and the messages on their way. */
-export class Run<T> {
-  readonly #place: Workplace<T>;
-  readonly #slots: Slots;
-  readonly #stopping = new Latch();
-  readonly #stopHandlers = new Latch();
-  readonly #dropAll = new Latch();
+export class PollingLoop<T> {
+  readonly #consumer: ConsumerContext<T>;
+  readonly #capacity: Capacity;
+  readonly #stopping = new AbortController();
+  readonly #stopHandlers = new AbortController();
+  readonly #dropAll = new AbortController();
   readonly #works = new Set<Promise<void>>();
   readonly #polling: Promise<void>;
   #wake = new AbortController();
@@ -41,8 +40,8 @@ export class Run<T> {
   #inboxErrors = 0;
 
   constructor(queue: QueueLike, handler: MessageHandler<T>, settings: ConsumerSettings<T>, emit: Emit) {
-    this.#slots = new Slots(settings.concurrency);
-    this.#place = {
+    this.#capacity = new Capacity(settings.concurrency);
+    this.#consumer = {
       queue,
       handler,
       settings,
@@ -50,15 +49,15 @@ export class Run<T> {
         if (event === "completed" || event === "duplicate") this.#lastSuccessOn = new Date();
         emit(event, ...args);
       },
-      stopHandlers: this.#stopHandlers,
-      dropAll: this.#dropAll,
+      stopHandlers: this.#stopHandlers.signal,
+      dropAll: this.#dropAll.signal,
     };
     this.#polling = this.#poll();
   }
 
-  get health(): RunHealth {
+  get health(): PollingHealth {
     return {
-      inFlight: this.#slots.taken,
+      inFlight: this.#capacity.taken,
       lastPollOn: this.#lastPollOn,
       lastSuccessOn: this.#lastSuccessOn,
       consecutiveErrors: this.#errors + this.#inboxErrors,
@@ -72,29 +71,27 @@ export class Run<T> {
 
   /** No more polling; then wait for the handlers; then tell them to stop; then drop what is left. */
   async stop(): Promise<void> {
-    const clock = startClock();
-    const { drainTimeoutInMs } = this.#place.settings;
+    const { drainTimeoutInMs } = this.#consumer.settings;
     this.#stopping.abort();
     this.#wake.abort();
-    this.#slots.wake();
-    const left = (): number => Math.max(0, drainTimeoutInMs - clock());
-    // A receive in flight is not cut off: it may have hidden messages, which would be charged with an attempt.
-    const drained = (await within(left(), this.#polling)) && (await within(left(), this.#idle()));
+    this.#capacity.wake();
+    // A receive in flight is not cut off: it may have hidden messages, whose deliveries would count as attempts.
+    const drained = await within(drainTimeoutInMs, this.#polling.then(() => this.#idle()));
     if (!drained) {
       this.#stopHandlers.abort(new DOMException("the consumer stops", "AbortError"));
       if (!(await within(abortGraceInMs, this.#idle()))) this.#dropAll.abort();
     }
     await this.#polling;
     await this.#idle();
-    this.#place.emit("stopped");
+    this.#consumer.emit("stopped");
   }
 
   /** The loop that ends with `stop()` and for no other reason. */
   async #poll(): Promise<void> {
-    const { settings, emit } = this.#place;
+    const { settings, emit } = this.#consumer;
     let interval = settings.minPollInMs;
-    while (!this.#stopping.aborted) {
-      const room = await this.#slots.room();
+    while (!this.#isStopping()) {
+      const room = await this.#capacity.acquire();
       if (this.#isStopping()) break;
       // From here on a call of notify() counts for the pause that follows.
       this.#wake = new AbortController();
@@ -107,7 +104,7 @@ export class Run<T> {
           if (this.#inboxErrors > 0) await this.#pause(this.#backoff(this.#inboxErrors));
           continue;
         }
-        const nextPollInMs = around(interval);
+        const nextPollInMs = jitter(interval, 0.2);
         interval = Math.min(interval * 2, settings.maxPollInMs);
         emit("empty", { nextPollInMs });
         if (await this.#pause(nextPollInMs)) interval = settings.minPollInMs;
@@ -120,44 +117,44 @@ export class Run<T> {
   }
 
   #isStopping(): boolean {
-    return this.#stopping.aborted;
+    return this.#stopping.signal.aborted;
   }
 
   async #receive(numberOfMessages: number): Promise<number> {
-    const { queue, settings } = this.#place;
+    const { queue, settings } = this.#consumer;
     const visibilityTimeout = settings.visibilityTimeoutInSeconds;
     this.#lastPollOn = new Date();
-    const clock = startClock();
-    // An answer that comes later would leave too little of the messages' time.
-    const answer = await boundedRead(Math.min(30_000, visibilityTimeout * 500), (options) =>
-      queue.receiveMessages({ ...options, numberOfMessages, visibilityTimeout }),
-    );
-    const messages = answer.receivedMessageItems;
+    const clock = startStopwatch();
+    // A response that comes later would leave too little of the messages' time.
+    const received = await read((abortSignal) => queue.receiveMessages({ abortSignal, numberOfMessages, visibilityTimeout }), {
+      timeoutInMs: Math.min(30_000, visibilityTimeout * 500),
+    });
+    const messages = received.receivedMessageItems;
     if (messages.length > 0) {
-      this.#slots.take(messages.length);
-      this.#track(this.#accept(messages, clock, answer.date));
+      this.#capacity.take(messages.length);
+      this.#track(this.#accept(messages, clock, received.date));
     }
     return messages.length;
   }
 
   async #accept(messages: readonly QueueMessageLike[], clock: Clock, receivedOn: Date | undefined): Promise<void> {
-    const { queue, settings, emit } = this.#place;
-    const batch = messages.map((message) => new Incoming(queue, message, settings, clock, receivedOn));
-    const opened = await Promise.all(batch.map((incoming) => this.#open(incoming)));
+    const { queue, settings, emit } = this.#consumer;
+    const batch = messages.map((message) => new ReceivedMessage(queue, message, settings, clock, receivedOn));
+    const opened = await Promise.all(batch.map((message) => this.#open(message)));
     const readable = batch.filter((_, i) => opened[i]);
-    for (const incoming of readable) emit("received", incoming.info);
+    for (const message of readable) emit("received", message.info);
     const verdicts = await this.#claim(readable);
-    readable.forEach((incoming, i) => this.#track(this.#act(incoming, verdicts[i]).finally(() => this.#slots.release())));
+    readable.forEach((message, i) => this.#track(this.#act(message, verdicts[i]).finally(() => this.#capacity.release())));
   }
 
   /** Whether the message can be read. One that cannot is put aside. */
-  async #open(incoming: Incoming<T>): Promise<boolean> {
+  async #open(message: ReceivedMessage<T>): Promise<boolean> {
     try {
-      await incoming.open();
+      await message.open();
       return true;
     } catch (error) {
-      const work = this.#isStopping() ? incoming.giveBack() : putAside(this.#place, incoming, "cannot be decoded", error);
-      this.#track(work.then(() => incoming.ownership.abandon()).finally(() => this.#slots.release()));
+      const work = this.#isStopping() ? message.returnUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
+      this.#track(work.then(() => message.lease.abandon()).finally(() => this.#capacity.release()));
       return false;
     }
   }
@@ -166,58 +163,61 @@ export class Run<T> {
    * Asks the inbox, and waits for it as long as it is out: nothing is handled without it. The messages are kept
    * meanwhile; after a while they are given back, as others may have better luck. No verdict: to be given back.
    */
-  async #claim(batch: readonly Incoming<T>[]): Promise<readonly (InboxVerdict | "no inbox")[]> {
-    const { inbox, visibilityTimeoutInSeconds } = this.#place.settings;
+  async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxVerdict | "no inbox")[]> {
+    const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
     if (this.#isStopping()) return [];
     if (inbox?.mode !== "claim") return batch.map(() => "no inbox");
-    const clock = startClock();
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const deliveries = batch.map(({ delivery }) => delivery);
-        const verdicts = await inbox.claim(deliveries, { abortSignal: this.#stopping });
-        this.#inboxErrors = 0;
-        return verdicts;
-      } catch (error) {
-        if (this.#isStopping()) return [];
-        this.#inboxErrors++;
-        this.#place.emit("error", error);
-        if (clock() > visibilityTimeoutInSeconds * 1_000) return [];
-        await delay(fullJitter(attempt, 100, 10_000), this.#stopping).catch(() => undefined);
-        if (this.#isStopping()) return [];
-      }
+    const { signal } = this.#stopping;
+    try {
+      const verdicts = await retry(() => inbox.claim(batch.map(({ delivery }) => delivery), { abortSignal: signal }), {
+        maxAttempts: Infinity,
+        timeoutInMs: visibilityTimeoutInSeconds * 1_000,
+        shouldRetry: () => true,
+        onFailure: (error) => {
+          if (signal.aborted) return;
+          this.#inboxErrors++;
+          this.#consumer.emit("error", error);
+        },
+        backoff: (attempt) => fullJitter(attempt - 1, 100, 10_000),
+        abortSignal: signal,
+      });
+      this.#inboxErrors = 0;
+      return verdicts;
+    } catch {
+      return [];
     }
   }
 
-  async #act(incoming: Incoming<T>, verdict: InboxVerdict | "no inbox" | undefined): Promise<void> {
-    const { emit } = this.#place;
-    const { ownership, info } = incoming;
+  async #act(message: ReceivedMessage<T>, verdict: InboxVerdict | "no inbox" | undefined): Promise<void> {
+    const { emit } = this.#consumer;
+    const { lease, info } = message;
     try {
-      if (ownership.remainingInMs <= 0) {
-        emit("lost", { ...info, error: ownership.signal.reason as unknown });
+      if (lease.remainingInMs <= 0) {
+        emit("lost", { ...info, error: lease.signal.reason as unknown });
       } else if (verdict === undefined) {
-        await incoming.giveBack();
+        await message.returnUnstarted();
       } else if (verdict === "no inbox") {
-        await workOn(this.#place, incoming, undefined);
+        await processMessage(this.#consumer, message, undefined);
       } else if (verdict.kind === "claimed") {
-        incoming.countedByInbox(verdict.claim.attempts);
-        await workOn(this.#place, incoming, verdict.claim);
+        message.countedByInbox(verdict.claim.attempts);
+        await processMessage(this.#consumer, message, verdict.claim);
       } else if (verdict.kind === "done") {
-        await ownership.delete();
+        await lease.delete();
         emit("duplicate", info);
       } else if (verdict.kind === "busy") {
-        await incoming.giveBack(waitForTwin(verdict.forInMs, incoming.uncharged));
+        await message.returnUnstarted(waitForTwin(verdict.forInMs, message.uncountedDeliveries));
       }
       // Outdated: somebody else has it.
     } catch (error) {
       emit("error", error);
     } finally {
-      ownership.abandon();
+      lease.abandon();
     }
   }
 
   #backoff(errors: number): number {
-    const { minPollInMs, maxPollInMs } = this.#place.settings;
-    return around(Math.min(maxPollInMs, minPollInMs * 2 ** Math.min(errors, 20)));
+    const { minPollInMs, maxPollInMs } = this.#consumer.settings;
+    return jitter(Math.min(maxPollInMs, minPollInMs * 2 ** Math.min(errors, 20)), 0.2);
   }
 
   /** Waits, unless `notify` or `stop` have had enough of it. Returns whether it was cut short. */
@@ -232,7 +232,7 @@ export class Run<T> {
   #track(work: Promise<void>): void {
     const tracked = work
       .catch((error: unknown) => {
-        this.#place.emit("error", error);
+        this.#consumer.emit("error", error);
       })
       .finally(() => this.#works.delete(tracked));
     this.#works.add(tracked);
@@ -249,12 +249,16 @@ function waitForTwin(forInMs: number, before: number): number {
   return Math.ceil(Math.min(forInMs, 1_000 * 2 ** Math.min(before, 10)) / 1_000);
 }
 
+/** Whether the work ended in time. */
 async function within(ms: number, work: Promise<void>): Promise<boolean> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
+  const deadline = new Deadline(ms, () => undefined);
   try {
-    return await Promise.race([work.then(() => true), late]);
+    await deadline.race(work);
+    return true;
+  } catch (error) {
+    if (deadline.signal.aborted) return false;
+    throw error;
   } finally {
-    clearTimeout(timer);
+    deadline.dispose();
   }
 }

@@ -1,27 +1,28 @@
-import type { AbortSignalLike, QueueLike } from "../clients.js";
-import { onAbort } from "../core/abort.js";
-import { delay, fullJitter } from "../core/delay.js";
+import type { QueueLike } from "../clients.js";
+import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
+import { RenewalLoop } from "../core/renewal.js";
+import { fullJitter, retry } from "../core/retry.js";
+import { startStopwatch } from "../core/stopwatch.js";
 import { describeSpan, failSpan, inSpan } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { DeadlineError, MessageLostError } from "../errors.js";
-import { startClock } from "./clock.js";
 import type { Emit, MessageContext, MessageHandler } from "./context.js";
-import { putAside } from "./dead-letter.js";
+import { deadLetter } from "./dead-letter.js";
 import type { Inbox, InboxClaim } from "./inbox/inbox.js";
-import { KeepAlive } from "./keep-alive.js";
+import { renewHalfway } from "./message-lease.js";
 import type { ConsumerSettings } from "./options.js";
-import type { Incoming } from "./received-message.js";
+import type { ReceivedMessage } from "./received-message.js";
 
 /** What working on a message needs to know of its consumer. */
-export interface Workplace<T> {
+export interface ConsumerContext<T> {
   readonly queue: QueueLike;
   readonly handler: MessageHandler<T>;
   readonly settings: ConsumerSettings<T>;
   readonly emit: Emit;
   /** Aborts when the consumer is stopping and has waited long enough: handlers are to stop. */
-  readonly stopHandlers: AbortSignalLike;
+  readonly stopHandlers: AbortSignal;
   /** Aborts when it has waited long enough for those, too: everything is dropped as it is. */
-  readonly dropAll: AbortSignalLike;
+  readonly dropAll: AbortSignal;
 }
 
 /**
@@ -38,64 +39,63 @@ export interface Workplace<T> {
  *
  * After an abort a return does not count as done, since handlers return early when they see it.
  */
-export async function workOn<T>(place: Workplace<T>, incoming: Incoming<T>, claim: InboxClaim | undefined): Promise<void> {
-  const attempt = new Attempt(place, incoming, claim);
+export async function processMessage<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined): Promise<void> {
+  const delivery = new Delivery(consumer, message, claim);
   try {
-    await attempt.run();
+    await delivery.run();
   } finally {
-    attempt.end();
+    delivery.end();
   }
 }
 
-type Wish = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
+type Request = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
 
-class Attempt<T> {
-  readonly #place: Workplace<T>;
-  readonly #incoming: Incoming<T>;
+class Delivery<T> {
+  readonly #consumer: ConsumerContext<T>;
+  readonly #message: ReceivedMessage<T>;
   readonly #claim: InboxClaim | undefined;
-  readonly #claimKeeper: KeepAlive | undefined;
-  readonly #controller = new AbortController();
-  readonly #offs: (() => void)[] = [];
-  #wish: Wish | undefined;
+  readonly #claimLoop: RenewalLoop | undefined;
+  readonly #controller: AbortController;
+  readonly #unlink: () => void;
+  #request: Request | undefined;
   #committed: "committed" | "duplicate" | undefined;
   #commits = 0;
   /** The last event of it that is no error: how it ended. */
   #outcome: string | undefined;
 
-  constructor(place: Workplace<T>, incoming: Incoming<T>, claim: InboxClaim | undefined) {
-    this.#place = { ...place, emit: this.#listenTo(place.emit) };
-    this.#incoming = incoming;
+  constructor(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined) {
+    this.#consumer = { ...consumer, emit: this.#recordOutcome(consumer.emit) };
+    this.#message = message;
     this.#claim = claim;
-    const { ownership } = incoming;
-    this.#offs.push(
-      onAbort(ownership.signal, () => this.#controller.abort(ownership.signal.reason)),
-      onAbort(place.stopHandlers, () => this.#controller.abort(place.stopHandlers.reason)),
-    );
+    const { controller, unlink } = linkSignals(message.lease.signal, consumer.stopHandlers);
+    this.#controller = controller;
+    this.#unlink = unlink;
     if (!claim) return;
-    this.#claimKeeper = new KeepAlive(
-      { renew: () => claim.extend(), lost: (error) => this.#controller.abort(this.#claimLost(error)) },
+    this.#claimLoop = new RenewalLoop(
+      { renew: () => claim.extend(), onLost: (error) => this.#controller.abort(this.#claimLost(error)) },
       claim.clock,
       claim.holdInMs,
+      renewHalfway,
     );
   }
 
   run(): Promise<void> {
-    const { info, ownership, delivery } = this.#incoming;
+    const { info, lease, delivery } = this.#message;
     const { messageId, attempt, insertedOn } = info;
     const waitInMs = Math.max(0, Math.round(delivery.serviceTime() - insertedOn.getTime()));
-    const facts = { targetKind: "queue", url: this.#place.queue.url, messageId, attempt, waitInMs };
+    const details = { targetKind: "queue", url: this.#consumer.queue.url, messageId, attempt, waitInMs };
     return inSpan("QueueConsumer.handle", {}, async (tracingOptions, span) => {
-      ownership.tracingOptions = tracingOptions;
+      lease.tracingOptions = tracingOptions;
       await this.#run(tracingOptions, span);
-      describeSpan(span, { outcome: this.#outcome, requests: ownership.requests });
-    }, facts, "consumer");
+      describeSpan(span, { outcome: this.#outcome, requests: lease.requests });
+    }, details, "consumer");
   }
 
   async #run(tracingOptions: MessageContext["tracingOptions"], span: CallSpan): Promise<void> {
-    const { emit, settings, stopHandlers } = this.#place;
-    const { info } = this.#incoming;
+    const { emit, settings, stopHandlers } = this.#consumer;
+    const { info } = this.#message;
     if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
-    const clock = startClock();
+    const elapsedInMs = startStopwatch();
     let error: unknown;
     try {
       await this.#handle(tracingOptions);
@@ -103,7 +103,7 @@ class Attempt<T> {
       error = thrown ?? new Error("the handler rejected without a reason");
       failSpan(span, error);
     }
-    if (this.#committed) return this.#finish(clock());
+    if (this.#committed) return this.#finish(elapsedInMs());
     const { signal } = this.#controller;
     if (signal.aborted) {
       if (signal.reason instanceof MessageLostError) {
@@ -114,24 +114,24 @@ class Attempt<T> {
       if (stopHandlers.aborted) return this.#again(0, signal.reason);
       error = signal.reason;
     }
-    if (this.#wish?.kind === "poison") return this.#poison(this.#wish.reason, error);
-    if (error === undefined && !this.#wish) return this.#finish(clock());
+    if (this.#request?.kind === "poison") return this.#poison(this.#request.reason, error);
+    if (error === undefined && !this.#request) return this.#finish(elapsedInMs());
     if (info.attempt >= settings.maxAttempts) return this.#poison(`failed ${info.attempt} times`, error);
-    return this.#again(this.#wish?.delayInMs ?? settings.retryDelay(info.attempt, error), error);
+    return this.#again(this.#request?.delayInMs ?? settings.retryDelay(info.attempt, error), error);
   }
 
   /** Takes off whatever is still waiting for something. */
   end(): void {
-    for (const off of this.#offs) off();
-    this.#claimKeeper?.stop();
+    this.#unlink();
+    this.#claimLoop?.stop();
     this.#claim?.abandon();
-    this.#incoming.ownership.abandon();
+    this.#message.lease.abandon();
   }
 
   async #handle(tracingOptions: MessageContext["tracingOptions"]): Promise<void> {
-    const { handler, settings, dropAll } = this.#place;
-    const { payload } = this.#incoming;
-    const timer = this.#startTimer(settings.maxProcessingTimeInMs);
+    const { handler, settings, dropAll } = this.#consumer;
+    const { payload } = this.#message;
+    const stopTimer = this.#startTimer(settings.maxProcessingTimeInMs);
     let off: (() => void) | undefined;
     try {
       const handling = Promise.resolve(handler(payload, this.#context(tracingOptions)));
@@ -139,54 +139,53 @@ class Attempt<T> {
       const dropped = new Promise<void>((resolve) => (off = onAbort(dropAll, resolve)));
       await Promise.race([handling, dropped]);
     } finally {
-      clearTimeout(timer);
+      stopTimer();
       off?.();
     }
   }
 
-  #listenTo(emit: Emit): Emit {
+  #recordOutcome(emit: Emit): Emit {
     return (event, ...args) => {
       if (event !== "error") this.#outcome = event;
       emit(event, ...args);
     };
   }
 
-  #startTimer(afterInMs: number): ReturnType<typeof setTimeout> | undefined {
-    if (!Number.isFinite(afterInMs)) return undefined;
-    return setTimeout(() => {
+  #startTimer(afterInMs: number): () => void {
+    return startTimer(afterInMs, () => {
       this.#controller.abort(
         new DeadlineError(`the handler took longer than ${afterInMs} ms; the message is kept for it no longer`, { elapsedInMs: afterInMs }),
       );
-      this.#incoming.ownership.letRunOut();
-      this.#claimKeeper?.letRunOut();
-    }, afterInMs);
+      this.#message.lease.letExpire();
+      this.#claimLoop?.letExpire();
+    });
   }
 
   #context(tracingOptions: MessageContext["tracingOptions"]): MessageContext {
-    const incoming = this.#incoming;
+    const message = this.#message;
     return {
-      ...incoming.info,
+      ...message.info,
       signal: this.#controller.signal,
-      lastCheckpoint: incoming.checkpoint,
+      lastCheckpoint: message.checkpoint,
       tracingOptions,
-      extend: ({ seconds = this.#place.settings.visibilityTimeoutInSeconds } = {}) => incoming.ownership.extend(seconds),
+      extend: ({ seconds = this.#consumer.settings.visibilityTimeoutInSeconds } = {}) => message.lease.extend(seconds),
       retry: ({ delayInMs } = {}) => {
-        this.#wish = { kind: "retry", delayInMs };
+        this.#request = { kind: "retry", delayInMs };
       },
       poison: (reason) => {
-        this.#wish = { kind: "poison", reason };
+        this.#request = { kind: "poison", reason };
       },
-      checkpoint: (data) => incoming.setCheckpoint(data),
+      checkpoint: (data) => message.setCheckpoint(data),
       commit: async (partitionKey, actions) => {
-        const inbox: Inbox | undefined = this.#place.settings.inbox;
+        const inbox: Inbox | undefined = this.#consumer.settings.inbox;
         if (inbox?.mode !== "commit" || !inbox.commit) throw new TypeError('context.commit needs an inbox with the mode "commit"');
         if (this.#committed) throw new TypeError("context.commit was called before: all that belongs to a message goes into one commit");
         // Late, it would be recognised anyway; but nobody would wait for it.
-        if (incoming.ownership.signal.aborted) throw incoming.ownership.signal.reason;
+        if (message.lease.signal.aborted) throw message.lease.signal.reason;
         this.#commits++;
-        this.#committed = await inbox.commit(incoming.delivery, this.#commits, partitionKey, actions, {
+        this.#committed = await inbox.commit(message.delivery, this.#commits, partitionKey, actions, {
           tracingOptions,
-          abortSignal: this.#place.dropAll,
+          abortSignal: this.#consumer.dropAll,
         });
         return this.#committed;
       },
@@ -194,51 +193,57 @@ class Attempt<T> {
   }
 
   async #finish(durationInMs: number): Promise<void> {
-    const { emit } = this.#place;
-    const { info, ownership } = this.#incoming;
+    const { emit } = this.#consumer;
+    const { info, lease } = this.#message;
     if (this.#claim && !(await this.#complete(this.#claim))) {
       const { signal } = this.#controller;
       emit("lost", { ...info, error: signal.aborted ? signal.reason : this.#claimLost(undefined) });
       return;
     }
-    const off = onAbort(this.#place.dropAll, () => ownership.abandon());
-    const farewell = await ownership.delete();
+    const off = onAbort(this.#consumer.dropAll, () => lease.abandon());
+    const settled = await lease.delete();
     off();
     const recorded = this.#claim !== undefined || this.#committed !== undefined;
-    if (farewell === "lost" && !recorded) emit("lost", { ...info, error: ownership.signal.reason as unknown });
+    if (settled === "lost" && !recorded) emit("lost", { ...info, error: lease.signal.reason as unknown });
     else if (this.#committed === "duplicate") emit("duplicate", info);
     else emit("completed", { ...info, durationInMs });
   }
 
-  /** Tries as long as the message is ours: an inbox that is out must not turn work that is done into work to do. */
+  /**
+   * Tries as long as the message is held: an inbox that cannot be reached must not turn work that is done into work to do. False:
+   * another consumer has taken over, or the time is over.
+   */
   async #complete(claim: InboxClaim): Promise<boolean> {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await claim.complete();
-      } catch (error) {
-        this.#place.emit("error", error);
-        if (this.#incoming.ownership.remainingInMs <= 0 || this.#place.dropAll.aborted) return false;
-        await delay(fullJitter(attempt, 100, 5_000), this.#place.dropAll).catch(() => undefined);
-      }
+    const { emit, dropAll } = this.#consumer;
+    try {
+      return await retry(() => claim.complete(), {
+        maxAttempts: Infinity,
+        onFailure: (error) => emit("error", error),
+        shouldRetry: () => this.#message.lease.remainingInMs > 0,
+        backoff: (attempt) => fullJitter(attempt - 1, 100, 5_000),
+        abortSignal: dropAll,
+      });
+    } catch {
+      return false;
     }
   }
 
   async #again(delayInMs: number, error: unknown): Promise<void> {
-    const { emit } = this.#place;
-    const { info, ownership } = this.#incoming;
-    const farewell = await ownership.release(Math.min(7 * 86_400, Math.ceil(delayInMs / 1_000)));
-    if (farewell === "lost") emit("lost", { ...info, error: ownership.signal.reason as unknown });
+    const { emit } = this.#consumer;
+    const { info, lease } = this.#message;
+    const settled = await lease.release(Math.min(7 * 86_400, Math.ceil(delayInMs / 1_000)));
+    if (settled === "lost") emit("lost", { ...info, error: lease.signal.reason as unknown });
     else emit("retry", { ...info, delayInMs, error });
   }
 
   async #poison(reason: string, error: unknown): Promise<void> {
-    const put = await putAside(this.#place, this.#incoming, reason, error);
+    const put = await deadLetter(this.#consumer, this.#message, reason, error);
     // A redrive brings the key back as another message, which should not have to wait for the claim to run out.
-    if (put) await this.#claim?.release().catch((failed: unknown) => this.#place.emit("error", failed));
+    if (put) await this.#claim?.release().catch((failed: unknown) => this.#consumer.emit("error", failed));
   }
 
   #claimLost(cause: unknown): MessageLostError {
-    const { messageId, key } = this.#incoming.info;
+    const { messageId, key } = this.#message.info;
     return new MessageLostError(`the inbox record of ${JSON.stringify(key)} is another consumer's now, or may be any moment; stop working on it`, {
       messageId,
       reason: "claim",

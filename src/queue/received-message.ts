@@ -1,18 +1,18 @@
 import type { QueueLike, QueueMessageLike } from "../clients.js";
-import { displayUrl } from "../core/telemetry.js";
+import { redactUrl } from "../core/telemetry.js";
 import { checkSchema } from "../target/content.js";
-import type { Clock } from "./clock.js";
+import type { Clock } from "../core/stopwatch.js";
 import type { MessageInfo } from "./context.js";
 import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
-import { MessageOwnership } from "./message-lease.js";
+import { MessageLease } from "./message-lease.js";
 import type { ConsumerSettings, MessageFacts } from "./options.js";
 
 /** A message between its arrival and its end. */
-export class Incoming<T> {
+export class ReceivedMessage<T> {
   readonly message: QueueMessageLike;
-  readonly ownership: MessageOwnership;
+  readonly lease: MessageLease;
   readonly #queue: QueueLike;
   readonly #settings: ConsumerSettings<T>;
   readonly #clock: Clock;
@@ -31,7 +31,7 @@ export class Incoming<T> {
     this.#settings = settings;
     this.#clock = clock;
     this.#receivedOn = (receivedOn?.getTime() ?? Date.now()) - clock();
-    this.ownership = new MessageOwnership(queue, {
+    this.lease = new MessageLease(queue, {
       messageId: message.messageId,
       popReceipt: message.popReceipt,
       visibilityInSeconds: settings.visibilityTimeoutInSeconds,
@@ -47,9 +47,9 @@ export class Incoming<T> {
     this.#envelope = envelope;
     this.#key = envelope.key;
     this.#checkpoint = envelope.checkpoint;
-    const payload = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#facts()) : (contentOf(envelope) as T);
-    if (schema) await checkSchema(schema, payload, "read", displayUrl(this.#queue.url));
-    if (idempotencyKey && envelope.key === undefined) this.#key = checkKey("the idempotency key", idempotencyKey(payload, this.#facts()));
+    const payload = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#properties()) : (contentOf(envelope) as T);
+    if (schema) await checkSchema(schema, payload, "read", redactUrl(this.#queue.url));
+    if (idempotencyKey && envelope.key === undefined) this.#key = checkKey("the idempotency key", idempotencyKey(payload, this.#properties()));
     this.#payload = payload;
   }
 
@@ -102,15 +102,15 @@ export class Incoming<T> {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`with this checkpoint the message would be larger than ${maxMessageBytes} bytes`);
     this.#checkpoint = checkpoint;
-    this.ownership.setText(text);
+    this.lease.setText(text);
   }
 
   /** Back to the queue without ever having been started: the delivery is not to be counted as an attempt. */
-  giveBack(delayInSeconds = 0): Promise<unknown> {
-    return this.ownership.release(delayInSeconds, this.#textWith({ uncharged: this.uncharged + 1 }));
+  returnUnstarted(delayInSeconds = 0): Promise<unknown> {
+    return this.lease.release(delayInSeconds, this.#textWith({ uncharged: this.uncountedDeliveries + 1 }));
   }
 
-  get uncharged(): number {
+  get uncountedDeliveries(): number {
     return this.#envelope?.uncharged ?? 0;
   }
 
@@ -120,7 +120,7 @@ export class Incoming<T> {
     return byteLength(text) <= maxMessageBytes ? text : undefined;
   }
 
-  #facts(): MessageFacts {
+  #properties(): MessageFacts {
     const { messageId, insertedOn, dequeueCount } = this.message;
     return { messageId, insertedOn, dequeueCount };
   }

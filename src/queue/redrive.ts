@@ -1,6 +1,6 @@
 import type { CallOptions, QueueCallOptions, QueueLike, QueueMessageLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
-import { isLostMessage } from "../core/storage-errors.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { byteLength, encodeText, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
@@ -72,7 +72,7 @@ async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, ca
     await poisonQueue.deleteMessage(message.messageId, message.popReceipt, call);
   } catch (error) {
     // Deleted by a first try whose answer was lost; or taken by another redrive, whose copy has the same key.
-    if (!isLostMessage(error)) throw error;
+    if (!isPopReceiptMismatch(error)) throw error;
   }
 }
 

@@ -1,6 +1,6 @@
 import type { DownloadableLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
-import { displayUrl, withSpan } from "../core/telemetry.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { redactUrl, withSpan } from "../core/telemetry.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadStreamOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
@@ -25,7 +25,7 @@ export async function downloadConsistentStream(blob: DownloadableLike, options: 
   const settings = checkDownloadOptions(options);
   return withSpan("downloadConsistentStream", options, async (tracingOptions) => {
     throwIfAborted(options.abortSignal);
-    const source: RangeSource = { blob, url: displayUrl(blob.url), settings, tracingOptions, stop: new AbortController() };
+    const source: RangeSource = { blob, url: redactUrl(blob.url), settings, tracingOptions, stop: new AbortController() };
     // Listened to only while a request is under way: a stream that is dropped leaves no listener behind.
     const whileStoppable = async <R>(work: () => Promise<R>): Promise<R> => {
       const off = stopOnAbort(source, options);

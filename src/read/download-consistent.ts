@@ -1,11 +1,12 @@
 import type { DownloadableLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
-import { displayUrl, withSpan } from "../core/telemetry.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { retry } from "../core/retry.js";
+import { redactUrl, withSpan } from "../core/telemetry.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
 import type { BlobVersion } from "./pinned-range.js";
-import { explainDownload, progressOf, stopOnAbort, VersionGone } from "./range-source.js";
+import { explainDownload, progressOf, stopOnAbort, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** The content of a blob, all of one version. */
@@ -25,22 +26,28 @@ export interface ConsistentDownload extends BlobVersion {
 export async function downloadConsistent(blob: DownloadableLike, options: DownloadOptions = {}): Promise<ConsistentDownload> {
   const settings = checkDownloadOptions(options);
   const { abortSignal } = options;
+  const maxRestarts = settings.onChange === "restart" ? settings.maxRestarts : 0;
   return withSpan("downloadConsistent", options, async (tracingOptions) => {
-    const url = displayUrl(blob.url);
-    for (let restarts = 0; ; restarts++) {
+    const url = redactUrl(blob.url);
+    const download = async (attempt: number): Promise<ConsistentDownload> => {
       throwIfAborted(abortSignal);
+      const restarts = attempt - 1;
       const source: RangeSource = { blob, url, settings, tracingOptions, stop: new AbortController() };
       const off = stopOnAbort(source, options);
       try {
         return { ...(await downloadOnce(source, restarts)), restarts };
       } catch (error) {
-        const isRestart = error instanceof VersionGone && settings.onChange === "restart" && restarts < settings.maxRestarts;
-        if (!isRestart) throw explainDownload(error, source, restarts);
+        throw isChanged(error) && restarts < maxRestarts ? error : explainDownload(error, source, restarts);
       } finally {
         off();
       }
-    }
+    };
+    return retry(download, { maxAttempts: maxRestarts + 1, shouldRetry: isChanged, abortSignal });
   }, { targetKind: "blob", url: blob.url });
+}
+
+function isChanged(error: unknown): boolean {
+  return error instanceof VersionChangedError;
 }
 
 async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit<ConsistentDownload, "restarts">> {

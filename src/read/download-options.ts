@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
 import type { TargetConditions } from "../update/options.js";
-import { checkGroupSettings } from "../update/options.js";
+import { checkTargetSettings } from "../update/options.js";
 
 /** How far a download is. */
 export interface DownloadProgress {
@@ -94,7 +94,7 @@ export function checkDownloadOptions(options: DownloadOptions): DownloadSettings
     maxRestarts: whole("maxRestarts", { min: 0 }),
     tryTimeoutInMs: checkNumber("tryTimeoutInMs", given("tryTimeoutInMs"), { min: 1 }),
     onChange: checkOneOf("onChange", given("onChange"), ["restart", "error"]),
-    leaseId: checkGroupSettings({ conditions: options.conditions }).leaseId,
+    leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
     onProgress,
   };
 }

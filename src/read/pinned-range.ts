@@ -1,13 +1,13 @@
 import type { BlobDownloadLike } from "../clients.js";
-import { delay, fullJitter } from "../core/delay.js";
-import { isBehindEnd, isMissing, isRace } from "../core/storage-errors.js";
+import type { Deadline } from "../core/deadline.js";
+import { RequestTimeoutError } from "../core/request.js";
+import { fullJitter, retry } from "../core/retry.js";
+import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { eachChunk } from "../target/content.js";
 import { requireETag } from "../target/target.js";
-import { requestOptions, timedRequest, VersionGone } from "./range-source.js";
+import { maxAttemptsWithoutProgress, rangeDeadline, requestOptions, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
-import { maxFruitlessTries, TryTimeout } from "./timed-request.js";
-import type { TimedRequest } from "./timed-request.js";
 
 /** What arrived is not what was asked for. (That a request gets no answer is for the SDK's own retries.) */
 class BodyBroken extends Error {
@@ -15,7 +15,7 @@ class BodyBroken extends Error {
 }
 
 /** What arrives is no answer to what was asked for; asking again is of no use. */
-class TooMuch extends TypeError {}
+class UnexpectedBodyError extends TypeError {}
 
 /** A range of one version, and where its bytes go. */
 export class PinnedRange {
@@ -35,47 +35,58 @@ export class PinnedRange {
   }
 
   /**
-   * Fetches it, or rejects with {@link VersionGone}. A body that breaks off, or takes too long, is asked for again
+   * Fetches it, or rejects with {@link VersionChangedError}. A body that breaks off, or takes too long, is asked for again
    * from where it ended, still of the same version.
    *
    * @param opened - For the first range: its answer is there already.
    */
   async fetch(opened?: OpenedVersion): Promise<void> {
     const { signal } = this.#source.stop;
-    for (let fruitless = 0, first = opened; ; first = undefined) {
-      const before = this.#filled;
-      try {
-        await this.#fetchRest(first?.request ?? timedRequest(this.#source), first?.answer);
-        return;
-      } catch (error) {
-        signal.throwIfAborted();
-        if (isGone(error)) throw new VersionGone(this.#version.etag, error);
-        if (!(error instanceof BodyBroken || error instanceof TryTimeout)) throw error;
-        fruitless = this.#filled > before ? 0 : fruitless + 1;
-        if (fruitless >= maxFruitlessTries) throw (error.cause ?? error) as Error;
-      }
-      await delay(fullJitter(fruitless, 50, 1_000), signal);
-    }
-  }
-
-  async #fetchRest(request: TimedRequest, opened: BlobDownloadLike | undefined): Promise<void> {
-    let how: "complete" | "broken" = "broken";
+    let withoutProgress = 0;
+    let before = 0;
+    const mayContinue = (error: unknown): boolean => {
+      if (signal.aborted || !isIncomplete(error)) return false;
+      withoutProgress = this.#filled > before ? 0 : withoutProgress + 1;
+      return withoutProgress < maxAttemptsWithoutProgress;
+    };
     try {
-      const answer = opened ?? (await request.during(this.#askForRest(request.signal)));
-      this.#requireRange(answer);
-      await request.during(this.#take(answer, request.signal));
-      how = "complete";
-    } finally {
-      request.end(how);
+      await retry(
+        (attempt) => {
+          before = this.#filled;
+          return attempt === 1 && opened
+            ? this.#fetchRest(opened.deadline, opened.response)
+            : this.#fetchRest(rangeDeadline(this.#source), undefined);
+        },
+        { maxAttempts: Infinity, shouldRetry: mayContinue, backoff: () => fullJitter(withoutProgress, 50, 1_000), abortSignal: signal },
+      );
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof BodyBroken ? (error.cause ?? error) : error;
     }
   }
 
-  async #askForRest(abortSignal: AbortSignal): Promise<BlobDownloadLike> {
+  async #fetchRest(deadline: Deadline, opened: BlobDownloadLike | undefined): Promise<void> {
+    try {
+      const response = opened ?? (await deadline.race(this.#requestRest(deadline.signal)));
+      this.#requireRange(response);
+      await deadline.race(this.#take(response, deadline.signal));
+      deadline.dispose();
+    } catch (error) {
+      // The rest of the body is of no use.
+      deadline.abort();
+      const failure = isGone(error) ? new VersionChangedError(this.#version.etag, error) : error;
+      // At once: no further range must be requested.
+      if (!isIncomplete(failure)) this.#source.stop.abort(failure);
+      throw failure;
+    }
+  }
+
+  async #requestRest(abortSignal: AbortSignal): Promise<BlobDownloadLike> {
     const { etag } = this.#version;
     const count = this.#into.length - this.#filled;
     const answer = await this.#source.blob.download(this.#offset + this.#filled, count, requestOptions(this.#source, abortSignal, etag));
     // A cache or a proxy on the way may know nothing of conditions.
-    if (answer.etag !== etag) throw new VersionGone(etag);
+    if (answer.etag !== etag) throw new VersionChangedError(etag);
     return answer;
   }
 
@@ -94,7 +105,7 @@ export class PinnedRange {
       await eachChunk(answer, (chunk) => {
         // Called off, but the client takes no notice: another try may be filling this range.
         signal.throwIfAborted();
-        if (chunk.length > into.length - this.#filled) throw new TooMuch(`the body of ${this.#source.url} goes on behind the end of its range`);
+        if (chunk.length > into.length - this.#filled) throw new UnexpectedBodyError(`the body of ${this.#source.url} goes on behind the end of its range`);
         into.set(chunk, this.#filled);
         this.#filled += chunk.length;
         this.#onBytes(chunk.length);
@@ -103,7 +114,7 @@ export class PinnedRange {
       });
     } catch (error) {
       // So what came before it may be anything too.
-      if (error instanceof TooMuch) throw error;
+      if (error instanceof UnexpectedBodyError) throw error;
       // Cut off after its last byte: all is there.
       if (this.#filled === into.length && !signal.aborted) return;
       // The SDK resumes a body that ends early by itself, and may find another version.
@@ -113,9 +124,14 @@ export class PinnedRange {
   }
 }
 
+/** The rest can be requested from where it ended. */
+function isIncomplete(error: unknown): boolean {
+  return error instanceof BodyBroken || error instanceof RequestTimeoutError;
+}
+
 /** To a request that is pinned to a version, these answers say that there is another one, or none. */
 function isGone(error: unknown): boolean {
-  return error instanceof VersionGone || isRace(error) || isMissing(error) || isBehindEnd(error);
+  return error instanceof VersionChangedError || isConflict(error) || isNotFound(error) || isRangeNotSatisfiable(error);
 }
 
 /** One version of a blob: what its ETag stands for. */
@@ -129,41 +145,51 @@ export interface BlobVersion {
 /** A version, and the answer to the request for its first range, whose body is still to be read. */
 export interface OpenedVersion {
   readonly version: BlobVersion;
-  readonly answer: BlobDownloadLike;
-  readonly request: TimedRequest;
+  readonly response: BlobDownloadLike;
+  readonly deadline: Deadline;
 }
 
-/** Asks for the first range. Its answer tells which version that is of, and how large, so a small blob costs 1 request. */
+/** Requests the first range. Its response tells which version that is of, and how large, so a small blob costs 1 request. */
 export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await open(source, source.settings.blockSizeInBytes);
-    } catch (error) {
-      if (isMissing(error)) throw new TargetNotFoundError(`${source.url} does not exist`, { url: source.url, cause: error });
-      if (!(isBehindEnd(error) || error instanceof TryTimeout) || tries >= maxFruitlessTries) throw error;
-      if (error instanceof TryTimeout) continue;
-    }
-    // Empty content has no range, and that answer no ETag. If it was filled meanwhile, there is a range.
+  try {
+    return await retry(() => openOnce(source), {
+      maxAttempts: maxAttemptsWithoutProgress,
+      shouldRetry: (error) => isRangeNotSatisfiable(error) || error instanceof RequestTimeoutError,
+      abortSignal: source.stop.signal,
+    });
+  } catch (error) {
+    if (isNotFound(error)) throw new TargetNotFoundError(`${source.url} does not exist`, { url: source.url, cause: error });
+    throw error;
+  }
+}
+
+async function openOnce(source: RangeSource): Promise<OpenedVersion> {
+  try {
+    return await open(source, source.settings.blockSizeInBytes);
+  } catch (error) {
+    if (!isRangeNotSatisfiable(error)) throw error;
+    // Empty content has no range, and that response no ETag. If it was filled meanwhile, there is a range.
     const whole = await open(source, undefined);
     if (whole.version.sizeInBytes === 0) return whole;
-    whole.request.end("broken");
+    whole.deadline.abort();
+    throw error;
   }
 }
 
 async function open(source: RangeSource, count: number | undefined): Promise<OpenedVersion> {
-  const request = timedRequest(source);
+  const deadline = rangeDeadline(source);
   try {
-    const answer = await request.during(source.blob.download(0, count, requestOptions(source, request.signal)));
+    const response = await deadline.race(source.blob.download(0, count, requestOptions(source, deadline.signal)));
     const version: BlobVersion = {
-      etag: requireETag(answer.etag, source.url),
-      sizeInBytes: sizeOf(answer, count, source.url),
-      contentType: answer.contentType,
-      metadata: { ...answer.metadata },
+      etag: requireETag(response.etag, source.url),
+      sizeInBytes: sizeOf(response, count, source.url),
+      contentType: response.contentType,
+      metadata: { ...response.metadata },
     };
     checkSize(version, source);
-    return { version, answer, request };
+    return { version, response, deadline };
   } catch (error) {
-    request.end("broken");
+    deadline.abort();
     throw error;
   }
 }

@@ -1,16 +1,14 @@
 import type { CallOptions } from "../clients.js";
-import { isInUse, isPassing } from "../core/storage-errors.js";
+import { jitter } from "../core/retry.js";
+import { isInUse, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { checkNumber, isMisuse } from "../core/validate.js";
-import { isConcurrencyError, isDeadlineError, isSchemaError, WatchFailedError } from "../errors.js";
+import { checkNumber } from "../core/validate.js";
+import { isDeadlineError, isSchemaError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
-import { readIfChanged } from "../target/target.js";
-import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
-import type { RequestOptions, TargetOptions } from "../update/options.js";
-import { checkedResult } from "../update/read-target.js";
-import type { ReadResult } from "../update/read-target.js";
-import { withRequestContext } from "../update/single-call.js";
-import type { GroupSettings } from "../update/update-queue.js";
+import { checkedResult, readIfChanged } from "../target/target.js";
+import type { ReadResult, RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
+import type { RequestOptions, TargetOptions, TargetSettings } from "../update/options.js";
+import { runCall } from "../update/single-call.js";
 
 /** A state of what is watched. It can be passed to an update as `firstRead`, if it exists. */
 export type WatchedState<T> =
@@ -18,27 +16,27 @@ export type WatchedState<T> =
   | { exists: false; value?: undefined; etag?: undefined };
 
 /** What one look found, and what became of it: neither `result` nor `unusable` if the value is as it was. */
-interface Look<T> {
+interface Poll<T> {
   readonly found: Snapshot<unknown> | "unchanged" | undefined;
   readonly result?: ReadResult<T>;
   readonly unusable?: { readonly error: unknown };
 }
 
 /** Looks at a target, one look at a time, and knows what has been seen and when to look again. */
-export class Observer<T> {
+export class TargetPoller<T> {
   readonly #adapter: TargetAdapter<T, unknown>;
-  readonly #group: GroupSettings;
+  readonly #group: TargetSettings;
   readonly #settings: WatchSettings;
   readonly #request: Omit<RequestOptions, "abortSignal">;
   /** The version that was read last, whether it was of use or not. Undefined: nothing was there. */
   #etag: string | undefined;
   /** What was handed out last. */
   #shown: Snapshot<unknown> | "missing" | undefined;
-  #nextLook = 0;
+  #nextPoll = 0;
   #failures = 0;
   #failingSince = 0;
 
-  constructor(adapter: TargetAdapter<T, unknown>, group: GroupSettings, settings: WatchSettings, options: RequestOptions) {
+  constructor(adapter: TargetAdapter<T, unknown>, group: TargetSettings, settings: WatchSettings, options: RequestOptions) {
     this.#adapter = adapter;
     this.#group = group;
     this.#settings = settings;
@@ -47,34 +45,34 @@ export class Observer<T> {
 
   /** How long to wait before the next look. */
   get waitInMs(): number {
-    return this.#nextLook - performance.now();
+    return this.#nextPoll - performance.now();
   }
 
   /** The state, if it is another one than was handed out last. */
-  async look(abortSignal: AbortSignal): Promise<WatchedState<T> | undefined> {
+  async poll(abortSignal: AbortSignal): Promise<WatchedState<T> | undefined> {
     const started = performance.now();
     try {
       const state = await this.#read({ abortSignal });
       this.#failures = 0;
-      this.#nextLook = performance.now() + aboutAQuarterOff(this.#settings.intervalInMs);
+      this.#nextPoll = performance.now() + jitter(this.#settings.intervalInMs, 0.25);
       return state;
     } catch (error) {
       if (abortSignal.aborted) throw error;
-      if (isSchemaError(error)) this.#passOver(error);
+      if (isSchemaError(error)) this.#skipVersion(error);
       else this.#retryLater(error, started);
-      this.#tell(error);
+      this.#report(error);
       return undefined;
     }
   }
 
   async #read(options: CallOptions): Promise<WatchedState<T> | undefined> {
     // What is known changes only here, after the look is over: one that came too late must not count as handed out.
-    const { found, result, unusable } = await withRequestContext(
+    const { found, result, unusable } = await runCall(
       "watch",
       { ...this.#request, ...options },
       this.#group,
       this.#adapter.url,
-      (context) => this.#look(context),
+      (context) => this.#readOnce(context),
       { targetKind: this.#adapter.kind },
     );
     if (found === "unchanged") return undefined;
@@ -90,13 +88,13 @@ export class Observer<T> {
     return { exists: false };
   }
 
-  async #look(context: RequestContext): Promise<Look<T>> {
+  async #readOnce(context: RequestContext): Promise<Poll<T>> {
     const adapter = this.#adapter;
     const found = await (this.#etag === undefined ? adapter.read(context) : readIfChanged(adapter, this.#etag, context));
     if (!found || found === "unchanged") return { found };
     const shown = this.#shown;
     // Another version of the same: of metadata, for instance, each time the content is rewritten.
-    if (shown !== undefined && shown !== "missing" && adapter.same(shown.raw, found.raw)) return { found };
+    if (shown !== undefined && shown !== "missing" && adapter.equals(shown.raw, found.raw)) return { found };
     try {
       return { found, result: await checkedResult(adapter, found, context.journalName) };
     } catch (error) {
@@ -105,15 +103,15 @@ export class Observer<T> {
   }
 
   /** Keeps in mind which version is of no use, so that the next look asks for another one. */
-  #passOver(error: SchemaError): void {
+  #skipVersion(error: SchemaError): void {
     if (this.#shown === undefined) throw error;
     this.#etag = error.etag ?? this.#etag;
     this.#failures = 0;
-    this.#nextLook = performance.now() + aboutAQuarterOff(this.#settings.intervalInMs);
+    this.#nextPoll = performance.now() + jitter(this.#settings.intervalInMs, 0.25);
   }
 
   #retryLater(error: unknown, started: number): void {
-    if (!mayPass(error)) throw error;
+    if (!mayPollAgain(error)) throw error;
     const { intervalInMs, maxIntervalInMs, giveUpAfterInMs } = this.#settings;
     if (this.#failures++ === 0) this.#failingSince = started;
     const now = performance.now();
@@ -126,10 +124,10 @@ export class Observer<T> {
     }
     const longestInMs = Math.min(maxIntervalInMs, intervalInMs * 2 ** Math.min(this.#failures - 1, 30));
     // The last look comes when the time is over, not after it.
-    this.#nextLook = now + Math.min(aboutAQuarterOff(longestInMs), giveUpAfterInMs - elapsedInMs);
+    this.#nextPoll = now + Math.min(jitter(longestInMs, 0.25), giveUpAfterInMs - elapsedInMs);
   }
 
-  #tell(error: unknown): void {
+  #report(error: unknown): void {
     if (this.#settings.onError) this.#settings.onError(error);
     // Failed looks are logged where they are made; that a version was passed over is known only here.
     else if (isSchemaError(error)) logger.warning(`watch passed over a version of ${this.#adapter.url}: ${errorLabel(error)}`);
@@ -137,13 +135,10 @@ export class Observer<T> {
 }
 
 /** No answer in time, or one that says "later", or a file that somebody has open. Not: what the service, a schema or this library refuses. */
-function mayPass(error: unknown): boolean {
-  return isDeadlineError(error) || (!isConcurrencyError(error) && !isMisuse(error) && (isPassing(error) || isInUse(error)));
+function mayPollAgain(error: unknown): boolean {
+  return isDeadlineError(error) || isTransient(error) || isInUse(error);
 }
 
-function aboutAQuarterOff(ms: number): number {
-  return ms * (0.75 + Math.random() / 2);
-}
 
 /** Options of {@link watch}. `timeoutInMs` is the time for one look. */
 export interface WatchOptions extends TargetOptions {

@@ -1,10 +1,10 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobCallOptions, CallOptions, DownloadableLike } from "../clients.js";
-import { abortReason, onAbort } from "../core/abort.js";
-import { explain } from "../core/storage-errors.js";
+import { abortReason, Deadline, onAbort } from "../core/deadline.js";
+import { RequestTimeoutError } from "../core/request.js";
+import { toConcurrencyError } from "../core/storage-errors.js";
 import { ContentChangedError, DeadlineError } from "../errors.js";
 import type { DownloadSettings } from "./download-options.js";
-import { maxFruitlessTries, TimedRequest, TryTimeout } from "./timed-request.js";
 
 /** All that requests for ranges of one blob have in common. */
 export interface RangeSource {
@@ -16,8 +16,12 @@ export interface RangeSource {
   readonly stop: AbortController;
 }
 
-export function timedRequest({ settings, stop }: RangeSource): TimedRequest {
-  return new TimedRequest(settings.tryTimeoutInMs, stop.signal);
+/** How many attempts in a row may bring nothing. */
+export const maxAttemptsWithoutProgress = 5;
+
+/** The time limit and the cancellation of one request, whose body is read after its response has arrived. */
+export function rangeDeadline({ settings: { tryTimeoutInMs }, stop }: RangeSource): Deadline {
+  return new Deadline(tryTimeoutInMs, () => new RequestTimeoutError(`not complete within ${tryTimeoutInMs} ms`), stop.signal);
 }
 
 export function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
@@ -48,8 +52,8 @@ export function stopOnAbort(source: RangeSource, { abortSignal }: CallOptions): 
 }
 
 /** The version that is being read is no more. */
-export class VersionGone extends Error {
-  override readonly name = "VersionGone";
+export class VersionChangedError extends Error {
+  override readonly name = "VersionChangedError";
   readonly etag: string;
 
   constructor(etag: string, cause?: unknown) {
@@ -60,17 +64,17 @@ export class VersionGone extends Error {
 
 /** What a caller gets to see of an error. */
 export function explainDownload(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
-  if (error instanceof VersionGone) {
+  if (error instanceof VersionChangedError) {
     const after = restarts === 0 ? "" : `, after ${restarts} restarts`;
     return new ContentChangedError(
       `${url} was rewritten or deleted while it was downloaded${after}. Try again later, or download a snapshot of it.`,
       { url, etag: error.etag, restarts, cause: error.cause },
     );
   }
-  if (error instanceof TryTimeout) {
+  if (error instanceof RequestTimeoutError) {
     const { tryTimeoutInMs } = settings;
-    const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxFruitlessTries} times in a row`;
-    return new DeadlineError(message, { elapsedInMs: maxFruitlessTries * tryTimeoutInMs });
+    const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxAttemptsWithoutProgress} times in a row`;
+    return new DeadlineError(message, { elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
   }
-  return explain(error, url);
+  return toConcurrencyError(error, url);
 }

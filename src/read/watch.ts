@@ -1,9 +1,9 @@
 import type { BlockBlobLike } from "../clients.js";
-import { abortReason, onAbort } from "../core/abort.js";
-import { delay } from "../core/delay.js";
+import { abortReason, onAbort } from "../core/deadline.js";
+import { delay } from "../core/deadline.js";
 import type { GuardedTarget, UpdateTarget } from "../target/target.js";
-import { checkGroupSettings, checkTimeout, resolveTarget } from "../update/options.js";
-import { checkWatchOptions, Observer } from "./poller.js";
+import { checkTargetSettings, checkTimeout, resolveTarget } from "../update/options.js";
+import { checkWatchOptions, TargetPoller } from "./poller.js";
 import type { WatchedState, WatchOptions } from "./poller.js";
 
 /** What {@link watch} returns: for one `for await`. */
@@ -33,23 +33,23 @@ export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncD
 export function watch<T = unknown>(target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);
   checkTimeout(options.timeoutInMs);
-  const group = checkGroupSettings(options);
-  const observer = new Observer<T>(resolveTarget(target, group), group, settings, options);
-  return new PollingWatch(observer, options);
+  const group = checkTargetSettings(options);
+  const poller = new TargetPoller<T>(resolveTarget(target, group), group, settings, options);
+  return new PollingWatch(poller, options);
 }
 
 /** Why a `next()` that waits is called off when its consumer has had enough. */
 const finished = Symbol("finished");
 
 class PollingWatch<T> implements Watch<T> {
-  readonly #observer: Observer<T>;
+  readonly #poller: TargetPoller<T>;
   readonly #options: WatchOptions;
   readonly #stop = new AbortController();
   /** Calls of `next` take turns: each waits for a state that the one before it has not had. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor(observer: Observer<T>, options: WatchOptions) {
-    this.#observer = observer;
+  constructor(poller: TargetPoller<T>, options: WatchOptions) {
+    this.#poller = poller;
     this.#options = options;
   }
 
@@ -94,10 +94,10 @@ class PollingWatch<T> implements Watch<T> {
 
   async #nextState(signal: AbortSignal): Promise<WatchedState<T>> {
     for (;;) {
-      const waitInMs = this.#observer.waitInMs;
+      const waitInMs = this.#poller.waitInMs;
       if (waitInMs > 0) await delay(waitInMs, signal);
       signal.throwIfAborted();
-      const state = await this.#observer.look(signal);
+      const state = await this.#poller.poll(signal);
       signal.throwIfAborted();
       if (state) return state;
     }

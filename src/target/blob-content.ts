@@ -1,11 +1,11 @@
 import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, LeasableLike, StandardSchemaLike } from "../clients.js";
 import { identityOf } from "../core/identity.js";
-import { ownerOf } from "../core/owner.js";
-import { isMissing, isRace } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { credentialScopeOf } from "../core/call-queue.js";
+import { isConflict } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
-import { bytesCodec, checkSchema, jsonCodec, readBody, textCodec } from "./content.js";
+import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import type { Journal } from "./journal.js";
 import { requireClient, requireETag, targetOf } from "./target.js";
@@ -58,31 +58,31 @@ function contentTarget<T, Raw>(
   options: JsonBlobOptions<T>,
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
-  const url = displayUrl(blob.url);
+  const url = redactUrl(blob.url);
   const { schema, keepTier = false } = options;
 
   const adapter: TargetAdapter<T, Raw> = {
     kind,
     url,
-    owner: ownerOf(blob),
+    owner: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
     key: JSON.stringify([kind, blob.url, keepTier, schema ? identityOf(schema) : 0]),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,
     encode: codec.encode,
-    same: codec.same,
+    equals: codec.equals,
     check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
 
-    read: (context) => readWhole(context),
-    readIfChanged: (etag, context) => unlessUnchanged(readWhole(context, { ifNoneMatch: etag })),
+    read: (context) => readWhole(() => readOnce(context), isTorn, context.abortSignal),
+    readIfChanged: (etag, context) => unlessUnchanged(readWhole(() => readOnce(context, { ifNoneMatch: etag }), isTorn, context.abortSignal)),
 
     write: (base, raw, journal, context) =>
       upload(raw, journal, base.keep as Kept, blobOptions(context, { ifMatch: base.etag }), context),
 
     create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
 
-    async remove(etag, context) {
+    async delete(etag, context) {
       await blob.delete(blobOptions(context, { ifMatch: etag }));
     },
 
@@ -96,17 +96,6 @@ function contentTarget<T, Raw>(
     tags: undefined,
     tier: undefined,
   };
-
-  async function readWhole(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw> | undefined> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await readOnce(context, conditions);
-      } catch (error) {
-        if (isMissing(error)) return undefined;
-        if (tries >= maxReads || context.abortSignal.aborted || !isTorn(error)) throw error;
-      }
-    }
-  }
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
     const answer = await blob.download(0, undefined, blobOptions(context, conditions));
@@ -151,12 +140,9 @@ function contentTarget<T, Raw>(
   return targetOf(adapter);
 }
 
-/** How often content is read that changes, or whose connection is cut, while it is read. */
-const maxReads = 5;
-
 /** Cut off in the middle of the body (the SDK calls that an abort), or changed between two requests of one read. */
 function isTorn(error: unknown): boolean {
-  return isRace(error) || (error instanceof Error && error.name === "AbortError");
+  return isConflict(error) || (error instanceof Error && error.name === "AbortError");
 }
 
 /** A tier that was set for this blob; one that it merely has from its account is not to be pinned. */

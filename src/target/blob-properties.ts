@@ -1,6 +1,6 @@
 import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients.js";
-import { isMissing } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { isNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { requireETag, targetOf } from "./target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
@@ -30,9 +30,9 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
       const keep = base.keep as Kept;
       const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
       const answer = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: journal ?? base.journal, keep };
+      return { raw, etag: requireETag(answer.etag, redactUrl(blob.url)), journal: journal ?? base.journal, keep };
     },
-    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, displayUrl(blob.url)),
+    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, redactUrl(blob.url)),
   });
 }
 
@@ -59,10 +59,10 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
       // The content stays, so its hash does too; Set Blob Properties would clear it.
       const headers = { ...headersOf(raw), ...(contentMD5 && { blobContentMD5: contentMD5 }) };
       const answer = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, displayUrl(blob.url)), journal: undefined, keep: base.keep };
+      return { raw, etag: requireETag(answer.etag, redactUrl(blob.url)), journal: undefined, keep: base.keep };
     },
     overwrite: async (raw, context) =>
-      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, displayUrl(blob.url)),
+      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, redactUrl(blob.url)),
   });
 }
 
@@ -74,9 +74,9 @@ function propertyReads(
   async function read(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<StringMap> | undefined> {
     try {
       const properties = await blob.getProperties(blobOptions(context, conditions));
-      return snapshot(properties, requireETag(properties.etag, displayUrl(blob.url)), context);
+      return snapshot(properties, requireETag(properties.etag, redactUrl(blob.url)), context);
     } catch (error) {
-      if (isMissing(error)) return undefined;
+      if (isNotFound(error)) return undefined;
       throw error;
     }
   }

@@ -1,5 +1,5 @@
 import type { BlobLike } from "../clients.js";
-import { isMissing } from "../core/storage-errors.js";
+import { isNotFound } from "../core/storage-errors.js";
 import { targetOf } from "./target.js";
 import type { UpdateTarget } from "./target.js";
 import { blobOptions } from "./blob-requests.js";
@@ -26,7 +26,7 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
         const { tags } = await blob.getTags(blobOptions(context));
         return { raw: { ...tags }, etag: conditionOf(tags), journal: undefined };
       } catch (error) {
-        if (isMissing(error)) return undefined;
+        if (isNotFound(error)) return undefined;
         throw error;
       }
     },

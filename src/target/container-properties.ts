@@ -1,7 +1,7 @@
 import { deepEqual } from "fast-equals";
 import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../clients.js";
-import { isMissing, isMissingParent } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { guardedTargetOf, requireETag } from "./target.js";
 import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
 import { blobOptions } from "./blob-requests.js";
@@ -17,12 +17,12 @@ import type { StringMap } from "./property-set.js";
  */
 export function containerMetadata(container: ContainerLike): GuardedTarget<Record<string, string>> {
   checkContainer(container, "containerMetadata");
-  const url = displayUrl(container.url);
+  const url = redactUrl(container.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await container.setMetadata(raw, blobOptions(context))).etag, url);
   return guardedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("containerMetadata", container, "container"),
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     encode: metadataOf,
     read: (context) =>
@@ -59,19 +59,19 @@ export interface ContainerAccessPolicyValue {
  */
 export function containerAccessPolicy(container: ContainerLike): GuardedTarget<ContainerAccessPolicyValue> {
   checkContainer(container, "containerAccessPolicy");
-  const url = displayUrl(container.url);
+  const url = redactUrl(container.url);
   type Value = ContainerAccessPolicyValue;
   const set = async (raw: Value, context: RequestContext): Promise<string> => {
     const answer = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
     return requireETag(answer.etag, url);
   };
-  const adapter: TargetAdapter<Value, Value> & { readonly guarded: true } = {
+  const adapter: TargetAdapter<Value, Value> & { readonly requiresLease: true } = {
     ...(propertyAdapter("containerAccessPolicy", container, "container") as unknown as TargetAdapter<Value, Value>),
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     decode: (raw) => structuredClone(raw),
     encode: policyOf,
-    same: deepEqual,
+    equals: deepEqual,
     read: (context) =>
       unlessMissing(async () => {
         const answer = await container.getAccessPolicy(readOptions(context));
@@ -130,7 +130,7 @@ async function unlessMissing<R>(read: () => Promise<R>): Promise<R | undefined> 
   try {
     return await read();
   } catch (error) {
-    if (isMissing(error) || isMissingParent(error)) return undefined;
+    if (isNotFound(error) || isParentNotFound(error)) return undefined;
     throw error;
   }
 }

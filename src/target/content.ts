@@ -1,3 +1,5 @@
+import { retry } from "../core/retry.js";
+import { isNotFound } from "../core/storage-errors.js";
 import { deepEqual } from "fast-equals";
 import type { BlobDownloadLike, StandardSchemaLike } from "../clients.js";
 import { SchemaError } from "../errors.js";
@@ -7,7 +9,7 @@ export interface ContentCodec<T, Raw> {
   readonly contentType: string;
   readonly decode: (raw: Raw) => T;
   readonly encode: (value: T) => Raw;
-  readonly same: (a: Raw, b: Raw) => boolean;
+  readonly equals: (a: Raw, b: Raw) => boolean;
   readonly toBytes: (raw: Raw) => Uint8Array;
   /** Throws if the content is not of this kind. */
   readonly fromBytes: (bytes: Uint8Array) => Raw;
@@ -28,7 +30,7 @@ export const jsonCodec: ContentCodec<unknown, string> = {
     if (text.includes("null")) JSON.stringify(value, refuseNonFinite);
     return text;
   },
-  same: (a, b) => a === b || deepEqual(JSON.parse(a), JSON.parse(b)),
+  equals: (a, b) => a === b || deepEqual(JSON.parse(a), JSON.parse(b)),
   toBytes: (raw) => encoder.encode(raw),
   fromBytes(bytes) {
     const text = jsonDecoder.decode(bytes);
@@ -51,7 +53,7 @@ export const textCodec: ContentCodec<string, string> = {
     if (/\p{Surrogate}/u.test(value)) throw new TypeError("the content of a text blob must be well-formed Unicode");
     return value;
   },
-  same: (a, b) => a === b,
+  equals: (a, b) => a === b,
   toBytes: (raw) => encoder.encode(raw),
   fromBytes: (bytes) => decoder.decode(bytes),
 };
@@ -63,7 +65,7 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
     if (!(value instanceof Uint8Array)) throw new TypeError("the content of a bytes blob must be a Uint8Array");
     return new Uint8Array(value);
   },
-  same: (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]),
+  equals: (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]),
   toBytes: (raw) => raw,
   fromBytes: (bytes) => bytes,
 };
@@ -171,4 +173,23 @@ export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
     offset += chunk.length;
   }
   return bytes;
+}
+
+/** How often content is read that changes, or whose connection is cut, while it is read. */
+const maxReads = 5;
+
+/** Reads content again that was torn by a write or a cut connection while it was read. `undefined`: it does not exist. */
+export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: unknown) => boolean, abortSignal: AbortSignal): Promise<S | undefined> {
+  try {
+    return await readOnce();
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    if (!isTorn(error) || abortSignal.aborted) throw error;
+  }
+  try {
+    return await retry(readOnce, { maxAttempts: maxReads - 1, shouldRetry: isTorn, abortSignal });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
 }

@@ -1,15 +1,15 @@
 import type { FileCreateOptions, FileDownloadLike, FileLike, StandardSchemaLike } from "../clients.js";
 import { identityOf } from "../core/identity.js";
-import { NotSentError } from "../core/not-sent.js";
-import { ownerOf } from "../core/owner.js";
-import { isMissing } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
+import { credentialScopeOf } from "../core/call-queue.js";
+import { isNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { SchemaError } from "../errors.js";
-import { bytesCodec, checkSchema, jsonCodec, readBody, textCodec } from "./content.js";
+import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import {
-  asideSuffix,
+  stagingSuffix,
   checkFile,
   fileHeadersOf,
   fileOptions,
@@ -18,7 +18,7 @@ import {
   maxRangeInBytes,
   siblingOf,
 } from "./file-requests.js";
-import { putAside, sweepAside } from "./replace-file.js";
+import { replaceViaStaging, deleteStagingFile } from "./replace-file.js";
 import { guardedTargetOf, requireETag } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
@@ -74,14 +74,14 @@ function contentTarget<T, Raw>(
   options: JsonFileOptions<T>,
 ): GuardedTarget<T> {
   checkFile(file);
-  const url = displayUrl(file.url);
+  const url = redactUrl(file.url);
   const { schema } = options;
   const maxBytes = checkNumber("maxBytes", options.maxBytes ?? defaultMaxBytes, { min: 1, integer: true });
-  if (file.name.length + asideSuffix.length > maxNameLength) {
-    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${asideSuffix}`);
+  if (file.name.length + stagingSuffix.length > maxNameLength) {
+    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${stagingSuffix}`);
   }
   let sibling: FileLike | undefined;
-  const aside = (): FileLike => (sibling ??= siblingOf(file, file.name + asideSuffix));
+  const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
@@ -108,21 +108,13 @@ function contentTarget<T, Raw>(
     }
   }
 
-  async function read(context: RequestContext): Promise<Snapshot<Raw> | undefined> {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await readOnce(context);
-      } catch (error) {
-        if (isMissing(error)) return undefined;
-        if (tries >= maxReads || context.abortSignal.aborted || !(error instanceof TornReadError)) throw error;
-      }
-    }
-  }
+  const read = (context: RequestContext): Promise<Snapshot<Raw> | undefined> =>
+    readWhole(() => readOnce(context), isTorn, context.abortSignal);
 
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
     if (bytes.length <= maxBytes) return bytes;
-    throw new NotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
+    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -130,7 +122,7 @@ function contentTarget<T, Raw>(
     const { leaseId } = context;
     const etag =
       leaseId !== undefined && mode === "replace"
-        ? await putAside({ file, aside: aside(), bytes, properties, leaseId }, context)
+        ? await replaceViaStaging({ file, staging: staging(), bytes, properties, leaseId }, context)
         : await putUnleased({ file, bytes, properties, mode }, context);
     return { raw, etag, journal: undefined, keep: { properties, length: bytes.length, hashed: false, readOnly: false } satisfies Kept };
   }
@@ -138,15 +130,15 @@ function contentTarget<T, Raw>(
   return guardedTargetOf<T, Raw>({
     kind,
     url,
-    owner: ownerOf(file),
+    owner: credentialScopeOf(file),
     key: JSON.stringify([kind, file.url, maxBytes, schema ? identityOf(schema) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     decode: codec.decode,
     encode: codec.encode,
-    same: codec.same,
+    equals: codec.equals,
     check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
 
     read,
@@ -156,7 +148,7 @@ function contentTarget<T, Raw>(
       try {
         if ((await file.getProperties(fileOptions(context))).etag === etag) return "unchanged";
       } catch (error) {
-        if (isMissing(error)) return undefined;
+        if (isNotFound(error)) return undefined;
         throw error;
       }
       return read(context);
@@ -164,7 +156,7 @@ function contentTarget<T, Raw>(
 
     async write(base, raw, _journal, context) {
       const keep = base.keep as Kept;
-      if (keep.readOnly) throw new NotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
+      if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
       // A single range of the same length is written in one go, and leaves everything else as it is.
@@ -177,7 +169,7 @@ function contentTarget<T, Raw>(
 
     create: (raw, _journal, context) => put(raw, fresh, "create", context),
 
-    async remove(_etag, context) {
+    async delete(_etag, context) {
       await file.delete(fileOptions(context));
     },
 
@@ -185,20 +177,21 @@ function contentTarget<T, Raw>(
       put(raw, fresh, "replace", context).then(
         ({ etag }) => etag,
         (error: unknown) => {
-          throw error instanceof NotSentError ? error.cause : error;
+          throw error instanceof WriteNotSentError ? error.cause : error;
         },
       ),
 
-    sweep: (context) => sweepAside(aside(), context),
+    cleanUp: (context) => deleteStagingFile(staging(), context),
   });
 }
-
-/** How often content is read whose connection is cut while it is read. */
-const maxReads = 5;
 
 /** The answer had come, and its body did not come whole. */
 class TornReadError extends Error {
   override readonly name = "TornReadError";
+}
+
+function isTorn(error: unknown): boolean {
+  return error instanceof TornReadError;
 }
 
 /** A stream that nobody reads would keep its connection. */

@@ -1,6 +1,6 @@
 import type { FileAnswerLike, FileLike } from "../clients.js";
-import { isMissing } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { isNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { guardedTargetOf, requireETag } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
@@ -10,12 +10,12 @@ import { checkFile, fileHeadersOf, fileOptions } from "./file-requests.js";
 /** The metadata of an existing file. Names come back in lower case. */
 export function fileMetadata(file: FileLike): GuardedTarget<Record<string, string>> {
   checkFile(file);
-  const url = displayUrl(file.url);
+  const url = redactUrl(file.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await file.setMetadata(raw, fileOptions(context))).etag, url);
   return guardedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("fileMetadata", file, "file"),
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     encode: metadataOf,
     read: (context) =>
@@ -28,7 +28,7 @@ export function fileMetadata(file: FileLike): GuardedTarget<Record<string, strin
 /** The HTTP headers of an existing file. */
 export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue> {
   checkFile(file);
-  const url = displayUrl(file.url);
+  const url = redactUrl(file.url);
   const set = async (raw: StringMap, contentMD5: Uint8Array | undefined, context: RequestContext): Promise<string> => {
     // The content stays, so its hash does too; what is not named would be cleared.
     const headers = { ...fileHeadersOf(raw), ...(contentMD5 && { fileContentMD5: contentMD5 }) };
@@ -36,7 +36,7 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
   };
   return guardedTargetOf<HttpHeadersValue, StringMap>({
     ...propertyAdapter("fileHttpHeaders", file, "file"),
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     encode: httpHeadersOf,
     read: (context) =>
@@ -63,9 +63,9 @@ async function readProperties(
 ): Promise<Snapshot<StringMap> | undefined> {
   try {
     const answer = await file.getProperties(fileOptions(context));
-    return snapshot(answer, requireETag(answer.etag, displayUrl(file.url)));
+    return snapshot(answer, requireETag(answer.etag, redactUrl(file.url)));
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

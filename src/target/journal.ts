@@ -37,22 +37,22 @@ export function journalAfter(
 }
 
 /** Whether the write that carried `written` is part of a history that now reads `found`. */
-export function fateOf(written: Journal, found: Journal | undefined): "landed" | "not landed" | "unknown" {
+export function outcomeOf(written: Journal, found: Journal | undefined): "committed" | "not committed" | "unknown" {
   if (found?.lineage !== written.lineage) return "unknown";
   const position = found.seq - written.seq;
   // One behind: what is stored is our base, or it as changed by somebody who left the journal alone.
-  if (position === -1) return "not landed";
+  if (position === -1) return "not committed";
   const id = found.ids[position];
   if (id === undefined) return "unknown";
-  return id === written.ids[0] ? "landed" : "not landed";
+  return id === written.ids[0] ? "committed" : "not committed";
 }
 
 /** The same for a write that created its target, and so began a lineage with its own id. */
-export function fateOfCreate(written: Journal, found: Journal | undefined): "landed" | "not landed" | "unknown" {
-  if (found?.lineage === written.lineage) return "landed"; // however many writes came on top
+export function outcomeOfCreate(written: Journal, found: Journal | undefined): "committed" | "not committed" | "unknown" {
+  if (found?.lineage === written.lineage) return "committed"; // however many writes came on top
   // A history that reaches back to another create: that one was first. (That ours landed, was deleted and made again by
   // others, all since it was sent, looks the same.) Otherwise somebody without a journal wrote, before us or over us.
-  return found && found.ids[found.seq - 1] === found.lineage ? "not landed" : "unknown";
+  return found && found.ids[found.seq - 1] === found.lineage ? "not committed" : "unknown";
 }
 
 // Drawn for many ids at once: a call for each one was a tenth of all the time that an update spends in the library.

@@ -1,7 +1,7 @@
 import { deepEqual } from "fast-equals";
 import type { LeasableLike } from "../clients.js";
-import { ownerOf } from "../core/owner.js";
-import { displayUrl } from "../core/telemetry.js";
+import { credentialScopeOf } from "../core/call-queue.js";
+import { redactUrl } from "../core/telemetry.js";
 import { requireClient } from "./target.js";
 import type { TargetAdapter } from "./target.js";
 import { blobStaleETag } from "./blob-requests.js";
@@ -22,7 +22,7 @@ export interface HttpHeadersValue {
 interface PropertyAdapter
   extends Pick<
     TargetAdapter<StringMap, StringMap>,
-    "kind" | "url" | "owner" | "key" | "leasable" | "staleETag" | "whenMissing" | "decode" | "same" | "create" | "remove"
+    "kind" | "url" | "owner" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
   readonly check: undefined;
 }
@@ -30,20 +30,20 @@ interface PropertyAdapter
 /** They cannot be created or removed: what they are on has to exist. */
 export function propertyAdapter(kind: string, client: { readonly url: string }, what: string): PropertyAdapter {
   requireClient(kind, client, `a ${what} client`);
-  const url = displayUrl(client.url);
+  const url = redactUrl(client.url);
   return {
     kind,
     url,
-    owner: ownerOf(client),
+    owner: credentialScopeOf(client),
     key: JSON.stringify([kind, client.url]),
     leasable: client as LeasableLike,
     staleETag: blobStaleETag,
-    whenMissing: `${kind} cannot create it: create the ${what} first`,
+    notFoundAdvice: `${kind} cannot create it: create the ${what} first`,
     decode: (raw) => ({ ...raw }),
-    same: deepEqual,
+    equals: deepEqual,
     check: undefined,
     create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the ${what} first`)),
-    remove: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
+    delete: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { QueueCallOptions, QueueMetadataLike } from "../clients.js";
-import { isMissing, isMissingParent } from "../core/storage-errors.js";
+import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext } from "./target.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
@@ -21,7 +21,7 @@ export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<st
     ...propertyAdapter("queueMetadata", queue, "queue"),
     leasable: undefined,
     staleETag: "",
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     encode: metadataOf,
     async read(context) {
@@ -29,7 +29,7 @@ export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<st
         const raw = { ...(await queue.getProperties(request(context))).metadata };
         return { raw, etag: etagOf(raw), journal: undefined };
       } catch (error) {
-        if (isMissing(error) || isMissingParent(error)) return undefined;
+        if (isNotFound(error) || isParentNotFound(error)) return undefined;
         throw error;
       }
     },

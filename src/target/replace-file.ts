@@ -1,33 +1,34 @@
 import type { FileCreateOptions, FileLike } from "../clients.js";
-import { bounded } from "../core/bounded.js";
-import { NotSentError } from "../core/not-sent.js";
-import { isDefinitive, isLeaseConflict, isLeaseTaken, isMissing, isNotLeased } from "../core/storage-errors.js";
-import { displayUrl, logger } from "../core/telemetry.js";
+import { request } from "../core/request.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
+import { retry } from "../core/retry.js";
+import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
+import { logger, redactUrl } from "../core/telemetry.js";
 import { putRanges, unleasedOptions } from "./file-requests.js";
 import { requireETag } from "./target.js";
 import type { RequestContext } from "./target.js";
 
 /**
- * How new content takes the place of old content at once, though the service can only write a file piece by piece.
+ * How new content replaces old content at once, although the service can only write a file piece by piece.
  *
- * It is written to a file beside the target, which then takes the target's name: a rename happens or does not, for
- * readers and crashes alike. There is one aside file for each target, always of the same name: what a crashed writer
- * left is found without searching, and the next write uses it up.
+ * It is written to a staging file beside the target, which is then renamed to the target: a rename happens or does not, for
+ * readers and crashes alike. There is one staging file for each target, always of the same name: the staging file of a crashed
+ * writer is found without searching, and the next write uses it up.
  *
- * The aside file is leased before it is renamed, with the id of the lease that the writer holds on the target:
+ * The staging file is leased before it is renamed, with the id of the lease that the writer holds on the target:
  * - A writer that was stopped, and whose lease was broken, can do no harm when it wakes up. Its rename carries an id that
  *   is worth nothing any more, and is refused.
  * - The lease travels with the rename, so the target is under the same lease afterwards as before.
- * Not before it is complete: a rename of an earlier try, whose answer was lost and which is still on its way, would
- * find the half of it under the right id. Until then somebody else can write to it, one that was stopped and does not
- * know that it has lost the lease. The ETag tells: a lease leaves it alone. Then it is made once more, under the lease.
+ * Not before it is complete: the rename of an earlier send, whose response was lost and which is still in flight, would
+ * find the half of it under the right id. Until then another writer can write to it, one that was stopped and does not
+ * know that it has lost the lease. The ETag tells: a lease leaves it alone. Then it is written once more, under the lease.
  *
- * Whoever holds the lease on the target takes the aside file from anybody else: those have lost it. That is safe even
- * if its writer is alive: its rename is refused.
+ * The holder of the lease on the target takes the staging file from any other writer: those have lost it. That is safe even
+ * if such a writer is alive: its rename is refused.
  */
 export interface Replacement {
   readonly file: FileLike;
-  readonly aside: FileLike;
+  readonly staging: FileLike;
   readonly bytes: Uint8Array;
   /** What the rename brings along. */
   readonly properties: FileCreateOptions;
@@ -35,101 +36,103 @@ export interface Replacement {
   readonly leaseId: string;
 }
 
-/** A leftover can be removed later as well: it must not hold up the caller for long. */
-const discardLimitInMs = 2_000;
+/** A leftover can be deleted later as well: it must not hold up the caller for long. */
+const discardTimeoutInMs = 2_000;
+
+/** How often a staging file is taken from other writers that keep coming back. */
+const maxTakeovers = 20;
 
 /** Returns the ETag of the target. Costs 4 requests, and one more for each further 4 MiB. */
-export async function putAside(replacement: Replacement, context: RequestContext): Promise<string> {
-  const { file, aside, leaseId } = replacement;
+export async function replaceViaStaging(replacement: Replacement, context: RequestContext): Promise<string> {
+  const { file, staging, leaseId } = replacement;
   await prepare(replacement, context);
   try {
-    const { fileRenameResponse } = await aside.rename(file.path, {
+    const { fileRenameResponse } = await staging.rename(file.path, {
       ...unleasedOptions(context, context.abortSignal),
       replaceIfExists: true,
       sourceLeaseAccessConditions: { leaseId },
       destinationLeaseAccessConditions: { leaseId },
     });
-    return requireETag(fileRenameResponse.etag, displayUrl(file.url));
+    return requireETag(fileRenameResponse.etag, redactUrl(file.url));
   } catch (error) {
-    await discard(aside, leaseId);
+    await discard(staging, leaseId);
     throw error;
   }
 }
 
-/** Removes the aside file, whoever left it. For holders of the lease on the target. Costs 1 request if there is none. */
-export async function sweepAside(aside: FileLike, context: RequestContext): Promise<void> {
-  for (let tries = 1; ; tries++) {
+/** Deletes the staging file that a crashed writer left. For holders of the lease on the target. Costs 1 request if there is none. */
+export async function deleteStagingFile(staging: FileLike, context: RequestContext): Promise<void> {
+  await takingOver(staging, context, context.abortSignal, async () => {
     try {
-      await aside.delete(unleasedOptions(context, context.abortSignal));
-      return;
+      await staging.delete(unleasedOptions(context, context.abortSignal));
     } catch (error) {
-      if (isMissing(error)) return;
-      if (!isLeaseConflict(error) || tries >= maxTakeovers) throw error;
-      await breakLease(aside, context, context.abortSignal);
+      if (!isNotFound(error)) throw error;
     }
-  }
+  });
 }
 
-/** Creates the aside file, fills it and leases it. Nobody but writers of the same target notices. */
+/** Creates the staging file, fills it and leases it. Only writers of the same target notice. */
 async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
-  const { aside, leaseId } = replacement;
-  const trace = { made: false };
-  try {
-    if ((await fillAndLease(replacement, context, trace)) === "disturbed") await fill(replacement, context, leaseId);
-  } catch (error) {
-    if (trace.made) await discard(aside, leaseId);
-    if (!isDefinitive(error)) throw error;
-    // Taken over, or removed, by somebody else. If that is because the lease on the target is lost, reading tells.
-    throw new NotSentError(error, isLeaseConflict(error) || isMissing(error));
-  }
-}
-
-/** So often at most is an aside file taken from others that keep coming back. */
-const maxTakeovers = 20;
-
-async function fillAndLease(replacement: Replacement, context: RequestContext, trace: { made: boolean }): Promise<"ours" | "disturbed"> {
-  const { aside, leaseId } = replacement;
-  const signal = context.preparing ?? context.abortSignal;
-  for (let takeovers = 0; ; takeovers++) {
+  const { staging, leaseId } = replacement;
+  const signal = context.preparationSignal ?? context.abortSignal;
+  let mayExist = false;
+  const fillAndLease = async (): Promise<"undisturbed" | "disturbed"> => {
     try {
-      trace.made = true;
+      mayExist = true;
       const etag = await fill(replacement, context, undefined);
-      const lease = await aside.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
-      return etag !== undefined && lease.etag === etag ? "ours" : "disturbed";
+      const lease = await staging.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
+      return etag !== undefined && lease.etag === etag ? "undisturbed" : "disturbed";
     } catch (error) {
-      if (isDefinitive(error)) trace.made = false;
-      if ((!isLeaseConflict(error) && !isLeaseTaken(error)) || takeovers >= maxTakeovers) throw error;
-      await breakLease(aside, context, signal);
+      if (isDefinitive(error)) mayExist = false;
+      throw error;
     }
+  };
+  try {
+    if ((await takingOver(staging, context, signal, fillAndLease)) === "disturbed") await fill(replacement, context, leaseId);
+  } catch (error) {
+    if (mayExist) await discard(staging, leaseId);
+    if (!isDefinitive(error)) throw error;
+    // Another writer took it over, or deleted it. If that is because the lease on the target is lost, reading tells.
+    throw new WriteNotSentError(error, isLeaseConflict(error) || isNotFound(error));
   }
 }
 
-/** Returns the ETag that it has then. */
-async function fill({ aside, bytes, properties }: Replacement, context: RequestContext, leaseId: string | undefined): Promise<string | undefined> {
-  const signal = context.preparing ?? context.abortSignal;
+/** Repeats an operation on the staging file that the lease of another writer refuses, after breaking that lease. */
+function takingOver<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
+  return retry(
+    async (attempt) => {
+      if (attempt > 1) await breakLease(staging, context, signal);
+      return operation();
+    },
+    { maxAttempts: maxTakeovers + 1, shouldRetry: (error) => isLeaseConflict(error) || isLeaseTaken(error), abortSignal: signal },
+  );
+}
+
+/** Returns the ETag that the staging file has then. */
+async function fill({ staging, bytes, properties }: Replacement, context: RequestContext, leaseId: string | undefined): Promise<string | undefined> {
+  const signal = context.preparationSignal ?? context.abortSignal;
   const options = () => ({
     ...unleasedOptions(context, signal),
     ...(leaseId !== undefined && { leaseAccessConditions: { leaseId } }),
   });
-  const { etag } = await aside.create(bytes.length, { ...properties, ...options() });
-  return (await putRanges(aside, bytes, options)) ?? etag;
+  const { etag } = await staging.create(bytes.length, { ...properties, ...options() });
+  return (await putRanges(staging, bytes, options)) ?? etag;
 }
 
-async function breakLease(aside: FileLike, context: RequestContext, abortSignal: AbortSignal): Promise<void> {
+async function breakLease(staging: FileLike, context: RequestContext, abortSignal: AbortSignal): Promise<void> {
   try {
-    await aside.getShareLeaseClient().breakLease(unleasedOptions(context, abortSignal));
-    logger.verbose(`took over ${displayUrl(aside.url)}, which somebody had left`);
+    await staging.getShareLeaseClient().breakLease(unleasedOptions(context, abortSignal));
+    logger.verbose(`took over the staging file ${redactUrl(staging.url)} of another writer`);
   } catch (error) {
-    if (!isNotLeased(error) && !isMissing(error)) throw error;
+    if (!isNotLeased(error) && !isNotFound(error)) throw error;
   }
 }
 
-/** Removes an aside file of our own that is of no use any more. Also keeps a rename from landing that is still on its way. */
-async function discard(aside: FileLike, leaseId: string): Promise<void> {
-  const attempt = (options: { leaseAccessConditions?: { leaseId: string } }): Promise<unknown> =>
-    bounded(discardLimitInMs, undefined, (abortSignal) => aside.delete({ ...options, abortSignal }));
-  await attempt({ leaseAccessConditions: { leaseId } })
-    // Not leased yet.
-    .catch((error: unknown) => (isLeaseConflict(error) ? attempt({}) : undefined))
-    .catch(() => undefined);
+/** Deletes a staging file of this writer that is of no use any more. Also keeps a rename in flight from taking effect. */
+async function discard(staging: FileLike, leaseId: string): Promise<void> {
+  const attempt = (options: { leaseAccessConditions?: { leaseId: string } }) =>
+    request((abortSignal) => staging.delete({ ...options, abortSignal }), { timeoutInMs: discardTimeoutInMs });
+  const discarded = await attempt({ leaseAccessConditions: { leaseId } });
+  // Not leased yet.
+  if (discarded.kind !== "ok" && isLeaseConflict(discarded.error)) await attempt({});
 }

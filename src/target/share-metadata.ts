@@ -1,6 +1,6 @@
 import type { ShareLike } from "../clients.js";
-import { isMissing, isMissingParent } from "../core/storage-errors.js";
-import { displayUrl } from "../core/telemetry.js";
+import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
 import { guardedTargetOf, requireETag } from "./target.js";
 import type { GuardedTarget, RequestContext } from "./target.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
@@ -12,12 +12,12 @@ export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, st
   if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
     throw new TypeError("shareMetadata needs a ShareClient");
   }
-  const url = displayUrl(share.url);
+  const url = redactUrl(share.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await share.setMetadata(raw, fileOptions(context))).etag, url);
   return guardedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("shareMetadata", share, "share"),
-    guarded: true,
+    requiresLease: true,
     journaled: false,
     encode: metadataOf,
     async read(context) {
@@ -25,7 +25,7 @@ export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, st
         const answer = await share.getProperties(fileOptions(context));
         return { raw: { ...answer.metadata }, etag: requireETag(answer.etag, url), journal: undefined };
       } catch (error) {
-        if (isMissing(error) || isMissingParent(error)) return undefined;
+        if (isNotFound(error) || isParentNotFound(error)) return undefined;
         throw error;
       }
     },

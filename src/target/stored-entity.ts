@@ -1,5 +1,5 @@
 import { deepEqual } from "fast-equals";
-import { displayUrl } from "../core/telemetry.js";
+import { redactUrl } from "../core/telemetry.js";
 import { fromEdm, isEdmType, toEdm } from "./edm.js";
 import type { EdmType, EdmValue } from "./edm.js";
 
@@ -111,7 +111,7 @@ function checkName(name: string): void {
   }
 }
 
-export function sameStored(a: StoredEntity, b: StoredEntity): boolean {
+export function equalStored(a: StoredEntity, b: StoredEntity): boolean {
   return a.size === b.size && [...a].every(([name, property]) => isSame(property, b.get(name)));
 }
 
@@ -168,7 +168,7 @@ interface Named {
 
 /** What messages and errors call a table: its address, without a signature. */
 export function tableUrl(table: Named): string {
-  return `${displayUrl(table.url)}/${table.tableName}`;
+  return `${redactUrl(table.url)}/${table.tableName}`;
 }
 
 /** The same for one entity. */

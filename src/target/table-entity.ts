@@ -1,11 +1,11 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../clients.js";
-import { ownerOf } from "../core/owner.js";
-import { isMissing } from "../core/storage-errors.js";
+import { credentialScopeOf } from "../core/call-queue.js";
+import { isNotFound } from "../core/storage-errors.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityUrl, entityValue, isTombstone, sameStored, storedFromAnswer, storedFromValue } from "./stored-entity.js";
+import { entityDiff, entityUrl, entityValue, isTombstone, equalStored, storedFromAnswer, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, requireETag, targetOf } from "./target.js";
 import type { RequestContext, UpdateTarget } from "./target.js";
@@ -56,7 +56,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   return targetOf<EntityValue<T>, StoredEntity>({
     kind: "tableEntity",
     url,
-    owner: ownerOf(table),
+    owner: credentialScopeOf(table),
     key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,
     journaled: true,
@@ -69,7 +69,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
       if (previous) checkNotSet(value, ["etag", "timestamp"]);
       return storedFromValue(value, previous, types);
     },
-    same: sameStored,
+    equals: equalStored,
 
     async read(context) {
       let bodyText: string | undefined;
@@ -87,7 +87,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
         if (tombstone !== undefined) return undefined;
         return { raw: stored, etag: requireETag(etag, url), journal: parseJournal(journalText), keep: journalText };
       } catch (error) {
-        if (isMissing(error)) return (tombstone = undefined);
+        if (isNotFound(error)) return (tombstone = undefined);
         throw error;
       }
     },
@@ -109,7 +109,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
       return { raw, etag: requireETag(etag, url), journal };
     },
 
-    async remove(etag, context) {
+    async delete(etag, context) {
       await table.deleteEntity(partitionKey, rowKey, { ...request(context), etag });
     },
 

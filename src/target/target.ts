@@ -41,9 +41,9 @@ export interface RequestContext {
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
   /** For requests that prepare a write and do not decide it: those to `abortSignal` are counted. */
-  readonly preparing?: AbortSignal | undefined;
+  readonly preparationSignal?: AbortSignal | undefined;
   /** Makes sure that no request that was sent under the lease so far has an effect any more: gives it another id. */
-  readonly fence?: (() => Promise<void>) | undefined;
+  readonly changeLeaseId?: (() => Promise<void>) | undefined;
   /** Where the journal is kept: hidden from values, and preserved, even if this writer does not journal. */
   readonly journalName: string;
   /** Called for each request that is made. */
@@ -62,21 +62,21 @@ export interface TargetAdapter<T, Raw> {
   readonly owner: object;
   /** Identifies the target and all options of the adapter, within its owner. */
   readonly key: string;
-  /** A well-formed ETag that never matches: belongs to a value that has been overtaken. */
+  /** A well-formed ETag that never matches: belongs to a value that has been superseded. */
   readonly staleETag: string;
   /** What to do about a target that is not there, where an initial value is of no use. */
-  readonly whenMissing?: string;
+  readonly notFoundAdvice?: string;
   /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
   readonly journaled: boolean;
   /** Has no condition but the lease: `write` and `remove` overwrite whatever is there. */
-  readonly guarded?: true;
+  readonly requiresLease?: true;
   /** What a pessimistic update leases; undefined: it has no leases. */
   readonly leasable?: LeasableLike | undefined;
 
   decode(raw: Raw): T;
   /** Throws a `TypeError` for what cannot be stored. */
   encode(value: T, previous: Raw | undefined): Raw;
-  same(a: Raw, b: Raw): boolean;
+  equals(a: Raw, b: Raw): boolean;
   /** Rejects with a `SchemaError`. Undefined: anything goes. */
   readonly check: ((value: T, phase: "read" | "write") => Promise<void>) | undefined;
 
@@ -92,16 +92,16 @@ export interface TargetAdapter<T, Raw> {
   /** Only if there is none. */
   create(raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
   /** Only if the target still has this ETag. */
-  remove(etag: string, context: RequestContext): Promise<void>;
+  delete(etag: string, context: RequestContext): Promise<void>;
   /**
    * For a write that may be refused for reasons that `read` does not show, as it is one of several in a transaction:
    * makes sure that no earlier try lands after all. False, or an error: cannot tell, try again.
    */
-  callOff?(refusal: unknown, context: RequestContext): Promise<boolean>;
+  invalidateEarlierSends?(refusal: unknown, context: RequestContext): Promise<boolean>;
   /** Whatever is there. */
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
   /** Under the lease: removes what a writer that crashed has left beside the target. */
-  sweep?(context: RequestContext): Promise<void>;
+  cleanUp?(context: RequestContext): Promise<void>;
 }
 
 /** What is stored, unless that is what the caller knows already. */
@@ -125,7 +125,7 @@ export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T
 }
 
 /** The same for what needs a lease. */
-export function guardedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly guarded: true }): GuardedTarget<T> {
+export function guardedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): GuardedTarget<T> {
   const target: GuardedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
@@ -147,4 +147,35 @@ export function requireClient(kind: string, client: unknown, wanted: string): vo
 export function requireETag(etag: string | undefined, url: string): string {
   if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
   return etag;
+}
+
+/** A value and the ETag that it was read with. */
+export interface ReadResult<T> {
+  value: T;
+  etag: string;
+}
+
+/** What a result was made from, so that an update can start from it: it holds what a write must preserve. */
+const snapshots = new WeakMap<object, { owner: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
+
+/** The result for a snapshot that was read, after the schema's check. */
+export async function checkedResult<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  snapshot: Snapshot<Raw>,
+  journalName: string,
+): Promise<ReadResult<T>> {
+  const value = adapter.decode(snapshot.raw);
+  await adapter.check?.(value, "read");
+  const result = { value, etag: snapshot.etag };
+  snapshots.set(result, { owner: adapter.owner, key: adapter.key, journalName, snapshot });
+  return result;
+}
+
+/** The snapshot behind a result of {@link readTarget}. */
+export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
+  const known = snapshots.get(result);
+  if (known?.key !== adapter.key || known.owner !== adapter.owner || known.journalName !== journalName) {
+    throw new TypeError("firstRead must be what readTarget returned for the same target, with the same client and journal");
+  }
+  return known.snapshot as Snapshot<Raw>;
 }

@@ -23,7 +23,7 @@ export interface FaultAnswer extends FaultAnswerHead {
   readonly body: Buffer;
 }
 
-/** Says which requests a rule is for. Also accepted by `FaultProxy.count` and `FaultProxy.waitFor`. */
+/** Says which requests a rule is for. Also accepted by `FaultProxy.count` and `FaultProxy.waitOrDetach`. */
 export type FaultPredicate = (request: FaultRequest) => boolean;
 
 /**

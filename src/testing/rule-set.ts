@@ -17,12 +17,12 @@ interface Candidate {
 }
 
 /** What the rules say of a request, or of its answer. */
-export interface Verdict {
+export interface CommitOutcome {
   delayInMs: number;
   action?: FaultAction;
 }
 
-export interface RequestVerdict extends Verdict {
+export interface RequestVerdict extends CommitOutcome {
   readonly candidates: Candidate[];
 }
 
@@ -62,8 +62,8 @@ export class RuleSet {
     answer: FaultAnswerHead,
     request: FaultRequest,
     onFired: (name: string) => void,
-  ): Verdict {
-    const verdict: Verdict = { delayInMs: 0 };
+  ): CommitOutcome {
+    const verdict: CommitOutcome = { delayInMs: 0 };
     for (const { armed, decided } of candidates) {
       const { rule } = armed;
       if (!decided) {
@@ -84,7 +84,7 @@ export class RuleSet {
     return true;
   }
 
-  #apply(armed: ArmedRule, verdict: Verdict): void {
+  #apply(armed: ArmedRule, verdict: CommitOutcome): void {
     const { action } = armed.rule;
     if (action.kind !== "delay") verdict.action = action;
     else if (action.minInMs === action.maxInMs) verdict.delayInMs += action.minInMs;

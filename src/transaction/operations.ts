@@ -2,7 +2,7 @@ import type { TableEntityLike, TransactionActionLike } from "../clients.js";
 import { TransactionLimitError } from "../errors.js";
 import { defaultJournalName, formatJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { entityDiff, entitySize, sameStored, tombstoneName } from "../target/stored-entity.js";
+import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import type { PartitionView } from "./partition-view.js";
 import { queriesRowKey } from "./row.js";
@@ -45,7 +45,7 @@ function operationFor(view: PartitionView, partitionKey: string, rowKey: string)
   const wanted = written === undefined ? base.stored : (written ?? undefined);
   // What was never read is not known to be the same, even if it was made and deleted again within the round: only the
   // service can tell that there was none.
-  const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? sameStored(wanted, base.stored) : wanted === base.stored);
+  const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? equalStored(wanted, base.stored) : wanted === base.stored);
   const about = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
   if (base.etag === undefined) {
     const stored = wanted ?? (about.leavesTombstone ? tombstone : []);

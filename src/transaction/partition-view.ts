@@ -68,12 +68,12 @@ export class PartitionView {
    * Where to go back to if a transaction has no part in this round. One that failed has: what it read stays touched,
    * since its error may rest on it.
    */
-  savepoint(): (outcome: "failed" | "put off") => void {
+  savepoint(): (outcome: "failed" | "postponed") => void {
     const written = this.#written;
     const touched = new Set(this.#touched);
     return (outcome) => {
       this.#written = written;
-      if (outcome === "put off") this.#touched = touched;
+      if (outcome === "postponed") this.#touched = touched;
     };
   }
 

@@ -1,5 +1,5 @@
 import type { TableCallOptions, TransactionTableLike } from "../clients.js";
-import { isMissing } from "../core/storage-errors.js";
+import { isNotFound } from "../core/storage-errors.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
@@ -53,7 +53,7 @@ export async function readRow(
     });
     return rowFrom(entity, storedFromAnswer(entity, bodyText), table);
   } catch (error) {
-    if (isMissing(error)) return noRow;
+    if (isNotFound(error)) return noRow;
     throw error;
   }
 }

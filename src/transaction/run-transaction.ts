@@ -1,5 +1,5 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
-import { ownerOf } from "../core/owner.js";
+import { credentialScopeOf } from "../core/call-queue.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import type { EdmType } from "../target/edm.js";
 import { partitionUrl } from "../target/stored-entity.js";
@@ -8,7 +8,7 @@ import { checkUpdateOptions } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 import { TransactionCall } from "./transaction-batch.js";
 import type { TransactionResult } from "./transaction-batch.js";
-import { joinPartition } from "./transaction-queue.js";
+import { enqueueTransaction } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */
@@ -54,7 +54,7 @@ export function runTransaction<R>(
       label: `partition ${JSON.stringify(partitionKey)} of the table ${table.tableName}`,
     });
     const { coalesce = true, guardQueries = false } = options;
-    joinPartition({ table, owner: ownerOf(table), partitionKey, coalesce, guardQueries }, call);
+    enqueueTransaction({ table, owner: credentialScopeOf(table), partitionKey, coalesce, guardQueries }, call);
     const result = (await call.promise) as TransactionResult<R>;
     describeSpan(span, { outcome: result.outcome });
     return result;

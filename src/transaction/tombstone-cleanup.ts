@@ -1,21 +1,21 @@
 import type { CallOptions, TransactionTableLike } from "../clients.js";
-import { abortReason, throwIfAborted } from "../core/abort.js";
-import { bounded } from "../core/bounded.js";
-import { isMissing, isRace } from "../core/storage-errors.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { read } from "../core/request.js";
+import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { quoted, readRow } from "./row.js";
 
-/** Nobody waits for the cleaning up, but those who come next wait for its end. */
-const limitInMs = 5_000;
+/** No caller waits for the clean-up, but the next batch waits for its end. */
+const timeoutInMs = 5_000;
 
 /** The tombstones of transactions that are over, to be removed when there is time. */
-export class Graveyard {
+export class TombstoneCleanup {
   readonly #table: TransactionTableLike;
   readonly #partitionKey: string;
-  /** By row key, the ETag; undefined: the answer that would have told it was lost. */
-  #graves = new Map<string, string | undefined>();
+  /** By row key, the ETag; undefined: the response that carried it was lost. */
+  #tombstones = new Map<string, string | undefined>();
 
   constructor(table: TransactionTableLike, partitionKey: string) {
     this.#table = table;
@@ -23,30 +23,30 @@ export class Graveyard {
   }
 
   get size(): number {
-    return this.#graves.size;
+    return this.#tombstones.size;
   }
 
   add(rowKey: string, etag: string | undefined): void {
-    this.#graves.set(rowKey, etag);
+    this.#tombstones.set(rowKey, etag);
   }
 
   /** An entity is in its place. */
   delete(rowKey: string): void {
-    this.#graves.delete(rowKey);
+    this.#tombstones.delete(rowKey);
   }
 
-  /** Removes them for good. What fails is left for `purge`: for all who use transactions there is nothing there. */
+  /** Deletes them for good. What fails is left for `purgeTombstones`: to all transactions the entity does not exist. */
   async clear(): Promise<void> {
-    const graves = [...this.#graves];
-    this.#graves = new Map();
+    const tombstones = [...this.#tombstones];
+    this.#tombstones = new Map();
     const outcomes = await Promise.allSettled(
-      graves.map(([rowKey, etag]) => bounded(limitInMs, undefined, (abortSignal) => this.#remove(rowKey, etag, abortSignal))),
+      tombstones.map(([rowKey, etag]) => read((abortSignal) => this.#delete(rowKey, etag, abortSignal), { timeoutInMs })),
     );
     const left = outcomes.filter(({ status }) => status === "rejected").length;
     if (left > 0) logger.verbose(`${left} tombstones were left in partition ${JSON.stringify(this.#partitionKey)}`);
   }
 
-  async #remove(rowKey: string, known: string | undefined, abortSignal: AbortSignal): Promise<void> {
+  async #delete(rowKey: string, known: string | undefined, abortSignal: AbortSignal): Promise<void> {
     let etag = known;
     if (etag === undefined) {
       const row = await readRow(this.#table, this.#partitionKey, rowKey, { abortSignal });
@@ -88,12 +88,12 @@ export function purgeTombstones(table: TransactionTableLike, options: PurgeTombs
       for (const entity of page as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
         try {
-          await table.deleteEntity(entity.partitionKey, entity.rowKey, { ...traced, etag: entity.etag });
+          const { partitionKey: partition, rowKey, etag } = entity;
+          await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
           removed++;
         } catch (error) {
-          if (abortSignal?.aborted) throw abortReason(abortSignal);
-          // Somebody has put an entity in its place, or was faster.
-          if (!isRace(error) && !isMissing(error)) throw error;
+          // Another client has put an entity in its place, or deleted it first.
+          if (!isConflict(error) && !isNotFound(error)) throw error;
         }
       }
     }

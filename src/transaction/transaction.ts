@@ -1,7 +1,7 @@
 import type { TransactionTableLike } from "../clients.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
-import { entityUrl, entityValue, sameStored, storedFromValue } from "../target/stored-entity.js";
+import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { EntityValue } from "../target/table-entity.js";
@@ -40,7 +40,7 @@ export class Transaction {
   readonly #guardQueries: boolean;
   /** What is to be done to rows that have not been read: when the function has ended, they are. */
   readonly #deferred: { rowKey: string; apply: () => void }[] = [];
-  readonly #careful: boolean;
+  readonly #readBeforeInsert: boolean;
   #wrote = false;
   #over = false;
   #needsCleanView = false;
@@ -50,7 +50,7 @@ export class Transaction {
     view: PartitionView,
     table: TransactionTableLike,
     partitionKey: string,
-    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; careful: boolean },
+    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; readBeforeInsert: boolean },
   ) {
     this.partitionKey = partitionKey;
     this.#view = view;
@@ -58,7 +58,7 @@ export class Transaction {
     this.#options = settings.options;
     this.#types = settings.types;
     this.#guardQueries = settings.guardQueries;
-    this.#careful = settings.careful;
+    this.#readBeforeInsert = settings.readBeforeInsert;
   }
 
   /** An entity, or undefined. Costs 1 request, none if it is known already. */
@@ -106,7 +106,7 @@ export class Transaction {
     const rowKey = this.#checkEntity(entity);
     const stored = storedFromValue(entity, undefined, this.#types);
     // Not read, so that it costs nothing: the insert itself fails if there is one. Then it is read, and tells why.
-    if (!this.#careful && !this.#isVisible(rowKey) && !this.#isDeferred(rowKey)) {
+    if (!this.#readBeforeInsert && !this.#isVisible(rowKey) && !this.#isDeferred(rowKey)) {
       this.#wrote = true;
       this.#view.write(rowKey, stored);
       return;
@@ -163,7 +163,7 @@ export class Transaction {
     const apply = (): void => {
       const current = this.#view.current(rowKey);
       const next = change(current, rowKey);
-      if (current && next && sameStored(current, next)) this.#view.touch(rowKey);
+      if (current && next && equalStored(current, next)) this.#view.touch(rowKey);
       else this.#view.write(rowKey, next);
     };
     if (this.#isDeferred(rowKey) || !this.#isVisible(rowKey)) this.#deferred.push({ rowKey, apply });

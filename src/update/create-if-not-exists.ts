@@ -1,16 +1,18 @@
 import type { BlockBlobLike } from "../clients.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { retry } from "../core/retry.js";
 import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
 import { CommitUnknownError, ConflictError } from "../errors.js";
-import type { GuardedTarget, UpdateTarget } from "../target/target.js";
+import { checkedResult } from "../target/target.js";
+import type { GuardedTarget, Snapshot, UpdateTarget } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
-import { checkGroupSettings, resolveTarget } from "./options.js";
+import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetOptions } from "./options.js";
-import { checkedResult } from "./read-target.js";
-import { withRequestContext } from "./single-call.js";
+import { runCall } from "./single-call.js";
 
-/** How often a target that is there at one moment and gone at the next is tried. */
+/** How many attempts there are if the target exists at one moment and is gone at the next. */
 const maxAttempts = 10;
 
 /**
@@ -22,41 +24,49 @@ export async function createIfAbsent<T>(
   value: T,
   options: TargetOptions = {},
 ): Promise<UpdateResult<T>> {
-  const settings = checkGroupSettings(options);
+  const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("createIfAbsent", options, settings, adapter.url, async (context, { writing, attempts: trace, span }) => {
-    const done = (result: UpdateResult<T>): UpdateResult<T> => {
-      describeSpan(span, { outcome: result.outcome });
-      return result;
-    };
+  return runCall("createIfAbsent", options, settings, adapter.url, async (context, { markWrite, attempts: trace, span }) => {
     const draft = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
-    // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
-    const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
-    if (leased) return done({ ...(await checkedResult(adapter, leased, context.journalName)), outcome: "unchanged", attempts: 0 });
+    const existing = async (found: Snapshot<unknown>, attempts: number): Promise<UpdateResult<T>> => ({
+      ...(await checkedResult(adapter, found, context.journalName)),
+      outcome: "unchanged",
+      attempts,
+    });
     const started = performance.now();
-    for (let attempts = 1; ; attempts++) {
+    const vanished = (cause: unknown): ConflictError => {
+      const details = { attempts: maxAttempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause };
+      return new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, details);
+    };
+    const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
       const plan = { base: undefined, draft, journaling: settings.journaling };
-      const verdict = await writing(() => commit(adapter, plan, context));
-      // Refused for a lease: what is leased exists, and can be read.
-      if (verdict.kind === "refused" && !isLeaseConflict(verdict.error)) throw verdict.error;
-      if (verdict.kind === "landed") {
-        const etag = verdict.found && !verdict.overtaken ? verdict.found.etag : adapter.staleETag;
-        return done({ value: adapter.decode(draft), etag, outcome: "created", attempts });
+      const outcome = await markWrite((onConflict) => commit(adapter, plan, context, onConflict));
+      // Rejected because of a lease: what is leased exists, and can be read.
+      if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
+      if (outcome.kind === "committed") {
+        const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
+        return { value: adapter.decode(draft), etag, outcome: "created", attempts };
       }
-      // What is there now may be ours or not: "unchanged" could be as wrong as "created".
-      if (verdict.kind === "unknown") {
-        throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: verdict.error });
+      // What is stored now may be the work of this call or not: "unchanged" could be as wrong as "created".
+      if (outcome.kind === "unknown") {
+        throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: outcome.error });
       }
-      const found = (verdict.kind === "race" && verdict.found) || (await adapter.read(context));
-      if (found) return done({ ...(await checkedResult(adapter, found, context.journalName)), outcome: "unchanged", attempts });
-      trace.end("race");
-      logger.verbose(`lost a race for ${adapter.url}`);
-      if (attempts >= maxAttempts) {
-        const facts = { attempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause: verdict.error };
-        throw new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, facts);
-      }
-    }
+      throwIfAborted(context.abortSignal);
+      const found = outcome.kind === "conflict" && outcome.found !== undefined ? outcome.found : await adapter.read(context);
+      if (found) return existing(found, attempts);
+      trace.end("conflict");
+      logger.verbose(`a write to ${adapter.url} met a conflict`);
+      throw vanished(outcome.error);
+    };
+    // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
+    const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
+    const isVanished = (error: unknown): boolean => error instanceof ConflictError;
+    const result = leased
+      ? await existing(leased, 0)
+      : await retry(createOnce, { maxAttempts, shouldRetry: isVanished, abortSignal: context.abortSignal });
+    describeSpan(span, { outcome: result.outcome });
+    return result;
   }, { targetKind: adapter.kind });
 }

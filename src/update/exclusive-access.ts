@@ -1,58 +1,150 @@
-import type { CallOptions, LeasableLike } from "../clients.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike, CallOptions, LeasableLike } from "../clients.js";
+import { isNotFound } from "../core/storage-errors.js";
+import { checkNumber, checkOneOf } from "../core/validate.js";
 import { isTargetNotFoundError } from "../errors.js";
-import { isMissing } from "../core/storage-errors.js";
-import { acquireLease } from "../lease/acquire-lease.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
-import { leaseOptionsOf } from "./leased-options.js";
-import type { HeldLike, LeasedUpdateOptions, LockChoice } from "./leased-options.js";
+import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+import { acquireLease } from "../lease/with-lease.js";
 import type { TargetAdapter } from "../target/target.js";
 
-/** What an update holds, and what it can do with it. */
-export interface Hold {
-  /** Undefined: there is nothing that could be leased, and no lock either. */
+/** What is held while an update runs: a `LeaseGuard`, or a `LockGuard`. */
+export interface HeldLike {
+  /** Aborts when it is lost; its reason says why. */
+  readonly signal: AbortSignal;
+  assertHeld(): void;
+  release(): Promise<void>;
+}
+
+/** What named locks are taken from: `BlobLocks`. */
+export interface LocksLike {
+  acquire(
+    name: string,
+    options?: {
+      abortSignal?: AbortSignalLike | undefined;
+      tracingOptions?: OperationTracingOptions | undefined;
+      waitInMs?: number | undefined;
+    },
+  ): Promise<HeldLike>;
+}
+
+/** A named lock that stands in for a lease. */
+export interface LockChoice {
+  readonly locks: LocksLike;
+  /** The same for all writers of the target. */
+  readonly name: string;
+}
+
+/** Options of {@link leasedUpdate}: those of the lease, and those of the update. */
+export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId"> {
+  /** What to start from if the target does not exist; it is created then. Without it: `TargetNotFoundError`. */
+  initial?: T | (() => T) | undefined;
+  /**
+   * A lease on the target that the caller holds: nothing is acquired, and nothing released. Without it, an update
+   * inside of `withLease` on the same target would wait for itself.
+   */
+  lease?: LeaseGuard | undefined;
+  /** For a target that has no lease (`queueMetadata`): the lock that all its writers take instead. */
+  lock?: LockChoice | undefined;
+  /**
+   * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if somebody
+   * created or deleted the target in between, or wrote it in spite of the lease.
+   * @defaultValue 10
+   */
+  maxAttempts?: number | undefined;
+  /**
+   * The time for the whole call, waiting for the lease included.
+   * @defaultValue Infinity: `waitInMs` limits the wait, and what the mutator takes is the caller's business
+   */
+  timeoutInMs?: number | undefined;
+  /**
+   * What to do if a write's fate cannot be known: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
+   * mutator twice.
+   * @defaultValue "throw"
+   */
+  onUnknown?: "throw" | "retry" | undefined;
+  /**
+   * For blobs: whether writes carry a journal, and under which name. It has to be the one of the optimistic writers.
+   * @defaultValue true: under the name "asc_journal"
+   */
+  journal?: boolean | string | undefined;
+}
+
+/** Those that are the lease's. */
+export function leaseOptionsOf<T>(options: LeasedUpdateOptions<T>): AcquireLeaseOptions {
+  const { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions } = options;
+  return { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions };
+}
+
+const defaults = Object.freeze({ maxAttempts: 10, timeoutInMs: Infinity });
+
+interface CheckedLeasedOptions {
+  maxAttempts: number;
+  timeoutInMs: number;
+  retryDelayInMs: number;
+  maxRetryDelayInMs: number;
+  onUnknown: "throw" | "retry";
+}
+
+export function checkLeasedOptions(options: LeasedUpdateOptions<never>): CheckedLeasedOptions {
+  for (const name of ["createIfMissing", "leaseId", "conditions"]) {
+    if (name in options) throw new TypeError(`${name} is no option of leasedUpdate: pass initial, or a lease that you hold as lease`);
+  }
+  return {
+    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 1 }),
+    retryDelayInMs: 10,
+    maxRetryDelayInMs: 1_000,
+    onUnknown: checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]),
+  };
+}
+
+/** What an update holds, and how. */
+export interface ExclusiveAccess {
+  /** Undefined: the target does not exist and so cannot be leased, and there is no lock. */
   readonly held: HeldLike | undefined;
   /** The lease on the target, if that is what is held. */
   readonly lease: LeaseGuard | undefined;
-  /** The caller's own: it is not released, and if it is lost there is no other. */
-  readonly borrowed: boolean;
-  /** Whether somebody else may hold the lease under the same id afterwards. */
-  readonly handedOn: boolean;
+  /** It is the caller's own: it is not released, and if it is lost there is no other. */
+  readonly callerOwned: boolean;
+  /** Whether another caller may hold the lease under the same id afterwards. */
+  readonly leaseIdReused: boolean;
 }
 
 /** Acquires what keeps other writers out. */
-export type TakeHold = (options: CallOptions) => Promise<Hold>;
+export type AcquireAccess = (options: CallOptions) => Promise<ExclusiveAccess>;
 
 /** Decides, before any request, what an update of this target has to hold. */
-export function holdFor<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUpdateOptions<T>): TakeHold {
+export function planAccess<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUpdateOptions<T>): AcquireAccess {
   const { leasable } = adapter;
   const { lease, lock } = options;
   if (leasable) {
     if (lock) throw new TypeError(`lock: ${adapter.kind} has a lease of its own, which the service knows of`);
     leaseAdapterOf(leasable);
-    if (!lease) return (call) => takeLease(leasable, options, call);
+    if (!lease) return (call) => acquireTargetLease(leasable, options, call);
     if (lease.url !== adapter.url) throw new TypeError(`lease is on ${lease.url}, not on ${adapter.url}`);
-    return () => Promise.resolve({ held: lease, lease, borrowed: true, handedOn: true });
+    return () => Promise.resolve({ held: lease, lease, callerOwned: true, leaseIdReused: true });
   }
-  if (!adapter.guarded) throw new TypeError(`${adapter.kind} has no lease: use optimisticUpdate, or a TableLock`);
+  if (!adapter.requiresLease) throw new TypeError(`${adapter.kind} has no lease: use optimisticUpdate, or a TableLock`);
   if (!isLockChoice(lock)) {
     throw new TypeError(`${adapter.kind} has no lease: pass lock: { locks, name }, the same for all its writers`);
   }
   const { locks, name } = lock;
   return async (call) => {
     const held = await locks.acquire(name, { ...call, ...(options.waitInMs !== undefined && { waitInMs: options.waitInMs }) });
-    return { held, lease: undefined, borrowed: false, handedOn: false };
+    return { held, lease: undefined, callerOwned: false, leaseIdReused: false };
   };
 }
 
-async function takeLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<Hold> {
+async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<ExclusiveAccess> {
   try {
     const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
     // Under a crash guard each holder has an id of its own, which tells its successor whose lease it was.
-    return { held: lease, lease, borrowed: false, handedOn: !options.crashGuard };
+    return { held: lease, lease, callerOwned: false, leaseIdReused: !options.crashGuard };
   } catch (error) {
-    if (!isTargetNotFoundError(error) || !isMissing(error.cause)) throw error;
-    return { held: undefined, lease: undefined, borrowed: false, handedOn: false };
+    if (!isTargetNotFoundError(error) || !isNotFound(error.cause)) throw error;
+    return { held: undefined, lease: undefined, callerOwned: false, leaseIdReused: false };
   }
 }
 

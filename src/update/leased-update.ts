@@ -1,21 +1,25 @@
 import type { BlockBlobLike } from "../clients.js";
-import { abortReason, onAbort } from "../core/abort.js";
-import { describeSpan, withAttempts } from "../core/telemetry.js";
-import type { GuardedTarget, UpdateTarget } from "../target/target.js";
-import { UpdateCall } from "./batch.js";
+import { delay, linkSignals, onAbort } from "../core/deadline.js";
+import { fullJitter } from "../core/retry.js";
+import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
+import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
+import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { GuardedTarget, RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
+import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
-import { holdFor } from "./exclusive-access.js";
-import { checkLeasedOptions } from "./leased-options.js";
-import type { LeasedUpdateOptions } from "./leased-options.js";
-import { LeasedRun } from "./leased-run.js";
-import { checkGroupSettings, resolveTarget } from "./options.js";
+import { commit } from "./commit.js";
+import type { CommitOutcome } from "./commit.js";
+import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
+import type { AcquireAccess, ExclusiveAccess, HeldLike, LeasedUpdateOptions } from "./exclusive-access.js";
+import { checkTargetSettings, resolveTarget } from "./options.js";
+import type { TargetSettings } from "./options.js";
 
 /**
  * Acquires the lease of the target, reads it, applies the mutator, writes under the lease, and releases it. The mutator
- * has the contract of `optimisticUpdate`, but runs once: others wait. For what has no If-Match there is no other way;
- * for blobs it is the better one where mutators are slow or races frequent.
+ * has the contract of `optimisticUpdate`, but runs once: other callers wait. For targets without If-Match there is no other
+ * way; for blobs it is the better one where mutators are slow or conflicts frequent.
  *
- * The effect of the mutator lands exactly once, also when answers of the service are lost. A lease that is lost before
+ * The effect of the mutator is applied exactly once, even if responses of the service are lost. A lease that is lost before
  * the write is a `LeaseLostError`, and nothing is written.
  *
  * Costs 4 requests (acquire, read, write, release), 3 if the mutator changes nothing; a file whose length changes, 7.
@@ -31,14 +35,12 @@ export function leasedUpdate<T = unknown>(
   return withAttempts("leasedUpdate", options, async (trace, span) => {
     if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
     const checked = checkLeasedOptions(options as LeasedUpdateOptions<never>);
-    const settings = checkGroupSettings({ journal: options.journal });
+    const settings = checkTargetSettings({ journal: options.journal });
     const adapter = resolveTarget(target, settings);
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
-    const takeHold = holdFor(adapter, options);
-    // One signal for the caller's wish to stop and for the loss of the lease: the mutator gets it.
-    const stop = new AbortController();
-    const caller = options.abortSignal;
-    const off = onAbort(caller, () => caller && stop.abort(abortReason(caller)));
+    const acquireAccess = planAccess(adapter, options);
+    // One signal for the caller's cancellation and for the loss of the lease: the mutator gets it.
+    const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
       initial: options.initial,
@@ -49,13 +51,201 @@ export function leasedUpdate<T = unknown>(
     });
     call.promise.catch(() => undefined);
     try {
-      // Settles the call, and returns when the lease is released: nothing is left to be done behind the caller's back.
-      await new LeasedRun(adapter, call, settings, takeHold, stop).run();
+      // Settles the call, and returns when the lease is released: nothing is left to be done without the caller's knowledge.
+      await new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
     } finally {
-      off();
+      unlink();
     }
     const result = await call.promise;
     describeSpan(span, { outcome: result.outcome });
     return result;
+  });
+}
+
+/** One update under a lease: acquire, read, apply, write, release; from the start again after a conflict. */
+class LeasedRun<T, Raw> {
+  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #call: UpdateCall<T, Raw>;
+  readonly #settings: TargetSettings;
+  readonly #acquireAccess: AcquireAccess;
+  readonly #stop: AbortController;
+  /** Ends the request in flight once the call is settled: cancelled, out of time, or without its lease. */
+  readonly #io = new AbortController();
+  /** False while the call is settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
+  #interruptible = true;
+  /** How often the lease was lost before anything was done under it. */
+  #lostLeases = 0;
+
+  constructor(
+    adapter: TargetAdapter<T, Raw>,
+    call: UpdateCall<T, Raw>,
+    settings: TargetSettings,
+    acquireAccess: AcquireAccess,
+    stop: AbortController,
+  ) {
+    this.#adapter = adapter;
+    this.#call = call;
+    this.#settings = settings;
+    this.#acquireAccess = acquireAccess;
+    this.#stop = stop;
+  }
+
+  /** Settles the call; never rejects. Its attempts and its deadline are those of the call, as in an update queue. */
+  async run(): Promise<void> {
+    const call = this.#call;
+    call.onSettled = () => {
+      if (this.#interruptible) this.#io.abort();
+    };
+    for (let conflicts = 0; !call.isSettled(); conflicts++) {
+      try {
+        if (conflicts > 0) await delay(fullJitter(conflicts, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs), this.#io.signal);
+        call.trace.begin();
+        await this.#attempt();
+        call.trace.end("conflict");
+      } catch (error) {
+        call.reject(toConcurrencyError(error, this.#adapter.url));
+      }
+    }
+  }
+
+  async #attempt(): Promise<void> {
+    const { trace, settings } = this.#call;
+    const access = await this.#acquireAccess({ abortSignal: this.#io.signal, tracingOptions: trace.tracingOptions });
+    // It is released when the attempt is over.
+    if (!access.callerOwned) access.lease?.setTracingParent(settings.options.tracingOptions);
+    if (!access.held) return this.#applyAndWrite(undefined, this.#context(access), access);
+    const { signal } = access.held;
+    const off = onAbort(signal, () => this.#onLost(signal.reason));
+    try {
+      const outcome = await this.#readAndApply(access);
+      off();
+      if (outcome !== "done") await this.#checkLost(access);
+    } finally {
+      off();
+      if (!access.callerOwned) await release(access.held, this.#adapter.url);
+    }
+  }
+
+  async #readAndApply(access: ExclusiveAccess): Promise<"done" | "not held" | "gone"> {
+    const adapter = this.#adapter;
+    const context = this.#context(access);
+    let snapshot: Snapshot<Raw> | undefined;
+    try {
+      if (access.lease?.wasTakenOver) await adapter.cleanUp?.(context);
+      snapshot = await adapter.read(context);
+    } catch (error) {
+      if (isLeaseConflict(error)) return "not held";
+      throw error;
+    }
+    if (!snapshot && access.lease) return "gone";
+    await this.#applyAndWrite(snapshot, context, access);
+    return "done";
+  }
+
+  /**
+   * The lease was broken, or its target deleted, before anything was done under it: nothing is lost yet. Renewing it makes
+   * sure that this process does not hand it over to another caller.
+   */
+  async #checkLost({ lease, held, callerOwned }: ExclusiveAccess): Promise<void> {
+    await lease?.renew().catch(() => undefined);
+    this.#call.hadConflict = true;
+    if (callerOwned || ++this.#lostLeases > this.#call.settings.maxAttempts) held?.assertHeld();
+  }
+
+  async #applyAndWrite(snapshot: Snapshot<Raw> | undefined, context: RequestContext, access: ExclusiveAccess): Promise<void> {
+    const call = this.#call;
+    const adapter = this.#adapter;
+    if (snapshot && adapter.check) await adapter.check(adapter.decode(snapshot.raw), "read");
+    const batch = new Batch(adapter, [call]);
+    await batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false);
+    if (call.isSettled()) return;
+    // Right even if the mutator blocked the event loop until a moment ago, and no timer has fired.
+    access.held?.assertHeld();
+    if (!batch.hasChanges || (!snapshot && batch.draft === undefined)) {
+      this.#settle(batch, snapshot);
+      return;
+    }
+    call.inFlight = true;
+    const plan = { base: snapshot, draft: batch.draft, journaling: this.#settings.journaling };
+    const outcome = await commit(adapter, plan, context, () => 0);
+    call.inFlight = false;
+    if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
+    if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));
+    else await this.#notCommitted(outcome, access);
+  }
+
+  #settle(batch: Batch<T, Raw>, now: Snapshot<Raw> | undefined): void {
+    this.#interruptible = false;
+    batch.settleAll(now);
+  }
+
+  /** Rejects the call, or leaves it for another attempt. */
+  async #notCommitted(outcome: Exclude<CommitOutcome<Raw>, { kind: "committed" }>, access: ExclusiveAccess): Promise<void> {
+    const call = this.#call;
+    if (outcome.kind === "unknown") {
+      if (call.settings.onUnknown === "throw") call.rejectUnknown(outcome.error);
+      call.mayHaveCommitted = true;
+    } else {
+      if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
+      await this.#confirmHeld(access);
+      call.hadConflict = true;
+    }
+    if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(outcome.error);
+  }
+
+  /**
+   * Another client wrote in spite of the lease: it is lost then. Unless the target did not exist, or the conflict was about
+   * the staging file: then another attempt may help.
+   */
+  async #confirmHeld({ lease, held }: ExclusiveAccess): Promise<void> {
+    await lease?.renew().catch(() => undefined);
+    held?.assertHeld();
+  }
+
+  /**
+   * Given up with a write in flight, which could be committed at any time while the lease has the same id: also after other
+   * callers have read, changed and written under it. The caller's own lease gets another id; one of this run ends.
+   */
+  async #invalidateLeaseId({ lease, callerOwned, leaseIdReused }: ExclusiveAccess): Promise<void> {
+    if (!lease || !leaseIdReused || !this.#adapter.requiresLease) return;
+    if (!callerOwned) lease.doNotReuse();
+    else await changeId(lease).catch((error: unknown) => logger.warning(`the lease on ${lease.url} could not be changed: ${errorLabel(error)}`));
+  }
+
+  #onLost(reason: unknown): void {
+    const call = this.#call;
+    // A write without a response may be committed or not. There was no way to know earlier.
+    if (call.inFlight) call.rejectUnknown(reason);
+    this.#stop.abort(reason);
+  }
+
+  #context({ lease, leaseIdReused }: ExclusiveAccess): RequestContext {
+    const { trace } = this.#call;
+    return {
+      abortSignal: this.#io.signal,
+      tracingOptions: trace.tracingOptions,
+      onRequest: () => trace.countRequest(),
+      journalName: this.#settings.journalName,
+      // Read anew for each request: it changes when a response is lost.
+      get leaseId() {
+        return lease?.leaseId;
+      },
+      // The next holder under the same id must be safe from requests that were sent under it before.
+      changeLeaseId: lease && leaseIdReused && this.#adapter.requiresLease ? () => changeId(lease) : undefined,
+    };
+  }
+}
+
+/** A lease of the caller's may have a crash guard, and then an id that cannot change; but what was sent under it is the caller's own. */
+async function changeId(lease: LeaseGuard): Promise<void> {
+  await lease.change().catch((error: unknown) => {
+    if (!(error instanceof TypeError)) throw error;
+  });
+}
+
+/** The outcome of the update is decided: a release that fails does not change it. */
+async function release(held: HeldLike, url: string): Promise<void> {
+  await held.release().catch((error: unknown) => {
+    logger.warning(`after an update of ${url} the lease could not be released: ${errorLabel(error)}`);
   });
 }

@@ -1,16 +1,19 @@
 import type { BlockBlobLike } from "../clients.js";
-import { describeSpan, withAttempts } from "../core/telemetry.js";
-import type { UpdateTarget } from "../target/target.js";
-import { UpdateCall } from "./batch.js";
-import type { Mutator, UpdateResult } from "./batch.js";
-import { checkGroupSettings, checkUpdateOptions, requireConditional, resolveTarget } from "./options.js";
-import type { OptimisticUpdateOptions } from "./options.js";
-import { snapshotOf } from "./read-target.js";
-import { joinGroup } from "./update-queue.js";
+import { CallQueue, CallQueues } from "../core/call-queue.js";
+import { read } from "../core/request.js";
+import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
+import { snapshotOf } from "../target/target.js";
+import type { RequestContext, TargetAdapter, UpdateTarget } from "../target/target.js";
+import { Batch, UpdateCall } from "./batch.js";
+import type { Base, Mutator, UpdateResult } from "./batch.js";
+import { commit } from "./commit.js";
+import type { CommitOutcome } from "./commit.js";
+import { checkTargetSettings, checkUpdateOptions, requireConditional, resolveTarget } from "./options.js";
+import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
 
 /**
- * Reads the target, applies the mutator, and writes only if nobody wrote in between; else starts again. The effect
- * of the mutator lands exactly once, also when answers of the service are lost.
+ * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. The
+ * effect of the mutator is applied exactly once, even if responses of the service are lost.
  *
  * Costs 2 requests alone, 1 if the mutator changes nothing; concurrent calls of one process share theirs.
  *
@@ -23,7 +26,7 @@ export function optimisticUpdate<T = unknown>(
 ): Promise<UpdateResult<T>> {
   return withAttempts("optimisticUpdate", options, async (trace, span) => {
     if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
-    const settings = checkGroupSettings(options);
+    const settings = checkTargetSettings(options);
     const adapter = resolveTarget(target, settings);
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
@@ -35,9 +38,149 @@ export function optimisticUpdate<T = unknown>(
       trace,
       label: adapter.url,
     });
-    joinGroup(adapter, call, settings);
+    enqueueUpdate(adapter, call, settings);
     const result = await call.promise;
     describeSpan(span, { outcome: result.outcome });
     return result;
   });
+}
+
+const queues = new CallQueues<unknown>();
+
+/** Hands a call to the queue of its target. */
+function enqueueUpdate<T, Raw>(
+  adapter: TargetAdapter<T, Raw>,
+  call: UpdateCall<T, Raw>,
+  settings: TargetSettings,
+  place: "first" | "last" = "last",
+): void {
+  if (call.isSettled()) return;
+  call.enqueuedAt = ++logicalTime;
+  if (!settings.coalesce) {
+    new UpdateQueue(adapter, settings, undefined).add(call, place);
+    return;
+  }
+  const key = JSON.stringify([adapter.key, settings.journaling, settings.journalName, settings.leaseId]);
+  const queue = queues.get(adapter.owner, key, (onIdle) => new UpdateQueue(adapter, settings, onIdle)) as UpdateQueue<T, Raw>;
+  queue.add(call, place);
+}
+
+/** Orders calls and requests: a state whose request was sent before a call was enqueued may be too old for that call. */
+let logicalTime = 0;
+
+/** More calls than this in one write would block the event loop for too long. */
+const maxBatch = 1_000;
+
+/**
+ * All updates of one target, in this process and under the same credentials: each batch reads once (unless the state is known
+ * from the batch before), applies the mutators in order and writes once.
+ */
+class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
+  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #settings: TargetSettings;
+  /** What is known to be stored. */
+  #base: Base<Raw> | undefined;
+
+  constructor(adapter: TargetAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
+    super(adapter.url, onIdle);
+    this.#adapter = adapter;
+    this.#settings = settings;
+  }
+
+  protected override async runBatch(): Promise<void> {
+    beginTogether(this.waiting.slice(0, 1));
+    const base = await this.#checked(this.#base ?? this.#givenRead() ?? (await this.#read()));
+    this.#base = base;
+    const calls = this.takeBatch(maxBatch);
+    beginTogether(calls);
+    const batch = new Batch(this.#adapter, calls);
+    await batch.apply(base, () => this.waiting.some((call) => !call.isSettled()));
+    this.#letDetachedRun(batch);
+    // A target that was created and deleted again within the batch needs no request either.
+    if (!batch.hasChanges || (!base.snapshot && batch.draft === undefined)) this.#settleUnchanged(batch, base);
+    else await this.#write(batch, base);
+  }
+
+  protected override onBatchFailed(): void {
+    this.#base = undefined;
+  }
+
+  /** A lone caller may bring what it has read already. */
+  #givenRead(): Base<Raw> | undefined {
+    const [call] = this.waiting;
+    if (!call || this.waiting.length > 1 || call.attempts > 0 || !call.settings.firstRead) return undefined;
+    // Read before the call was made: good enough to try a write with, not to return a result from.
+    return { snapshot: call.settings.firstRead, readAt: call.enqueuedAt - 1, checked: true };
+  }
+
+  async #read(): Promise<Base<Raw>> {
+    const readAt = ++logicalTime;
+    const snapshot = await this.#adapter.read(this.#context(this.waiting));
+    return { snapshot, readAt, checked: false };
+  }
+
+  async #checked(base: Base<Raw>): Promise<Base<Raw>> {
+    const { check } = this.#adapter;
+    const { snapshot } = base;
+    if (check && snapshot && !base.checked) {
+      // A check that hangs is given up with the callers that wait for it now: those that come later get a check of their own.
+      this.waitFor([...this.waiting]);
+      await read(() => check(this.#adapter.decode(snapshot.raw), "read"), { abortSignal: this.abortSignal });
+      this.waitFor([]);
+    }
+    return { ...base, checked: true };
+  }
+
+  /** They come back, to the front, when their mutators have ended: two runs of one mutator never overlap. */
+  #letDetachedRun(batch: Batch<T, Raw>): void {
+    for (const [call, done] of batch.detached()) {
+      const started = performance.now();
+      void done.then(() => {
+        call.tookInMs += performance.now() - started + 50;
+        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        enqueueUpdate(this.#adapter, call, this.#settings, "first");
+      });
+    }
+  }
+
+  /** Calls that were enqueued after the state was read get no result from it: other clients may have written since. */
+  #settleUnchanged(batch: Batch<T, Raw>, base: Base<Raw>): void {
+    this.endWrite([]);
+    const late = batch.settleUpTo(base);
+    endUnsettled(late, "outdated");
+    this.requeue(late);
+    if (late.length > 0) this.#base = undefined;
+  }
+
+  async #write(batch: Batch<T, Raw>, base: Base<Raw>): Promise<void> {
+    const writers = batch.writers();
+    const calls = batch.unsettled();
+    // A writer has gone since its mutator ran: its change must not be written, so the others run without it.
+    if (!this.beginWrite(writers, calls)) {
+      endUnsettled(calls, "interrupted");
+      this.requeue(calls);
+      return;
+    }
+    const readAt = ++logicalTime;
+    const plan = { base: base.snapshot, draft: batch.draft, journaling: this.#settings.journaling };
+    const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(writers, calls));
+    this.endWrite(writers);
+    if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
+    else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
+    if (outcome.kind !== "conflict") this.resetBackoff();
+    this.#base = outcome.kind === "rejected" ? base : foundBy(outcome, readAt);
+    endUnsettled(calls, outcome.kind);
+    this.requeue(calls);
+  }
+
+  #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
+    return { ...this.requestFor(calls), leaseId: this.#settings.leaseId, journalName: this.#settings.journalName };
+  }
+}
+
+function foundBy<Raw>(outcome: Exclude<CommitOutcome<Raw>, { kind: "rejected" }>, readAt: number): Base<Raw> | undefined {
+  if (outcome.found === undefined) return undefined;
+  // What was written has been checked before; what was read instead may be anything.
+  const checked = outcome.kind === "committed" && !outcome.superseded;
+  return { snapshot: outcome.found ?? undefined, readAt, checked };
 }

@@ -4,9 +4,15 @@ import type { RetryLimits } from "../core/validate.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
-import type { GuardedTarget, TargetAdapter, UpdateTarget } from "../target/target.js";
-import type { ReadResult } from "./read-target.js";
-import type { GroupSettings } from "./update-queue.js";
+import type { GuardedTarget, ReadResult, TargetAdapter, UpdateTarget } from "../target/target.js";
+
+/** How the requests of a call treat their target, after defaults and checks. */
+export interface TargetSettings {
+  readonly journaling: boolean;
+  readonly journalName: string;
+  readonly leaseId: string | undefined;
+  readonly coalesce: boolean;
+}
 
 /** Conditions that every request of a call carries. */
 export interface TargetConditions {
@@ -98,7 +104,7 @@ export function checkTimeout(timeoutInMs: number | undefined): number {
   return checkNumber("timeoutInMs", timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
 }
 
-export function checkGroupSettings(options: TargetOptions & { coalesce?: boolean | undefined }): GroupSettings {
+export function checkTargetSettings(options: TargetOptions & { coalesce?: boolean | undefined }): TargetSettings {
   const { journal = true, conditions, coalesce = updateDefaults.coalesce } = options;
   for (const name of Object.keys(conditions ?? {})) {
     // An ifMatch that is not sent would be a write without a condition.
@@ -117,7 +123,7 @@ export function checkGroupSettings(options: TargetOptions & { coalesce?: boolean
 /** The adapter behind what a caller passed as a target: a target, or a block-blob client that means a JSON document. */
 export function resolveTarget<T>(
   target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
-  settings: Pick<GroupSettings, "leaseId">,
+  settings: Pick<TargetSettings, "leaseId">,
 ): TargetAdapter<T, unknown> {
   const adapter = adapterOf(target) ?? (isBlockBlob(target) ? adapterOf(jsonBlob(target)) : undefined);
   if (!adapter) {
@@ -130,8 +136,8 @@ export function resolveTarget<T>(
 }
 
 /** Refuses what has no If-Match: the same request without a condition would overwrite what others wrote. */
-export function requireConditional(adapter: { readonly guarded?: true; readonly kind: string }, helper: string): void {
-  if (!adapter.guarded) return;
+export function requireConditional(adapter: { readonly requiresLease?: true; readonly kind: string }, helper: string): void {
+  if (!adapter.requiresLease) return;
   throw new TypeError(`${helper} needs If-Match, which the service does not have for ${adapter.kind}: use leasedUpdate instead`);
 }
 

@@ -1,19 +1,10 @@
 import type { BlockBlobLike } from "../clients.js";
 import { TargetNotFoundError } from "../errors.js";
-import { readIfChanged } from "../target/target.js";
-import type { GuardedTarget, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
-import { checkGroupSettings, resolveTarget } from "./options.js";
+import { checkedResult, readIfChanged } from "../target/target.js";
+import type { GuardedTarget, ReadResult, UpdateTarget } from "../target/target.js";
+import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetOptions } from "./options.js";
-import { withRequestContext } from "./single-call.js";
-
-/** A value and the ETag that it was read with. */
-export interface ReadResult<T> {
-  value: T;
-  etag: string;
-}
-
-/** What a result was made from, so that an update can start from it: it holds what a write must preserve. */
-const snapshots = new WeakMap<object, { owner: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
+import { runCall } from "./single-call.js";
 
 /** Options of {@link readTarget}. */
 export interface ReadTargetOptions extends TargetOptions {
@@ -43,10 +34,10 @@ export async function readTarget<T = unknown>(
   target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
   options: ReadTargetOptions = {},
 ): Promise<ReadResult<T> | "unchanged"> {
-  const settings = checkGroupSettings(options);
+  const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
   const known = options.ifChangedSince === undefined ? undefined : checkKnownETag(options.ifChangedSince);
-  return withRequestContext("readTarget", options, settings, adapter.url, async (context) => {
+  return runCall("readTarget", options, settings, adapter.url, async (context) => {
     const snapshot = await (known === undefined ? adapter.read(context) : readIfChanged(adapter, known, context));
     if (snapshot === "unchanged") return snapshot;
     if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
@@ -59,26 +50,4 @@ function checkKnownETag(etag: string): string {
   if (typeof etag !== "string") throw new TypeError("ifChangedSince must be an ETag, as it came with a value");
   if (etag === "" || etag === "*") throw new RangeError(`ifChangedSince must be an ETag, as it came with a value; got ${JSON.stringify(etag)}`);
   return etag;
-}
-
-/** The result for a snapshot that was read, after the schema's check. */
-export async function checkedResult<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
-  snapshot: Snapshot<Raw>,
-  journalName: string,
-): Promise<ReadResult<T>> {
-  const value = adapter.decode(snapshot.raw);
-  await adapter.check?.(value, "read");
-  const result = { value, etag: snapshot.etag };
-  snapshots.set(result, { owner: adapter.owner, key: adapter.key, journalName, snapshot });
-  return result;
-}
-
-/** The snapshot behind a result of {@link readTarget}. */
-export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
-  const known = snapshots.get(result);
-  if (known?.key !== adapter.key || known.owner !== adapter.owner || known.journalName !== journalName) {
-    throw new TypeError("firstRead must be what readTarget returned for the same target, with the same client and journal");
-  }
-  return known.snapshot as Snapshot<Raw>;
 }

@@ -1,10 +1,9 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients.js";
-import { abortReason, onAbort, throwIfAborted } from "../core/abort.js";
-import { delay, fullJitter } from "../core/delay.js";
+import { linkSignals, throwIfAborted } from "../core/deadline.js";
+import { fullJitter, retry } from "../core/retry.js";
 import { codeOf, isInUse } from "../core/storage-errors.js";
 import { logger, withAttempts } from "../core/telemetry.js";
-import type { Attempts } from "../core/telemetry.js";
 import { checkRetryLimits } from "../core/validate.js";
 import type { RetryLimits } from "../core/validate.js";
 import { FileInUseError } from "../errors.js";
@@ -56,47 +55,45 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
     const settings = checkRetryLimits(options, defaults, { timeoutInMs: 0 });
     const caller = options.abortSignal;
     throwIfAborted(caller);
-    const controller = new AbortController();
-    const off = onAbort(caller, () => controller.abort(caller && abortReason(caller)));
+    const { controller, unlink } = linkSignals(caller);
+    const startedAt = performance.now();
+    let attempts = 0;
     try {
-      return await attempts(settings, (attempt) => {
-        trace.begin();
-        trace.countRequest();
-        const { signal: abortSignal } = controller;
-        const { tracingOptions } = trace;
-        return fn(tracingOptions ? { attempt, abortSignal, tracingOptions } : { attempt, abortSignal });
-      }, trace, controller.signal);
+      return await retry(
+        (attempt) => {
+          attempts = attempt;
+          trace.begin();
+          trace.countRequest();
+          const { tracingOptions } = trace;
+          return fn(tracingOptions ? { attempt, abortSignal: controller.signal, tracingOptions } : { attempt, abortSignal: controller.signal });
+        },
+        {
+          maxAttempts: settings.maxAttempts,
+          // The last wait is shortened, so that there is one more attempt at the very end of the time.
+          timeoutInMs: settings.timeoutInMs,
+          shouldRetry: (error, attempt) => {
+            if (!isInUse(error)) return false;
+            trace.end("in use");
+            logger.verbose(`a file is in use by an SMB client (${codeOf(error)}), attempt ${attempt}`);
+            return true;
+          },
+          backoff: (attempt) => fullJitter(attempt - 1, settings.retryDelayInMs, settings.maxRetryDelayInMs),
+          abortSignal: controller.signal,
+        },
+      );
     } catch (error) {
       // The SDK raises an AbortError of its own; the caller gets the reason that was given.
       throwIfAborted(caller);
-      throw error;
+      if (!isInUse(error)) throw error;
+      throw gaveUp({ attempts, elapsedInMs: performance.now() - startedAt, reason: codeOf(error) ?? "", cause: error });
     } finally {
-      off();
+      unlink();
     }
   }, { targetKind: "file" });
 }
 
-async function attempts<R>(settings: RetryLimits, fn: (attempt: number) => Promise<R>, trace: Attempts, signal: AbortSignal): Promise<R> {
-  const startedAt = performance.now();
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await fn(attempt);
-    } catch (error) {
-      const reason = codeOf(error);
-      if (!isInUse(error) || reason === undefined) throw error;
-      const elapsedInMs = performance.now() - startedAt;
-      const left = settings.timeoutInMs - elapsedInMs;
-      if (attempt >= settings.maxAttempts || left <= 0) throw gaveUp({ attempts: attempt, elapsedInMs, reason, cause: error });
-      trace.end("in use");
-      logger.verbose(`a file is in use by an SMB client (${reason}), attempt ${attempt}`);
-      // The last wait is cut, so that there is one more attempt at the very end of the time.
-      await delay(Math.min(left, fullJitter(attempt - 1, settings.retryDelayInMs, settings.maxRetryDelayInMs)), signal);
-    }
-  }
-}
-
-function gaveUp(facts: { attempts: number; elapsedInMs: number; reason: string; cause: unknown }): FileInUseError {
-  const { attempts: count, elapsedInMs, reason } = facts;
+function gaveUp(details: { attempts: number; elapsedInMs: number; reason: string; cause: unknown }): FileInUseError {
+  const { attempts: count, elapsedInMs, reason } = details;
   const message = `an SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
-  return new FileInUseError(`${message}: have it closed, or raise timeoutInMs`, facts);
+  return new FileInUseError(`${message}: have it closed, or raise timeoutInMs`, details);
 }

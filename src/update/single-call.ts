@@ -1,61 +1,59 @@
 import type { BlockBlobLike } from "../clients.js";
-import { throwIfAborted } from "../core/abort.js";
-import { explain, isMissing } from "../core/storage-errors.js";
+import { Deadline, throwIfAborted } from "../core/deadline.js";
+import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
-import type { Attempts, CallSpan, SpanFacts } from "../core/telemetry.js";
-import { TimeLimit } from "../core/time-limit.js";
+import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
 import { CommitUnknownError, ConflictError, DeadlineError, TargetNotFoundError } from "../errors.js";
 import { requireETag } from "../target/target.js";
 import type { GuardedTarget, RequestContext, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
-import { checkGroupSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";
-import type { RequestOptions, TargetConditions } from "./options.js";
-import type { GroupSettings } from "./update-queue.js";
+import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";
+import type { RequestOptions, TargetConditions, TargetSettings } from "./options.js";
 
-/** Runs what sends a write: if the time is over meanwhile, nobody knows whether it landed. */
-export type Writing = <W>(send: () => Promise<W>) => Promise<W>;
+/**
+ * Runs the part of a call that sends a write: if the time is over meanwhile, the outcome is unknown. `onConflict` is for
+ * `commit`: the service has rejected the write, so its outcome is known from then on.
+ */
+export type MarkWrite = <W>(send: (onConflict: () => number) => Promise<W>) => Promise<W>;
 
 /** What a helper works with, besides the context of its requests. */
-export interface RequestCall {
-  readonly writing: Writing;
+export interface SingleCall {
+  readonly markWrite: MarkWrite;
   readonly attempts: Attempts;
   readonly span: CallSpan;
 }
 
 /**
- * Runs a helper that is no loop: a span, a time limit, the caller's signal, and errors that name the target. One that
- * does try several times ends an attempt and begins the next itself.
+ * Runs a helper that is not a loop: a span, a deadline, the caller's signal, and errors that name the target. A helper that
+ * does make several attempts ends one and begins the next itself.
  */
-export function withRequestContext<R>(
+export function runCall<R>(
   name: string,
   options: RequestOptions,
-  settings: GroupSettings,
+  settings: TargetSettings,
   url: string,
-  run: (context: RequestContext, call: RequestCall) => Promise<R>,
-  facts: SpanFacts = {},
+  run: (context: RequestContext, call: SingleCall) => Promise<R>,
+  details: SpanDetails = {},
 ): Promise<R> {
   const timeoutInMs = checkTimeout(options.timeoutInMs);
   return withAttempts(name, options, async (attempts, span) => {
     throwIfAborted(options.abortSignal);
-    const controller = new AbortController();
     const started = performance.now();
     let inFlight = false;
-    const limit = new TimeLimit(
-      timeoutInMs,
-      options.abortSignal,
-      () => tooLate(url, timeoutInMs, started, inFlight),
-      (reason) => controller.abort(reason),
-    );
-    const writing: Writing = async (send) => {
+    const deadline = new Deadline(timeoutInMs, () => timeoutError(url, timeoutInMs, started, inFlight), options.abortSignal);
+    const markWrite: MarkWrite = async (send) => {
       inFlight = true;
       try {
-        return await send();
+        return await send(() => {
+          inFlight = false;
+          return 0;
+        });
       } finally {
         inFlight = false;
       }
     };
     const context: RequestContext = {
-      abortSignal: controller.signal,
+      abortSignal: deadline.signal,
       get tracingOptions() {
         return attempts.tracingOptions;
       },
@@ -65,17 +63,17 @@ export function withRequestContext<R>(
     };
     try {
       attempts.begin();
-      return await limit.during(run(context, { writing, attempts, span }));
+      return await deadline.race(run(context, { markWrite, attempts, span }));
     } catch (error) {
-      if (controller.signal.aborted) throw controller.signal.reason;
-      throw explain(error, url);
+      if (deadline.signal.aborted) throw deadline.signal.reason;
+      throw toConcurrencyError(error, url);
     } finally {
-      limit.letGo();
+      deadline.dispose();
     }
-  }, { url, ...facts });
+  }, { url, ...details });
 }
 
-function tooLate(url: string, timeoutInMs: number, started: number, inFlight: boolean): Error {
+function timeoutError(url: string, timeoutInMs: number, started: number, inFlight: boolean): Error {
   const cause = new DeadlineError(`${url}: no result within ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
     elapsedInMs: performance.now() - started,
   });
@@ -102,12 +100,12 @@ export async function overwrite<T>(
   value: T,
   options: OverwriteOptions = {},
 ): Promise<{ etag: string }> {
-  const settings = checkGroupSettings(options);
+  const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
-  return withRequestContext("overwrite", options, settings, adapter.url, async (context, { writing }) => {
+  return runCall("overwrite", options, settings, adapter.url, async (context, { markWrite }) => {
     const raw = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
-    return { etag: await writing(() => adapter.overwrite(raw, context)) };
+    return { etag: await markWrite(() => adapter.overwrite(raw, context)) };
   }, { targetKind: adapter.kind });
 }
 
@@ -120,34 +118,34 @@ export async function removeIfUnchanged<T>(
   etag: string,
   options: OverwriteOptions = {},
 ): Promise<void> {
-  const settings = checkGroupSettings(options);
+  const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
   requireConditional(adapter, "removeIfUnchanged");
   requireETag(etag, adapter.url);
   if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
-  await withRequestContext("removeIfUnchanged", options, settings, adapter.url, async (context, { writing }) => {
+  await runCall("removeIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
     const started = performance.now();
     const base = { etag, raw: undefined, journal: undefined };
-    const verdict = await writing(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
-    switch (verdict.kind) {
-      case "landed":
+    const outcome = await markWrite(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
+    switch (outcome.kind) {
+      case "committed":
         return;
-      case "refused":
-        throw verdict.error;
+      case "rejected":
+        throw outcome.error;
       case "unknown":
         throw new CommitUnknownError(`whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
           attempts: 1,
-          cause: verdict.error,
+          cause: outcome.error,
         });
-      case "race":
-        if (isMissing(verdict.error)) {
-          throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url, cause: verdict.error });
+      case "conflict":
+        if (isNotFound(outcome.error)) {
+          throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
         }
         throw new ConflictError(`${adapter.url} was changed since it was read. It was not deleted.`, {
           attempts: 1,
           elapsedInMs: performance.now() - started,
           lastETag: etag,
-          cause: verdict.error,
+          cause: outcome.error,
         });
     }
   }, { targetKind: adapter.kind });

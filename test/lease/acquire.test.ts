@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import { after, deaf, deafHang, hang, ok, reset, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
@@ -72,7 +72,7 @@ describe("acquireLease", () => {
     const blob = new ScriptedLeasable({ acquire: deafHang });
     const outcome = outcomeOf(acquireLease(blob, { waitInMs: 1_000, durationInSeconds: 15 }));
     await pass(10_000);
-    expect(outcome).toMatchObject({ at: 5_000, error: { name: "LeaseUnavailableError", cause: { name: "RequestTimeout" } } });
+    expect(outcome).toMatchObject({ at: 5_000, error: { name: "LeaseUnavailableError", cause: { name: "RequestTimeoutError" } } });
   });
 
   it.each([

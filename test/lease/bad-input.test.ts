@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { BlobLeasableLike, LeasableLike } from "../../src/clients.js";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import type { BreakLeaseOptions } from "../../src/lock/inspect-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { tryAcquireLease } from "../../src/lease/with-lease.js";
 import type { TryAcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import { after, hang, ok } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";

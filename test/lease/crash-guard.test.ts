@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
-import type { CrashGuard, CrashGuardLock } from "../../src/lease/crash-guard.js";
+import type { CrashGuard, CrashGuardLock } from "../../src/lease/lease-options.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import type { LeaseGuard } from "../../src/lease/lease-guard.js";
-import { checkLeaseId } from "../../src/lease/lease-options.js";
+import { checkLeaseId } from "../../src/lease/held-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import { locksOn, run } from "../lock/support.js";

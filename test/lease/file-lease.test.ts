@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LeasableLike } from "../../src/clients.js";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";

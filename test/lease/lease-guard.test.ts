@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { startStopwatch } from "../../src/core/stopwatch.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import { LeaseGuard } from "../../src/lease/lease-guard.js";
-import { LeaseKeeper } from "../../src/lease/held-lease.js";
+import { HeldLease } from "../../src/lease/held-lease.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
@@ -35,7 +35,7 @@ it("shows no signature of its URL", async () => {
 
 it("is lost from the start if the lease was lost on the way to it", () => {
   const times = { durationInMs: 15_000, safetyMarginInMs: 0, renewEveryInMs: 5_000, autoRenew: false };
-  const keeper = new LeaseKeeper(leaseAdapterOf(new ScriptedLeasable()), wanted, startStopwatch(), times);
+  const keeper = new HeldLease(leaseAdapterOf(new ScriptedLeasable()), wanted, startStopwatch(), times);
   blockEventLoop(15_000);
   expect(keeper.check()).toBeDefined();
   const guard = new LeaseGuard(keeper, () => Promise.resolve());

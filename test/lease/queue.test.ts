@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { acquireLease, tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import type { LeaseGuard } from "../../src/lease/lease-guard.js";

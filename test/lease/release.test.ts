@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isLeaseLeftError } from "../../src/errors.js";
-import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { tryAcquireLease } from "../../src/lease/with-lease.js";
 import { after, deafHang, hang, ok, reset, resent, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
@@ -20,8 +20,8 @@ describe.each<{ answer: string; given: Answer; rejects: object | undefined; at: 
   { answer: "500", given: status(500), rejects: { statusCode: 500 }, at: 0 },
   { answer: "403", given: status(403), rejects: { statusCode: 403 }, at: 0 },
   { answer: "a reset connection", given: reset, rejects: { message: "ECONNRESET" }, at: 0 },
-  { answer: "nothing", given: hang, rejects: { name: "RequestTimeout" }, at: 5_000 },
-  { answer: "nothing, not even to its abort", given: deafHang, rejects: { name: "RequestTimeout" }, at: 5_000 },
+  { answer: "nothing", given: hang, rejects: { name: "RequestTimeoutError" }, at: 5_000 },
+  { answer: "nothing, not even to its abort", given: deafHang, rejects: { name: "RequestTimeoutError" }, at: 5_000 },
 ])("a release that is answered by $answer", ({ given, rejects, at, lost }) => {
   it(rejects ? "rejects" : "is done", async () => {
     const blob = new ScriptedLeasable({ release: given });

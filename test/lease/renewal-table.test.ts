@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { tryAcquireLease } from "../../src/lease/acquire-lease.js";
+import { tryAcquireLease } from "../../src/lease/with-lease.js";
 import type { LeaseGuard } from "../../src/lease/lease-guard.js";
 import type { LeaseLostError } from "../../src/errors.js";
 import { after, deaf, deafHang, hang, ok, okAbout, reset, status } from "./fakes/answers.js";

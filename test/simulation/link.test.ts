@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Fate } from "../../simulation/storage/weather.js";
 import { World } from "../../simulation/storage/world.js";
-import { countSends } from "../../src/core/sends.js";
+import { countSends } from "../../src/core/request.js";
 
 /** One write on a network that treats every send alike, cut off after a minute. */
 async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: string | undefined; sends: number; stored: boolean; tookInMs: number }> {
@@ -9,9 +9,10 @@ async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: st
   return world.time.run(async () => {
     world.weather = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
     const table = world.newProcess().table("t");
-    const counted = countSends();
-    setTimeout(() => counted.abort(), 60_000);
-    const error = await table.upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", { abortSignal: counted.signal }).then(
+    const controller = new AbortController();
+    const sends = countSends(controller.signal);
+    setTimeout(() => controller.abort(), 60_000);
+    const error = await table.upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", { abortSignal: controller.signal }).then(
       () => undefined,
       (error: unknown) => {
         const { statusCode, code, name } = error as { statusCode?: number; code?: string; name: string };
@@ -20,7 +21,7 @@ async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: st
     );
     const tookInMs = world.time.now;
     await world.time.sleep(60_000);
-    return { error, sends: counted.sends(), stored: table.row("p", "r") !== undefined, tookInMs };
+    return { error, sends: sends(), stored: table.row("p", "r") !== undefined, tookInMs };
   });
 }
 

@@ -47,7 +47,7 @@ class Locks implements Scenario {
         (lock) => this.#hold({ process, lock }, holdInMs, watchful),
         (error: unknown) => {
           // Unavailable, or the network is so bad that five looks in a row failed.
-          if (!isLeaseUnavailableError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeout)$/));
+          if (!isLeaseUnavailableError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError)$/));
         },
       ),
     );
@@ -86,7 +86,7 @@ class Locks implements Scenario {
       this.#leave(holder);
     }
     await lock.release().catch((error: unknown) => {
-      if (!isLeaseLostError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeout|AbortError)$/));
+      if (!isLeaseLostError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError|AbortError)$/));
     });
     expect(() => lock.assertHeld()).toThrow();
   }

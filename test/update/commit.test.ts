@@ -1,8 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { blobHttpHeaders, blobTags, tableEntity } from "../../src/index.js";
 import type { BlobUploadOptions } from "../../src/index.js";
 import { commit } from "../../src/update/commit.js";
-import type { Verdict } from "../../src/update/commit.js";
+import type { CommitOutcome } from "../../src/update/commit.js";
 import { journalAfter, newWriteId, parseJournal } from "../../src/target/journal.js";
 import { adapterOf } from "../../src/target/target.js";
 import type { Snapshot, TargetAdapter } from "../../src/target/target.js";
@@ -29,7 +29,7 @@ async function setUp(): Promise<{ service: FakeService; blob: FakeBlockBlob; ada
   return { service, blob, adapter, base };
 }
 
-function update(adapter: Ours, base: Snapshot<string> | undefined, journaling = true): Promise<Verdict<string>> {
+function update(adapter: Ours, base: Snapshot<string> | undefined, journaling = true): Promise<CommitOutcome<string>> {
   return inFakeTime(commit(adapter, { base, draft: '{"n":2}', journaling }, requestContext()));
 }
 
@@ -53,49 +53,49 @@ function unseen(service: FakeService, fn: () => Promise<void>): () => Promise<vo
 describe("a write whose answer arrived", () => {
   it("landed, with one request", async () => {
     const { service, blob, adapter, base } = await setUp();
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false, found: { etag: blob.stored?.etag } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: false, found: { etag: blob.stored?.etag } });
     expect(service.operations).toEqual(["upload"]);
   });
 
   it("lost a race for certain, and nothing is read back", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 9 });
-    const verdict = await update(adapter, base);
-    expect(verdict).toMatchObject({ kind: "race", error: { statusCode: 412 } });
-    expect(verdict).not.toHaveProperty("found");
+    const outcome = await update(adapter, base);
+    expect(outcome).toMatchObject({ kind: "conflict", error: { statusCode: 412 } });
+    expect(outcome).not.toHaveProperty("found");
     expect(service.operations).toEqual(["upload"]);
   });
 
   it("lost a race to a delete", async () => {
     const { blob, adapter, base } = await setUp();
     blob.drop();
-    expect((await update(adapter, base)).kind).toBe("race");
+    expect((await update(adapter, base)).kind).toBe("conflict");
   });
 
   it("lost a race to another create", async () => {
     const { adapter } = await setUp();
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "race", error: { code: "BlobAlreadyExists" } });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "conflict", error: { code: "BlobAlreadyExists" } });
   });
 
   it("was refused for good, and is not sent again", async () => {
     const { service, adapter, base } = await setUp();
     service.next("upload", answer(403, "AuthorizationFailure"));
-    expect(await update(adapter, base)).toMatchObject({ kind: "refused", error: { statusCode: 403 } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "rejected", error: { statusCode: 403 } });
     expect(service.count()).toBe(1);
   });
 
   it("was refused because of a lease", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.stored!.leaseId = "somebody";
-    expect(await update(adapter, base)).toMatchObject({ kind: "refused", error: { code: "LeaseIdMissing" } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "rejected", error: { code: "LeaseIdMissing" } });
     expect(service.count()).toBe(1);
   });
 
   it("is refused if nothing could be sent because of a wrong argument", async () => {
     const { service, blob } = counterBlob();
     const adapter = adapterOf(blobHttpHeaders(blob))!;
-    const verdict = await commit(adapter, { base: undefined, draft: {}, journaling: true }, requestContext());
-    expect(verdict).toMatchObject({ kind: "refused", error: expect.any(TypeError) as unknown });
+    const outcome = await commit(adapter, { base: undefined, draft: {}, journaling: true }, requestContext());
+    expect(outcome).toMatchObject({ kind: "rejected", error: expect.any(TypeError) as unknown });
     expect(service.count()).toBe(0);
   });
 });
@@ -110,14 +110,14 @@ describe("a write whose answer was lost", () => {
     it(`landed, if what is stored is that write ${how}`, async () => {
       const { service, blob, adapter, base } = await setUp();
       service.next("upload", fault);
-      expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false, found: { etag: blob.stored?.etag, raw: '{"n":2}' } });
+      expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: false, found: { etag: blob.stored?.etag, raw: '{"n":2}' } });
       expect(service.operations).toEqual(["upload", "download"]);
     });
 
     it(`landed, if it is found below 31 writes of others ${how}`, async () => {
       const { service, adapter, base } = await setUp();
       service.next("upload", after(unseen(service, () => othersWrite(adapter, 31)), fault));
-      expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: true });
+      expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: true });
       expect(service.count("upload")).toBe(1);
     });
 
@@ -132,7 +132,7 @@ describe("a write whose answer was lost", () => {
       await othersWrite(adapter, 1);
       service.requests.length = 0;
       service.next("upload", fault);
-      expect(await update(adapter, base)).toMatchObject({ kind: "race", found: { raw: '{"n":100}' } });
+      expect(await update(adapter, base)).toMatchObject({ kind: "conflict", found: { raw: '{"n":100}' } });
       expect(service.operations).toEqual(["upload", "download"]);
     });
   }
@@ -142,7 +142,7 @@ describe("a write whose answer was lost", () => {
     const adapter = counterAdapter(blob) as unknown as Ours;
     const base = await adapter.read(requestContext());
     service.next("upload", loseAnswer);
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: false });
   });
 
   for (const [how, fault] of [["lost on its way", loseRequest], ["answered with 503", busy]] as const) {
@@ -150,7 +150,7 @@ describe("a write whose answer was lost", () => {
       const { service, blob, adapter, base } = await setUp();
       const upload = vi.spyOn(blob, "upload");
       service.next("upload", fault, fault);
-      expect(await update(adapter, base)).toMatchObject({ kind: "landed" });
+      expect(await update(adapter, base)).toMatchObject({ kind: "committed" });
       expect(service.operations).toEqual(["upload", "download", "upload", "download", "upload"]);
       expect(new Set(upload.mock.calls.map(([, , options]) => options?.metadata?.["asc_journal"])).size).toBe(1);
       expect(parseJournal(blob.metadata["asc_journal"])?.seq).toBe(2);
@@ -161,7 +161,7 @@ describe("a write whose answer was lost", () => {
     const { service, blob, adapter, base } = await setUp();
     const late = ghost();
     service.next("upload", late.fault, before(() => late.arrive()));
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: false });
     expect(service.operations).toEqual(["upload", "download", "upload", "download"]);
     expect(parseJournal(blob.metadata["asc_journal"])?.seq).toBe(2);
   });
@@ -170,7 +170,7 @@ describe("a write whose answer was lost", () => {
     const { service, blob, adapter, base } = await setUp();
     const late = ghost();
     service.next("upload", late.fault, after(() => late.arrive()));
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", found: { etag: blob.stored?.etag } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", found: { etag: blob.stored?.etag } });
     expect(parseJournal(blob.metadata["asc_journal"])?.seq).toBe(2);
   });
 
@@ -186,19 +186,19 @@ describe("a write whose answer was lost", () => {
     const { service, adapter, base } = await setUp();
     service.next("upload", loseAnswerForGood);
     service.next("download", answer(403, "AuthorizationFailure"));
-    const verdict = await update(adapter, base);
-    expect(verdict.kind).toBe("unknown");
-    expect((verdict as { error: AggregateError }).error.errors).toMatchObject([{ code: "ECONNRESET" }, { statusCode: 403 }]);
+    const outcome = await update(adapter, base);
+    expect(outcome.kind).toBe("unknown");
+    expect((outcome as { error: AggregateError }).error.errors).toMatchObject([{ code: "ECONNRESET" }, { statusCode: 403 }]);
   });
 
   it("is unknown if it was aborted, and nothing more is sent", async () => {
     const { service, adapter, base } = await setUp();
     const controller = new AbortController();
     service.next("upload", hang);
-    const verdict = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
+    const outcome = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
     await vi.advanceTimersByTimeAsync(0);
     controller.abort();
-    expect((await verdict).kind).toBe("unknown");
+    expect((await outcome).kind).toBe("unknown");
     expect(service.count()).toBe(1);
   });
 
@@ -207,11 +207,11 @@ describe("a write whose answer was lost", () => {
     const controller = new AbortController();
     service.next("upload", loseRequest);
     vi.spyOn(Math, "random").mockReturnValueOnce(1);
-    const verdict = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
+    const outcome = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
     await vi.advanceTimersByTimeAsync(1);
     expect(service.count()).toBe(2);
     controller.abort();
-    expect((await verdict).kind).toBe("unknown");
+    expect((await outcome).kind).toBe("unknown");
     expect(service.count()).toBe(2);
   });
 
@@ -244,24 +244,24 @@ describe("a write whose answer was lost", () => {
     expect((await update(adapter, base)).kind).toBe("unknown");
   });
 
-  it("landed and was overtaken, below a writer that keeps the journal", async () => {
+  it("landed and was superseded, below a writer that keeps the journal", async () => {
     const { service, blob, adapter, base } = await setUp();
     service.next("upload", after(() => blob.putKeeping({ n: 50 }), loseAnswer));
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: true });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: true });
   });
 
   it("did not land, if a writer that keeps the journal was first", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 50 });
     service.next("upload", loseAnswer);
-    expect(await update(adapter, base)).toMatchObject({ kind: "race", found: { raw: '{"n":50}' } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "conflict", found: { raw: '{"n":50}' } });
   });
 
   it("is never guessed from equal content", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 2 });
     service.next("upload", loseAnswer);
-    expect((await update(adapter, base)).kind).toBe("race");
+    expect((await update(adapter, base)).kind).toBe("conflict");
   });
 
   it("is unknown without a journal, unless nothing moved", async () => {
@@ -270,7 +270,7 @@ describe("a write whose answer was lost", () => {
     expect((await update(adapter, base, false)).kind).toBe("unknown");
     const now = await adapter.read(requestContext());
     service.next("upload", loseRequest);
-    expect((await update(adapter, now, false)).kind).toBe("landed");
+    expect((await update(adapter, now, false)).kind).toBe("committed");
     expect(blob.json).toEqual({ n: 2 });
   });
 });
@@ -282,23 +282,23 @@ describe("a create whose answer was lost", () => {
     return { service, blob, adapter };
   }
 
-  it("landed", async () => {
+  it("committed", async () => {
     const { service, blob, adapter } = await nothing();
     service.next("upload", loseAnswer);
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "landed", overtaken: false, found: { etag: blob.stored?.etag } });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "committed", superseded: false, found: { etag: blob.stored?.etag } });
   });
 
   it("landed, however many journaled writes came on top", async () => {
     const { service, adapter } = await nothing();
     service.next("upload", after(unseen(service, () => othersWrite(adapter, 40)), loseAnswer));
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "landed", overtaken: true });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "committed", superseded: true });
   });
 
   it("is sent again if there is still nothing, also when the first try arrives late", async () => {
     const { service, blob, adapter } = await nothing();
     const late = ghost();
     service.next("upload", late.fault, before(() => late.arrive()));
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "landed" });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "committed" });
     expect(parseJournal(blob.metadata["asc_journal"])?.seq).toBe(1);
   });
 
@@ -307,7 +307,7 @@ describe("a create whose answer was lost", () => {
     await adapter.create('{"n":2}', journalAfter(undefined, newWriteId()), requestContext());
     await othersWrite(adapter, 3);
     service.next("upload", loseAnswer);
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "race" });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "conflict" });
   });
 
   it("is unknown below a writer that drops the journal", async () => {
@@ -332,28 +332,28 @@ describe("a create whose answer was lost", () => {
     const adapter = adapterOf(tableEntity(table, "p", "r"))!;
     service.next("createEntity", loseAnswer);
     const draft = adapter.encode({ partitionKey: "p", rowKey: "r", n: 1 }, undefined);
-    const verdict = await commit(adapter, { base: undefined, draft, journaling: true }, requestContext());
-    expect(verdict).toMatchObject({ kind: "landed", overtaken: false });
+    const outcome = await commit(adapter, { base: undefined, draft, journaling: true }, requestContext());
+    expect(outcome).toMatchObject({ kind: "committed", superseded: false });
     expect(service.operations).toEqual(["createEntity", "getEntity"]);
   });
 });
 
 describe("a delete whose answer was lost", () => {
-  function deletion(adapter: Ours, base: Snapshot<string>): Promise<Verdict<string>> {
+  function deletion(adapter: Ours, base: Snapshot<string>): Promise<CommitOutcome<string>> {
     return inFakeTime(commit(adapter, { base, draft: undefined, journaling: true }, requestContext()));
   }
 
   it("landed if it is gone (the SDK's second try was answered 404)", async () => {
     const { service, adapter, base } = await setUp();
     service.next("delete", loseAnswer);
-    expect(await deletion(adapter, base)).toEqual({ kind: "landed", found: null, overtaken: false });
+    expect(await deletion(adapter, base)).toEqual({ kind: "committed", found: null, superseded: false });
     expect(service.operations).toEqual(["delete", "download"]);
   });
 
   it("is sent again if the target has not moved", async () => {
     const { service, blob, adapter, base } = await setUp();
     service.next("delete", loseRequest);
-    expect((await deletion(adapter, base)).kind).toBe("landed");
+    expect((await deletion(adapter, base)).kind).toBe("committed");
     expect(blob.stored).toBeUndefined();
   });
 
@@ -361,7 +361,7 @@ describe("a delete whose answer was lost", () => {
     const { service, adapter, base } = await setUp();
     await othersWrite(adapter, 1);
     service.next("delete", loseAnswer);
-    expect(await deletion(adapter, base)).toMatchObject({ kind: "race", found: { raw: '{"n":100}' } });
+    expect(await deletion(adapter, base)).toMatchObject({ kind: "conflict", found: { raw: '{"n":100}' } });
   });
 
   it("is unknown if something of another history is there", async () => {
@@ -373,7 +373,7 @@ describe("a delete whose answer was lost", () => {
   it("answered 404 for certain is a race", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.drop();
-    expect(await deletion(adapter, base)).toMatchObject({ kind: "race", error: { statusCode: 404 } });
+    expect(await deletion(adapter, base)).toMatchObject({ kind: "conflict", error: { statusCode: 404 } });
     expect(service.count()).toBe(1);
   });
 });
@@ -391,7 +391,7 @@ describe("targets without a journal", () => {
       const base = (await adapter.read(requestContext()))!;
       service.next(write, loseAnswer);
       const draft = target === blobTags ? wanted : { ...wanted, contentType: "text/plain" };
-      expect(await commit(adapter, { base, draft, journaling: true }, requestContext())).toMatchObject({ kind: "landed" });
+      expect(await commit(adapter, { base, draft, journaling: true }, requestContext())).toMatchObject({ kind: "committed" });
     });
 
     it(`${target.name}: what is different is unknown`, async () => {
@@ -413,20 +413,18 @@ it("takes its listener off the signal that it was given", async () => {
   const added = vi.spyOn(controller.signal, "addEventListener");
   const slow = gate();
   service.next("upload", slow.fault);
-  const verdict = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
+  const outcome = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
   slow.open();
-  await verdict;
+  await outcome;
   expect(added).toHaveBeenCalledTimes(1);
   expect(removed).toHaveBeenCalledTimes(1);
 });
 
-describe("a write in a browser, which may send it again by itself", () => {
-  beforeEach(() => {
-    vi.stubGlobal("document", {});
-  });
-  afterEach(() => {
-    vi.unstubAllGlobals();
-  });
+describe("a write of which a proxy or a browser sends a copy below the SDK", () => {
+  /** As the update queue does: what is stored is read after a conflict, as the next attempt needs it anyway. */
+  function update(adapter: Ours, base: Snapshot<string> | undefined): Promise<CommitOutcome<string>> {
+    return inFakeTime(commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext(), () => 0));
+  }
 
   /** The next upload is sent twice, and the answer to the second one is what the SDK gets to see. */
   function sendTwice(blob: FakeBlockBlob): void {
@@ -439,21 +437,21 @@ describe("a write in a browser, which may send it again by itself", () => {
     };
   }
 
-  it("landed if the refusal was meant for the second copy", async () => {
+  it("is committed if the rejection was meant for the second copy", async () => {
     const { service, blob, adapter, base } = await setUp();
     sendTwice(blob);
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: false, found: { etag: blob.stored?.etag } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: false, found: { etag: blob.stored?.etag } });
     expect(service.operations).toEqual(["upload", "upload", "download"]);
   });
 
-  it("landed if it was to create the target, and the second copy found it there", async () => {
+  it("is committed if it was to create the target, and the second copy found it there", async () => {
     const { blob, adapter } = await setUp();
     blob.drop();
     sendTwice(blob);
-    expect(await update(adapter, undefined)).toMatchObject({ kind: "landed", overtaken: false });
+    expect(await update(adapter, undefined)).toMatchObject({ kind: "committed", superseded: false });
   });
 
-  it("landed even if others have written on top of the first copy", async () => {
+  it("is committed even if others have written on top of the first copy", async () => {
     const { blob, adapter, base } = await setUp();
     sendTwice(blob);
     const write = adapter.write.bind(adapter);
@@ -463,23 +461,32 @@ describe("a write in a browser, which may send it again by itself", () => {
       await write(top, '{"n":7}', journalAfter(top, newWriteId()), context);
       return adapter.read(context);
     });
-    expect(await update(adapter, base)).toMatchObject({ kind: "landed", overtaken: true });
+    expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: true });
   });
 
   it.each([
     ["that kept the journal", true],
     ["that dropped the journal", false],
-  ])("lost a race to somebody %s", async (_, keeps) => {
+  ])("met a conflict with a writer %s", async (_, keeps) => {
     const { blob, adapter, base } = await setUp();
     if (keeps) await othersWrite(adapter, 1);
     else blob.put({ n: 9 });
-    expect(await update(adapter, base)).toMatchObject({ kind: "race", error: { statusCode: 412 } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "conflict", error: { statusCode: 412 }, found: { etag: blob.stored?.etag } });
   });
 
-  it("was refused for any other reason without a look", async () => {
+  it("is never recognised by equal content alone, nor a delete by an absent target", async () => {
+    const { blob, adapter, base } = await setUp();
+    blob.putKeeping({ n: 2 });
+    expect((await update(adapter, base)).kind).toBe("conflict");
+    blob.drop();
+    const deletion = commit(adapter, { base, draft: undefined, journaling: true }, requestContext(), () => 0);
+    expect(await inFakeTime(deletion)).toMatchObject({ kind: "conflict", found: null });
+  });
+
+  it("is rejected for any other reason without a read", async () => {
     const { service, blob, adapter, base } = await setUp();
     service.next("upload", answer(403, "AuthorizationFailure"));
-    expect(await update(adapter, base)).toMatchObject({ kind: "refused" });
+    expect(await update(adapter, base)).toMatchObject({ kind: "rejected" });
     expect(blob.stored?.etag).toBe(base.etag);
     expect(service.operations).toEqual(["upload"]);
   });

@@ -50,7 +50,7 @@ describe("a defect of an adapter", () => {
   it("reaches whoever waits, and the next update works", async () => {
     const { blob } = counterBlob();
     const target = jsonBlob<Counter>(blob);
-    const adapter = adapterOf(target) as { same: unknown; decode: (raw: unknown) => unknown };
+    const adapter = adapterOf(target) as unknown as { decode: (raw: unknown) => unknown };
     const { decode } = adapter;
     let decoded = 0;
     // The mutator gets its copy; what throws is the making of the result.

@@ -15,6 +15,7 @@ import {
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { after, answer, before, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { counterBlob } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { countingController } from "../support/counting-signal.js";
@@ -59,8 +60,9 @@ describe("createIfAbsent", () => {
     blob.drop();
     service.next("upload", loseAnswerForGood);
     const broken = answer(500, "InternalError");
-    service.next("download", broken, broken, broken);
-    expect(await rejection(createIfAbsent<Counter>(blob, { n: 1 }))).toBeInstanceOf(CommitUnknownError);
+    service.next("download", ...Array<Fault>(100).fill(broken));
+    service.next("upload", ...Array<Fault>(100).fill(answer(503, "ServerBusy")));
+    expect(await rejection(inFakeTime(createIfAbsent<Counter>(blob, { n: 1 })))).toBeInstanceOf(CommitUnknownError);
   });
 
   it("looks again if reading back failed once", async () => {

@@ -1,9 +1,8 @@
 import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
+import { resolveWrite } from "../../core/resolve-write.js";
+import { fullJitter } from "../../core/retry.js";
+import { redactUrl } from "../../core/telemetry.js";
 import { CommitUnknownError } from "../../errors.js";
-import { delay, fullJitter } from "../../core/delay.js";
-import { isMissing, isRace } from "../../core/storage-errors.js";
-import { displayUrl } from "../../core/telemetry.js";
-import { boundedCall } from "../bounded-call.js";
 import { entityOf, readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
@@ -16,8 +15,8 @@ export interface InboxCommit {
   readonly actions: readonly InboxTableAction[];
 }
 
-const boundInMs = 30_000;
-const maxSends = 10;
+const timeoutInMs = 30_000;
+const maxResends = 9;
 
 /**
  * Writes the effect and its record in one entity group transaction. The record is created, never updated, so of all
@@ -39,29 +38,33 @@ export async function commitOnce(
   options: CallOptions = {},
 ): Promise<"committed" | "duplicate"> {
   const { partitionKey, rowKey, record } = commit;
+  const { abortSignal, tracingOptions } = options;
   const actions: InboxTableAction[] = [["create", entityOf(partitionKey, rowKey, { ...record, state: "done" })], ...commit.actions];
-  let lastError: unknown;
-  for (let send = 0; send < maxSends; send++) {
-    const outcome = await boundedCall(boundInMs, (call) => table.submitTransaction(actions, call), options);
-    if (outcome.kind === "ok") return "committed";
-    lastError = outcome.error;
-    const conflict = isRace(lastError) || isMissing(lastError);
-    if (outcome.kind === "refused" && !conflict) throw lastError;
-    let found: InboxRecord | undefined;
-    try {
-      found = await readRecord(table, partitionKey, rowKey, boundInMs, options.abortSignal);
-      if (found) return found.owner === record.owner ? "committed" : "duplicate";
-      if (conflict) break;
-    } catch (error) {
-      lastError = error;
-    }
-    if (options.abortSignal?.aborted) break;
-    await delay(fullJitter(send, 20, 2_000), options.abortSignal).catch(() => undefined);
-  }
-  if (isRace(lastError) || isMissing(lastError)) throw lastError;
-  throw new CommitUnknownError(
-    `a commit to ${displayUrl(table.url)} got no answer, and neither did the question what became of it. ` +
-      `Throw from the handler: the next delivery finds out.`,
-    { attempts: maxSends, cause: lastError },
+  const outcome = await resolveWrite<unknown, InboxRecord | undefined>(
+    {
+      send: (signal) => table.submitTransaction(actions, { abortSignal: signal, ...(tracingOptions && { tracingOptions }) }),
+      readBack: () => readRecord(table, partitionKey, rowKey, timeoutInMs, abortSignal),
+      recognise: (found) => (found ? (found.owner === record.owner ? "committed" : "not committed") : "unchanged"),
+      // Whenever an earlier send arrives: of all the transactions for one key only one can be committed.
+      invalidateEarlierSends: () => Promise.resolve(true),
+      onConflict: () => 0,
+    },
+    { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, backoff: (resend) => fullJitter(resend, 20, 2_000) },
   );
+  switch (outcome.kind) {
+    case "committed":
+    case "recognised":
+      return "committed";
+    case "conflict":
+      if (outcome.found) return "duplicate";
+      throw outcome.error;
+    case "rejected":
+      throw outcome.error;
+    case "unknown":
+      throw new CommitUnknownError(
+        `a commit to ${redactUrl(table.url)} got no answer, and neither did the question what became of it. ` +
+          `Throw from the handler: the next delivery finds out.`,
+        { attempts: maxResends + 1, cause: outcome.error },
+      );
+  }
 }

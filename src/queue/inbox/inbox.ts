@@ -1,6 +1,6 @@
 import type { CallOptions, InboxTableAction } from "../../clients.js";
-import type { Clock } from "../clock.js";
-import type { Renewal } from "../keep-alive.js";
+import type { Renewal } from "../../core/renewal.js";
+import type { Clock } from "../../core/stopwatch.js";
 
 /** One delivery of a message: the queue counts them, so message and count together are unique for ever. */
 export interface InboxDelivery {

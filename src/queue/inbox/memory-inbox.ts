@@ -1,7 +1,7 @@
-import { startClock } from "../clock.js";
-import type { Renewal } from "../keep-alive.js";
+import type { Renewal } from "../../core/renewal.js";
+import { startStopwatch } from "../../core/stopwatch.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
-import { holdOf, judge, ownerOf } from "./record.js";
+import { holdOf, judge, ownerIdOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /**
@@ -24,7 +24,7 @@ export class MemoryInbox implements Inbox {
 
   #claim(delivery: InboxDelivery): InboxVerdict {
     const id = JSON.stringify([delivery.queue, delivery.key]);
-    const owner = ownerOf(this.#consumer, delivery);
+    const owner = ownerIdOf(this.#consumer, delivery);
     const found = this.#records.get(id);
     const judgement = judge(found, delivery, owner);
     if (judgement.kind === "ours" && found) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
@@ -55,7 +55,7 @@ export class MemoryInbox implements Inbox {
       clock: delivery.clock,
       holdInMs: claimed.holdInMs,
       extend: (): Promise<Renewal> => {
-        const clock = startClock();
+        const clock = startStopwatch();
         const extended = step({});
         return Promise.resolve(extended ? { kind: "renewed", clock, holdInMs: claimed.holdInMs } : { kind: "lost", error: undefined });
       },

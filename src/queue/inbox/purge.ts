@@ -1,6 +1,6 @@
 import type { CallOptions, InboxTableLike } from "../../clients.js";
-import { throwIfAborted } from "../../core/abort.js";
-import { isMissing, isRace } from "../../core/storage-errors.js";
+import { throwIfAborted } from "../../core/deadline.js";
+import { isNotFound, isConflict } from "../../core/storage-errors.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
@@ -55,7 +55,7 @@ async function removeAll(table: InboxTableLike, olds: readonly Old[], call: { ab
       removed += group.length;
     } catch (error) {
       // Another purge was there first; the next one gets what is left.
-      if (!isMissing(error)) throw error;
+      if (!isNotFound(error)) throw error;
     }
   }
   for (const { partitionKey, rowKey, etag } of olds.filter((old) => !old.done)) {
@@ -63,7 +63,7 @@ async function removeAll(table: InboxTableLike, olds: readonly Old[], call: { ab
       await table.deleteEntity(partitionKey, rowKey, { ...call, etag });
       removed++;
     } catch (error) {
-      if (!isMissing(error) && !isRace(error)) throw error;
+      if (!isNotFound(error) && !isConflict(error)) throw error;
     }
   }
   return removed;

@@ -1,6 +1,7 @@
 import type { AbortSignalLike, InboxTableLike, TableEntityLike } from "../../clients.js";
-import { isMissing } from "../../core/storage-errors.js";
-import { boundedRead } from "../bounded-call.js";
+import { isNotFound } from "../../core/storage-errors.js";
+import { sha256 } from "../../core/identity.js";
+import { read } from "../../core/request.js";
 import type { InboxDelivery } from "./inbox.js";
 
 /** What an inbox stores about a key. */
@@ -61,7 +62,7 @@ export function holdOf(delivery: InboxDelivery): number {
 }
 
 /** Names one delivery to one consumer. */
-export function ownerOf(consumer: string, delivery: InboxDelivery): string {
+export function ownerIdOf(consumer: string, delivery: InboxDelivery): string {
   return `${consumer}/${delivery.messageId}/${delivery.dequeueCount}`;
 }
 
@@ -75,12 +76,7 @@ const plain = /[^A-Za-z0-9._:@$-]/gu;
 export async function rowKeyOf(queue: string, key: string): Promise<string> {
   const escaped = key.replace(plain, (char) => [...new TextEncoder().encode(char)].map((byte) => `=${hex(byte)}`).join(""));
   // 512 characters is what a row key may have. An escaped key has two digits after each =, so it is never a "sha256=".
-  return `${rowKeyPrefix}${queue}!${escaped.length <= 400 ? escaped : `sha256=${await digest(key)}`}`;
-}
-
-async function digest(text: string): Promise<string> {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return [...new Uint8Array(bytes)].map(hex).join("").toLowerCase();
+  return `${rowKeyPrefix}${queue}!${escaped.length <= 400 ? escaped : `sha256=${await sha256(key)}`}`;
 }
 
 function hex(byte: number): string {
@@ -113,14 +109,14 @@ export async function readRecord(
   table: InboxTableLike,
   partitionKey: string,
   rowKey: string,
-  boundInMs: number,
+  timeoutInMs: number,
   abortSignal?: AbortSignalLike,
 ): Promise<InboxRecord | undefined> {
   try {
-    const entity = await boundedRead(boundInMs, (options) => table.getEntity(partitionKey, rowKey, options), { abortSignal });
+    const entity = await read((signal) => table.getEntity(partitionKey, rowKey, { abortSignal: signal }), { timeoutInMs, abortSignal });
     return recordOf(entity);
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }

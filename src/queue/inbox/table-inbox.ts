@@ -1,15 +1,15 @@
 import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
 import { withSpan } from "../../core/telemetry.js";
 import { checkOneOf } from "../../core/validate.js";
-import { startClock } from "../clock.js";
-import type { Clock } from "../clock.js";
+import { startStopwatch } from "../../core/stopwatch.js";
+import type { Clock } from "../../core/stopwatch.js";
 import { commitOnce } from "./commit.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
 import { purgeRecords } from "./purge.js";
-import { ownerOf, readRecord, rowKeyOf } from "./record.js";
-import { ClaimItem, StepItem } from "./transition-write.js";
+import { ownerIdOf, readRecord, rowKeyOf } from "./record.js";
+import { ClaimWrite, TransitionWrite } from "./transition-write.js";
 import type { HeldClaim } from "./transition-write.js";
-import { Gather, maxGroup, submitGroup } from "./write-batcher.js";
+import { WriteBatcher, maxGroup, submitWrites } from "./write-batcher.js";
 
 /** Options of {@link TableInbox}. */
 export interface TableInboxOptions {
@@ -50,7 +50,7 @@ export class TableInbox implements Inbox {
   readonly #table: InboxTableLike;
   readonly #createTable: boolean;
   readonly #consumer = crypto.randomUUID();
-  readonly #gathers = new Map<string, Gather>();
+  readonly #batchers = new Map<string, WriteBatcher>();
 
   constructor(table: InboxTableLike, options: TableInboxOptions = {}) {
     this.#table = table;
@@ -67,47 +67,47 @@ export class TableInbox implements Inbox {
     const [some] = deliveries;
     if (!some) return [];
     const partitionKey = some.queue;
-    const boundInMs = boundOf(some);
-    const items = new Map<InboxDelivery, ClaimItem>();
+    const timeoutInMs = timeoutOf(some);
+    const writes = new Map<InboxDelivery, ClaimWrite>();
     const rows = new Set<string>();
     for (const delivery of deliveries) {
       const rowKey = await rowKeyOf(delivery.queue, delivery.key);
       // A transaction takes each row once: of messages that share a key, the first goes ahead.
       if (rows.has(rowKey)) continue;
       rows.add(rowKey);
-      items.set(delivery, new ClaimItem(partitionKey, rowKey, ownerOf(this.#consumer, delivery), delivery));
+      writes.set(delivery, new ClaimWrite(partitionKey, rowKey, ownerIdOf(this.#consumer, delivery), delivery));
     }
-    const group = [...items.values()];
+    const group = [...writes.values()];
     // What was delivered before is likely to have a record: looking first saves the conflict.
-    const again = [...items].filter(([delivery]) => delivery.dequeueCount > 1);
+    const again = [...writes].filter(([delivery]) => delivery.dequeueCount > 1);
     await Promise.all(
-      again.map(async ([, item]) => item.found(await readRecord(this.#table, partitionKey, item.rowKey, boundInMs, abortSignal))),
+      again.map(async ([, write]) => write.found(await readRecord(this.#table, partitionKey, write.rowKey, timeoutInMs, abortSignal))),
     );
     for (let i = 0; i < group.length; i += maxGroup) {
-      await submitGroup(this.#table, partitionKey, group.slice(i, i + maxGroup), boundInMs, abortSignal);
+      await submitWrites(this.#table, partitionKey, group.slice(i, i + maxGroup), timeoutInMs, abortSignal);
     }
     return deliveries.map((delivery) => {
-      const item = items.get(delivery);
-      return item ? this.#verdict(item, delivery) : { kind: "busy", forInMs: delivery.visibilityInMs };
+      const write = writes.get(delivery);
+      return write ? this.#verdict(write, delivery) : { kind: "busy", forInMs: delivery.visibilityInMs };
     });
   }
 
-  #verdict(item: ClaimItem, delivery: InboxDelivery): InboxVerdict {
-    const { result } = item;
+  #verdict(write: ClaimWrite, delivery: InboxDelivery): InboxVerdict {
+    const { result } = write;
     if (result.kind !== "claimed") return result;
     const { messageId, dequeueCount } = delivery;
     const { etag, attempts, holdInMs } = result;
-    const record = { owner: item.owner, messageId, dequeueCount, attempts, holdInMs };
-    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: item.rowKey, record, etag, over: false };
+    const record = { owner: write.owner, messageId, dequeueCount, attempts, holdInMs };
+    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: write.rowKey, record, etag, over: false };
     return { kind: "claimed", claim: this.#claimOf(held, delivery) };
   }
 
   #claimOf(held: HeldClaim, delivery: InboxDelivery): InboxClaim {
-    const gather = this.#gatherOf(delivery);
+    const batcher = this.#batcherOf(delivery);
     const step = async (to: "claimed" | "done" | "released"): Promise<boolean> => {
-      const item = new StepItem(held, to);
-      await gather.add(item);
-      return item.carriedOut;
+      const write = new TransitionWrite(held, to);
+      await batcher.add(write);
+      return write.carriedOut;
     };
     const { attempts, holdInMs } = held.record;
     // An extension without an answer may be found to have landed by the next one: time counts from the first.
@@ -118,7 +118,7 @@ export class TableInbox implements Inbox {
       // However long the claim took: nobody can have written it before the message was received.
       clock: delivery.clock,
       extend: async () => {
-        clock ??= startClock();
+        clock ??= startStopwatch();
         const started = clock;
         if (!(await step("claimed"))) return { kind: "lost", error: new Error("the inbox record was taken over") };
         clock = undefined;
@@ -128,14 +128,14 @@ export class TableInbox implements Inbox {
       release: async () => {
         await step("released");
       },
-      abandon: () => gather.abandon(held),
+      abandon: () => batcher.abandon(held),
     };
   }
 
-  #gatherOf(delivery: InboxDelivery): Gather {
-    let gather = this.#gathers.get(delivery.queue);
-    if (!gather) this.#gathers.set(delivery.queue, (gather = new Gather(this.#table, delivery.queue, boundOf(delivery))));
-    return gather;
+  #batcherOf(delivery: InboxDelivery): WriteBatcher {
+    let batcher = this.#batchers.get(delivery.queue);
+    if (!batcher) this.#batchers.set(delivery.queue, (batcher = new WriteBatcher(this.#table, delivery.queue, timeoutOf(delivery))));
+    return batcher;
   }
 
   async commit(
@@ -150,7 +150,7 @@ export class TableInbox implements Inbox {
     const stranger = actions.find(([, entity]) => entity.partitionKey !== partitionKey);
     if (stranger) throw new RangeError(`all entities of a commit are of one partition: ${partitionKey}, not ${stranger[1].partitionKey}`);
     const { messageId, dequeueCount } = delivery;
-    const record = { owner: `${ownerOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
+    const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
     const rowKey = await rowKeyOf(delivery.queue, delivery.key);
     return commitOnce(this.#table, { partitionKey, rowKey, record, actions }, options);
   }
@@ -166,6 +166,6 @@ export class TableInbox implements Inbox {
 }
 
 /** A request that takes longer than this would leave too little of the message's time. */
-function boundOf(delivery: InboxDelivery): number {
+function timeoutOf(delivery: InboxDelivery): number {
   return Math.min(10_000, delivery.visibilityInMs / 4);
 }

@@ -2,7 +2,21 @@ import type { InboxTableAction } from "../../clients.js";
 import type { InboxDelivery, InboxVerdict } from "./inbox.js";
 import { entityOf, holdOf, judge } from "./record.js";
 import type { InboxRecord } from "./record.js";
-import type { GroupItem } from "./write-batcher.js";
+
+/** A write of one record, sent to the table together with others. */
+export interface BatchedWrite {
+  readonly rowKey: string;
+  /** The ETag that the record must have for the write to be carried out; undefined: it must not exist. */
+  readonly baseETag: string | undefined;
+  /** Nothing left to do. */
+  readonly settled: boolean;
+  /** What to send. The record is to carry `group`, which tells later that the whole group was committed. */
+  action(group: string): InboxTableAction;
+  /** It was carried out. A write that needs the ETag, and does not get it, stays unsettled. */
+  committed(etag: string | undefined): void;
+  /** What the table has: settles the write, or makes it ready to be sent on top of that. */
+  found(record: InboxRecord | undefined): void;
+}
 
 /** A claim as its holder knows it. */
 export interface HeldClaim {
@@ -10,14 +24,14 @@ export interface HeldClaim {
   readonly rowKey: string;
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "holdInMs">;
   etag: string;
-  /** Done or released. An extension that comes after that must not be sent: on the new ETag, it would undo it. */
+  /** Done or released. An extension must not be sent after that: on the new ETag, it would undo it. */
   over: boolean;
 }
 
-/** One step of the holder of a claim, on its way to the table: claimed again (an extension), done, or released. */
-export class StepItem implements GroupItem {
+/** A transition by the holder of a claim: to claimed again (an extension), done, or released. */
+export class TransitionWrite implements BatchedWrite {
   readonly claim: HeldClaim;
-  /** Nobody waits for it any more. */
+  /** No caller waits for it any more. */
   abandoned = false;
   readonly #to: InboxRecord["state"];
   #recreate = false;
@@ -32,11 +46,15 @@ export class StepItem implements GroupItem {
     return this.claim.rowKey;
   }
 
+  get baseETag(): string | undefined {
+    return this.#recreate ? undefined : this.claim.etag;
+  }
+
   get settled(): boolean {
     return this.#result !== undefined || this.abandoned || (this.#to === "claimed" && this.claim.over);
   }
 
-  /** Whether it was carried out; if not, somebody else has taken over. */
+  /** Whether it was carried out; if not, another consumer has taken over. */
   get carriedOut(): boolean {
     return this.#result === true;
   }
@@ -47,7 +65,7 @@ export class StepItem implements GroupItem {
     return ["update", entityOf(partitionKey, rowKey, { state: this.#to, group }), "Merge", { etag }];
   }
 
-  landed(etag: string | undefined): void {
+  committed(etag: string | undefined): void {
     if (etag) this.claim.etag = etag;
     if (this.#to !== "claimed") this.claim.over = true;
     // Only a claim that goes on needs its ETag.
@@ -55,30 +73,30 @@ export class StepItem implements GroupItem {
   }
 
   found(record: InboxRecord | undefined): void {
-    // Gone: purged, as it was claimed long ago, or wiped. Nobody else has it, so it is written anew.
+    // Gone: purged, as it was claimed long ago, or wiped. No other consumer has it, so it is written anew.
     this.#recreate = record === undefined;
     if (!record) return;
     if (record.owner !== this.claim.record.owner) {
       this.#result = false;
       return;
     }
-    // Nobody but the holder moves a record with its name: another ETag is what an earlier, unanswered step left.
+    // Only the holder changes a record with its name: another ETag is that of an earlier transition whose response was lost.
     const moved = record.etag !== this.claim.etag;
     this.claim.etag = record.etag;
     if (record.state !== "claimed") this.claim.over = true;
     if (record.state === this.#to && (moved || this.#to !== "claimed")) this.#result = true;
-    // Done cannot be taken back, and released was the last word of an earlier step.
+    // Done is final, and so is a release by an earlier transition.
     else if (record.state !== "claimed") this.#result = false;
   }
 }
 
-/** What a {@link ClaimItem} comes to. */
+/** What a {@link ClaimWrite} comes to. */
 export type Claimed =
   | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number; readonly holdInMs: number }
   | Exclude<InboxVerdict, { kind: "claimed" }>;
 
-/** The claim of one key, on its way to the table. At first it is taken to be new, which most are. */
-export class ClaimItem implements GroupItem {
+/** The claim of one key. At first it is assumed to be new, which most are. */
+export class ClaimWrite implements BatchedWrite {
   readonly rowKey: string;
   readonly owner: string;
   readonly #partitionKey: string;
@@ -92,6 +110,10 @@ export class ClaimItem implements GroupItem {
     this.rowKey = rowKey;
     this.owner = owner;
     this.#delivery = delivery;
+  }
+
+  get baseETag(): string | undefined {
+    return this.#base?.etag;
   }
 
   get settled(): boolean {
@@ -117,7 +139,7 @@ export class ClaimItem implements GroupItem {
     return this.#base ? ["update", entity, "Replace", { etag: this.#base.etag }] : ["create", entity];
   }
 
-  landed(etag: string | undefined): void {
+  committed(etag: string | undefined): void {
     if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, holdInMs: holdOf(this.#delivery) };
   }
 

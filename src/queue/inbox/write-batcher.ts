@@ -1,54 +1,54 @@
-import type { AbortSignalLike, InboxTableAction, InboxTableLike } from "../../clients.js";
-import { throwIfAborted } from "../../core/abort.js";
-import { delay, fullJitter } from "../../core/delay.js";
-import { failedOperation, isMissing, isRace } from "../../core/storage-errors.js";
+import type { AbortSignalLike, InboxTableLike } from "../../clients.js";
+import { throwIfAborted } from "../../core/deadline.js";
+import { resolveWrite } from "../../core/resolve-write.js";
+import { fullJitter } from "../../core/retry.js";
+import { failedOperation } from "../../core/storage-errors.js";
 import { logger } from "../../core/telemetry.js";
-import { boundedCall } from "../bounded-call.js";
 import { readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
-import type { HeldClaim, StepItem } from "./transition-write.js";
+import type { BatchedWrite, HeldClaim, TransitionWrite } from "./transition-write.js";
 
-/** What an entity group transaction takes. */
+/** The most operations in an entity group transaction. */
 export const maxGroup: number = 100;
 
-/** Handlers of one batch end close to each other. So long a message waits for company, less if there is enough. */
+/** Handlers of one batch end close to each other. A write waits this long for others, less if there are enough. */
 const lingerInMs = 5;
 
 interface Waiting {
-  readonly item: StepItem;
+  readonly write: TransitionWrite;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Gathers the steps of many claims in one partition into few transactions, one at a time. */
-export class Gather {
+/** Combines the transitions of many claims in one partition into few transactions, one at a time. */
+export class WriteBatcher {
   readonly #table: InboxTableLike;
   readonly #partitionKey: string;
-  readonly #boundInMs: number;
+  readonly #timeoutInMs: number;
   #waiting: Waiting[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #sending: { readonly items: readonly StepItem[]; readonly controller: AbortController } | undefined;
+  #sending: { readonly writes: readonly TransitionWrite[]; readonly controller: AbortController } | undefined;
 
-  constructor(table: InboxTableLike, partitionKey: string, boundInMs: number) {
+  constructor(table: InboxTableLike, partitionKey: string, timeoutInMs: number) {
     this.#table = table;
     this.#partitionKey = partitionKey;
-    this.#boundInMs = boundInMs;
+    this.#timeoutInMs = timeoutInMs;
   }
 
-  add(item: StepItem): Promise<void> {
+  add(write: TransitionWrite): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
+      this.#waiting.push({ write, resolve, reject });
       this.#arm();
     });
   }
 
-  /** Takes back the steps of a claim. A transaction in which nobody is interested any more is cut off. */
+  /** Withdraws the transitions of a claim. A transaction that no caller waits for any more is cut off. */
   abandon(claim: HeldClaim): void {
-    for (const { item } of this.#waiting) if (item.claim === claim) item.abandoned = true;
+    for (const { write } of this.#waiting) if (write.claim === claim) write.abandoned = true;
     if (!this.#sending) return;
-    const { items, controller } = this.#sending;
-    for (const item of items) if (item.claim === claim) item.abandoned = true;
-    if (items.every((item) => item.abandoned)) controller.abort();
+    const { writes, controller } = this.#sending;
+    for (const write of writes) if (write.claim === claim) write.abandoned = true;
+    if (writes.every((write) => write.abandoned)) controller.abort();
   }
 
   #arm(): void {
@@ -61,27 +61,27 @@ export class Gather {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const group = this.#next();
-    const items = group.map(({ item }) => item);
+    const writes = group.map(({ write }) => write);
     const controller = new AbortController();
-    this.#sending = { items, controller };
+    this.#sending = { writes, controller };
     try {
-      await submitGroup(this.#table, this.#partitionKey, items, this.#boundInMs, controller.signal);
+      await submitWrites(this.#table, this.#partitionKey, writes, this.#timeoutInMs, controller.signal);
       for (const { resolve } of group) resolve();
     } catch (error) {
-      // Some may be through in spite of it; the others are asked again by those who wait for them.
-      for (const { item, resolve, reject } of group) if (item.settled) resolve(); else reject(error);
+      // Some may be settled in spite of it; for the others their callers decide.
+      for (const { write, resolve, reject } of group) if (write.settled) resolve(); else reject(error);
     } finally {
       this.#sending = undefined;
       this.#arm();
     }
   }
 
-  /** A transaction takes each row once: a second step of the same claim waits for the next. */
+  /** A transaction takes each row once: a second transition of the same claim waits for the next. */
   #next(): Waiting[] {
     const rows = new Set<string>();
     const group: Waiting[] = [];
     this.#waiting = this.#waiting.filter((waiting) => {
-      const { rowKey } = waiting.item;
+      const { rowKey } = waiting.write;
       if (group.length === maxGroup || rows.has(rowKey)) return true;
       rows.add(rowKey);
       group.push(waiting);
@@ -91,77 +91,82 @@ export class Gather {
   }
 }
 
-/** One step of one record, that goes to the table together with others. */
-export interface GroupItem {
-  readonly rowKey: string;
-  /** Nothing left to do. */
-  readonly settled: boolean;
-  /** What to send. The record is to carry `group`, which tells later that the whole group landed. */
-  action(group: string): InboxTableAction;
-  /** It was carried out. An item that needs the ETag, and does not get it, stays unsettled. */
-  landed(etag: string | undefined): void;
-  /** What the table has: settles the item, or makes it ready to be sent on top of that. */
-  found(record: InboxRecord | undefined): void;
-}
-
-/** A group that is not through by then is given up; the caller decides whether to begin again. */
-const maxRounds = 25;
+/** A batch that is not settled by then is given up; the caller decides whether to begin again. */
+const maxConflicts = 25;
+/** Few: the callers try again by themselves, and have better to do with the time of their messages. */
+const maxResends = 3;
 
 /**
- * Carries out the steps of many records in as few entity group transactions as possible. One record that has moved
- * fails them all: it is read, judged anew, and the rest goes again.
+ * Carries out the writes of many records in as few entity group transactions as possible. One record that has changed
+ * fails them all: it is read, judged anew, and the rest is sent again.
  *
- * Conflicts are rare, but may come in droves (a whole file of messages sent twice). So the first conflict costs one
+ * Conflicts are rare, but may come in large numbers (a whole file of messages sent twice). So the first conflict costs one
  * read, and each further one twice as many of the records behind it. The service does not always say which one it was;
  * then all are read.
  *
- * An answer that is lost leaves open whether the group landed. It did so as a whole or not at all, and may still be on
- * its way: one record tells, and sending it again does no harm, as each step is conditional on what the record was.
+ * A transaction whose response is lost was committed as a whole or not at all, and may still be in flight: its first record
+ * tells, and sending it again does no harm, as each write is conditional on what the record was.
  */
-export async function submitGroup(
+export async function submitWrites(
   table: InboxTableLike,
   partitionKey: string,
-  items: readonly GroupItem[],
-  boundInMs: number,
+  writes: readonly BatchedWrite[],
+  timeoutInMs: number,
   abortSignal?: AbortSignalLike,
 ): Promise<void> {
-  const read = (item: GroupItem): Promise<InboxRecord | undefined> =>
-    readRecord(table, partitionKey, item.rowKey, boundInMs, abortSignal);
-  const look = async (some: readonly GroupItem[]): Promise<void> => {
-    await Promise.all(some.map(async (item) => item.found(await read(item))));
+  const read = (write: BatchedWrite): Promise<InboxRecord | undefined> =>
+    readRecord(table, partitionKey, write.rowKey, timeoutInMs, abortSignal);
+  const readAll = async (some: readonly BatchedWrite[]): Promise<void> => {
+    await Promise.all(some.map(async (write) => write.found(await read(write))));
   };
   const group = crypto.randomUUID();
   let lookahead = 1;
   let lastError: unknown;
-  for (let round = 0; round < maxRounds; round++) {
-    const open = items.filter((item) => !item.settled);
+  for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+    const open = writes.filter((write) => !write.settled);
     const [first] = open;
     if (!first) return;
-    const actions = open.map((item) => item.action(group));
-    const outcome = await boundedCall(boundInMs, (options) => table.submitTransaction(actions, options), { abortSignal });
-    if (outcome.kind === "ok") {
-      const etags = outcome.value.subResponses.map((response) => response.etag);
-      open.forEach((item, i) => item.landed(etags[i]));
-      // A table that keeps the ETag to itself: have a look at it.
-      return look(open.filter((item) => !item.settled));
+    const actions = open.map((write) => write.action(group));
+    const { baseETag } = first;
+    const outcome = await resolveWrite<{ subResponses: readonly { etag?: string | undefined }[] }, InboxRecord | undefined>(
+      {
+        send: (signal) => table.submitTransaction(actions, { abortSignal: signal }),
+        readBack: () => read(first),
+        recognise: (record) => (record?.group === group ? "committed" : record?.etag === baseETag ? "unchanged" : "not committed"),
+        // Another record of the batch has changed, so no send of it can be committed any more.
+        invalidateEarlierSends: () => Promise.resolve(true),
+      },
+      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, backoff: (resend) => fullJitter(resend, 10, 500) },
+    );
+    switch (outcome.kind) {
+      case "committed": {
+        const etags = outcome.value.subResponses.map((response) => response.etag);
+        open.forEach((write, i) => write.committed(etags[i]));
+        // A table that does not return the ETag: read it.
+        return readAll(open.filter((write) => !write.settled));
+      }
+      case "recognised":
+        first.found(outcome.found);
+        for (const write of open) if (write !== first) write.committed(undefined);
+        return readAll(open.filter((write) => !write.settled));
+      case "conflict": {
+        lastError = outcome.error;
+        throwIfAborted(abortSignal);
+        logger.verbose(`a write to partition ${JSON.stringify(partitionKey)} of the inbox met a conflict`);
+        if ("found" in outcome) {
+          first.found(outcome.found);
+          break;
+        }
+        const culprit = failedOperation(lastError);
+        await readAll(culprit === undefined ? open : open.slice(culprit, culprit + lookahead));
+        lookahead *= 2;
+        break;
+      }
+      case "rejected":
+      case "unknown":
+        throwIfAborted(abortSignal);
+        throw outcome.error;
     }
-    lastError = outcome.error;
-    throwIfAborted(abortSignal);
-    if (outcome.kind === "refused") {
-      if (!isRace(lastError) && !isMissing(lastError)) throw lastError;
-      logger.verbose(`lost a race for a record in partition ${JSON.stringify(partitionKey)} of the inbox`);
-      const culprit = failedOperation(lastError);
-      await look(culprit === undefined ? open : open.slice(culprit, culprit + lookahead));
-      lookahead *= 2;
-      continue;
-    }
-    const record = await read(first);
-    first.found(record);
-    if (record?.group === group) {
-      for (const item of open) if (item !== first) item.landed(undefined);
-      return look(open.filter((item) => !item.settled));
-    }
-    await delay(fullJitter(round, 10, 500), abortSignal);
   }
   throw lastError;
 }

@@ -1,5 +1,5 @@
 import type { InboxDelivery } from "../../../src/index.js";
-import { startClock } from "../../../src/queue/clock.js";
+import { startStopwatch } from "../../../src/core/stopwatch.js";
 
 let messages = 0;
 
@@ -10,7 +10,7 @@ export function deliver(key: string, facts: Partial<InboxDelivery> = {}): InboxD
     key,
     messageId: `message-${++messages}`,
     dequeueCount: 1,
-    clock: startClock(),
+    clock: startStopwatch(),
     serviceTime: () => Date.now(),
     visibilityInMs: 60_000,
     ...facts,
@@ -19,5 +19,5 @@ export function deliver(key: string, facts: Partial<InboxDelivery> = {}): InboxD
 
 /** The next delivery of the same message. */
 export function again(delivery: InboxDelivery): InboxDelivery {
-  return { ...delivery, dequeueCount: delivery.dequeueCount + 1, clock: startClock() };
+  return { ...delivery, dequeueCount: delivery.dequeueCount + 1, clock: startStopwatch() };
 }

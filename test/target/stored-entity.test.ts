@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { entityDiff, entityValue, sameStored, storedFromAnswer, storedFromValue } from "../../src/target/stored-entity.js";
+import { entityDiff, entityValue, equalStored, storedFromAnswer, storedFromValue } from "../../src/target/stored-entity.js";
 import type { StoredEntity } from "../../src/target/stored-entity.js";
 import { entities } from "../support/entities.js";
 
@@ -24,7 +24,7 @@ describe("an entity", () => {
       fc.property(entities, (entity) => {
         const before = stored(entity);
         const after = stored(entityValue(before, "p", "r"), before);
-        expect(sameStored(before, after)).toBe(true);
+        expect(equalStored(before, after)).toBe(true);
         expect(entityDiff(before, after)).toEqual({ mode: "Merge", properties: {} });
       }),
     );
@@ -43,7 +43,7 @@ describe("an entity", () => {
           const { mode, properties } = entityDiff(a, b);
           const sent = Object.entries(properties);
           const result: StoredEntity = new Map(mode === "Merge" ? [...a, ...sent] : sent);
-          expect(sameStored(result, b)).toBe(true);
+          expect(equalStored(result, b)).toBe(true);
           expect(mode).toBe([...a.keys()].every((name) => b.has(name)) ? "Merge" : "Replace");
           if (mode === "Merge") for (const [name, value] of sent) expect(value).not.toEqual(a.get(name));
         }

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { MessageLostError } from "../../src/index.js";
-import { startClock } from "../../src/queue/clock.js";
-import { MessageOwnership } from "../../src/queue/message-lease.js";
+import { startStopwatch } from "../../src/core/stopwatch.js";
+import { MessageLease } from "../../src/queue/message-lease.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import type { Fault } from "./fakes/faults.js";
 
@@ -18,23 +18,23 @@ afterEach(() => {
 });
 
 /** Receives a message for 60 seconds. */
-async function own(visibilityInSeconds = 60, lifeInMs = 1e9): Promise<MessageOwnership> {
+async function own(visibilityInSeconds = 60, lifeInMs = 1e9): Promise<MessageLease> {
   await queue.sendMessage("text");
-  const clock = startClock();
+  const clock = startStopwatch();
   const { receivedMessageItems } = await queue.receiveMessages({ visibilityTimeout: visibilityInSeconds });
   const { messageId, popReceipt } = receivedMessageItems[0]!;
-  return new MessageOwnership(queue, { messageId, popReceipt, visibilityInSeconds, clock, lifeInMs });
+  return new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds, clock, lifeInMs });
 }
 
 /** Lets time pass; fails if the message could be had by somebody else while its owner was not told. */
-async function pass(owner: MessageOwnership, ms: number): Promise<void> {
+async function pass(owner: MessageLease, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 250) {
     await vi.advanceTimersByTimeAsync(250);
     if (queue.visible.length > 0) expect(owner.signal.aborted).toBe(true);
   }
 }
 
-const reasonOf = (owner: MessageOwnership): string | undefined => (owner.signal.reason as MessageLostError | undefined)?.reason;
+const reasonOf = (owner: MessageLease): string | undefined => (owner.signal.reason as MessageLostError | undefined)?.reason;
 
 describe("while the handler runs, a renewal that is answered with", () => {
   it("success keeps the message, at half its time, for as long as it takes", async () => {
@@ -176,11 +176,11 @@ describe("a release", () => {
 describe("time", () => {
   it("counts from before the request was sent", async () => {
     await queue.sendMessage("text");
-    const clock = startClock();
+    const clock = startStopwatch();
     await vi.advanceTimersByTimeAsync(20_000); // a slow receive
     const { receivedMessageItems } = await queue.receiveMessages({ visibilityTimeout: 60 });
     const { messageId, popReceipt } = receivedMessageItems[0]!;
-    const owner = new MessageOwnership(queue, { messageId, popReceipt, visibilityInSeconds: 60, clock, lifeInMs: 1e9 });
+    const owner = new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds: 60, clock, lifeInMs: 1e9 });
     queue.faults.always("update", "hang");
     await vi.advanceTimersByTimeAsync(38_999);
     expect(owner.signal.aborted).toBe(false);

@@ -1,10 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
-import { blobHttpHeaders, blobMetadata, blobTags, createIfAbsent, optimisticUpdate, remove, removeIfUnchanged } from "../../../src/index.js";
-import { before } from "../../fakes/faults.js";
-import { counterBlob, increment } from "../../support/counter.js";
-import type { Counter } from "../../support/counter.js";
-import { rejection } from "../../support/outcome.js";
-import { inFakeTime, useFakeTimers } from "../../support/timers.js";
+import { blobHttpHeaders, blobMetadata, blobTags, createIfAbsent, optimisticUpdate, remove, removeIfUnchanged } from "../../src/index.js";
+import { before } from "../fakes/faults.js";
+import { counterBlob, increment } from "../support/counter.js";
+import type { Counter } from "../support/counter.js";
+import { rejection } from "../support/outcome.js";
+import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 

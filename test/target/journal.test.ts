@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fateOf, fateOfCreate, formatJournal, journalAfter, journalLength, newWriteId, parseJournal } from "../../src/target/journal.js";
+import { outcomeOf, outcomeOfCreate, formatJournal, journalAfter, journalLength, newWriteId, parseJournal } from "../../src/target/journal.js";
 import type { Journal } from "../../src/target/journal.js";
 
 interface State {
@@ -66,7 +66,7 @@ describe("the write journal", () => {
         const written = journalAfter(base, newWriteId());
         const ours: State | undefined = landed ? { etag: newETag(), journal: written } : base;
         const found = after.reduce(happen, ours);
-        expect(fateOf(written, found?.journal)).not.toBe(landed ? "not landed" : "landed");
+        expect(outcomeOf(written, found?.journal)).not.toBe(landed ? "not committed" : "committed");
       }),
       { numRuns: 2_000 },
     );
@@ -78,7 +78,7 @@ describe("the write journal", () => {
       fc.property(fc.boolean(), others, (landed, after) => {
         const written = journalAfter(undefined, newWriteId());
         const found = after.reduce<State | undefined>(happen, landed ? { etag: newETag(), journal: written } : undefined);
-        expect(fateOfCreate(written, found?.journal)).not.toBe(landed ? "not landed" : "landed");
+        expect(outcomeOfCreate(written, found?.journal)).not.toBe(landed ? "not committed" : "committed");
       }),
       { numRuns: 2_000 },
     );
@@ -93,7 +93,7 @@ describe("the write journal", () => {
       fc.property(base, fc.boolean(), onTop, (base, landed, after) => {
         const written = journalAfter(base, newWriteId());
         const found = after.reduce(happen, landed ? { etag: newETag(), journal: written } : base)!;
-        expect(fateOf(written, found.journal)).toBe(landed ? "landed" : "not landed");
+        expect(outcomeOf(written, found.journal)).toBe(landed ? "committed" : "not committed");
       }),
     );
   });
@@ -102,9 +102,9 @@ describe("the write journal", () => {
     const written = journalAfter({ etag: newETag(), journal: undefined }, newWriteId());
     let state: State = { etag: newETag(), journal: written };
     for (let i = 0; i < journalLength - 1; i++) state = happen(state, "journaled write")!;
-    expect(fateOf(written, state.journal)).toBe("landed");
+    expect(outcomeOf(written, state.journal)).toBe("committed");
     state = happen(state, "journaled write")!;
-    expect(fateOf(written, state.journal)).toBe("unknown");
+    expect(outcomeOf(written, state.journal)).toBe("unknown");
   });
 
   it("makes ids that need no escaping, of which 32 fit into metadata", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { abortReason, onAbort, throwIfAborted } from "../../src/core/abort.js";
+import { abortReason, onAbort, throwIfAborted } from "../../src/core/deadline.js";
 import type { AbortSignalLike } from "../../src/index.js";
 import { countingController } from "../support/counting-signal.js";
 

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { bytesBlob, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, SchemaError, textBlob } from "../../../src/index.js";
-import { FakeBlockBlob } from "../../fakes/fake-block-blob.js";
-import { FakeService } from "../../fakes/fake-service.js";
-import { anyText } from "../../support/any-text.js";
-import { counterBlob, increment } from "../../support/counter.js";
-import type { Counter } from "../../support/counter.js";
-import { rejection } from "../../support/outcome.js";
+import { bytesBlob, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, SchemaError, textBlob } from "../../src/index.js";
+import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { anyText } from "../support/any-text.js";
+import { counterBlob, increment } from "../support/counter.js";
+import type { Counter } from "../support/counter.js";
+import { rejection } from "../support/outcome.js";
 
 function blobOf(content: Uint8Array | string): { service: FakeService; blob: FakeBlockBlob } {
   const service = new FakeService();

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { optimisticUpdate, readTarget, remove, tableEntity } from "../../../src/index.js";
-import { FakeService } from "../../fakes/fake-service.js";
-import { FakeTable } from "../../fakes/fake-table.js";
-import type { WireProperty } from "../../fakes/fake-table.js";
-import { before, loseAnswer } from "../../fakes/faults.js";
-import { entities } from "../../support/entities.js";
-import { inFakeTime, useFakeTimers } from "../../support/timers.js";
+import { optimisticUpdate, readTarget, remove, tableEntity } from "../../src/index.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { FakeTable } from "../fakes/fake-table.js";
+import type { WireProperty } from "../fakes/fake-table.js";
+import { before, loseAnswer } from "../fakes/faults.js";
+import { entities } from "../support/entities.js";
+import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
-import { acquireLease } from "../../src/lease/acquire-lease.js";
+import { acquireLease } from "../../src/lease/with-lease.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lock/lock-record.js";
-import { hang, status } from "./fakes/answers.js";
-import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
-import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
-import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
+import { hang, status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { ScriptedLeasable } from "../lease/fakes/scripted-leasable.js";
+import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 
 useFakeClock();
 

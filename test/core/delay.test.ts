@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { delay, fullJitter } from "../../src/core/delay.js";
+import { delay } from "../../src/core/deadline.js";
+import { fullJitter } from "../../src/core/retry.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 import { useFakeTimers } from "../support/timers.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { identityOf } from "../../src/core/identity.js";
-import { displayUrl } from "../../src/core/telemetry.js";
+import { redactUrl } from "../../src/core/telemetry.js";
 import { checkIdentifier, checkNumber, checkOneOf } from "../../src/core/validate.js";
 
 describe("checkNumber", () => {
@@ -44,10 +44,10 @@ describe("checkIdentifier", () => {
   });
 });
 
-describe("displayUrl", () => {
+describe("redactUrl", () => {
   it("leaves out the query, where a SAS has its signature", () => {
-    expect(displayUrl("https://a/b?sig=SECRET")).toBe("https://a/b");
-    expect(displayUrl("https://a/b")).toBe("https://a/b");
+    expect(redactUrl("https://a/b?sig=SECRET")).toBe("https://a/b");
+    expect(redactUrl("https://a/b")).toBe("https://a/b");
   });
 });
 

@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import {
   codeOf,
   isDefinitive,
-  isDenied,
+  isUnauthorized,
   isLeaseConflict,
-  isMissing,
-  isMissingParent,
+  isNotFound,
+  isParentNotFound,
   isNotModified,
-  isRace,
+  isConflict,
   statusOf,
 } from "../../src/core/storage-errors.js";
 import { connectionReset } from "../fakes/faults.js";
@@ -16,11 +16,11 @@ import { blobError, FakeRestError, headError, tableError } from "../fakes/rest-e
 type Class = "race" | "missing" | "missing parent" | "lease" | "denied" | "not modified" | "definitive";
 
 const classes: Record<Class, (error: unknown) => boolean> = {
-  race: isRace,
-  missing: isMissing,
-  "missing parent": isMissingParent,
+  race: isConflict,
+  missing: isNotFound,
+  "missing parent": isParentNotFound,
   lease: isLeaseConflict,
-  denied: isDenied,
+  denied: isUnauthorized,
   "not modified": isNotModified,
   definitive: isDefinitive,
 };

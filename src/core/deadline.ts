@@ -1,0 +1,159 @@
+import type { AbortSignalLike } from "../clients.js";
+
+/** What a cancelled call rejects with: the caller's own reason, or an `AbortError` as the web platform makes it. */
+export function abortReason(signal: AbortSignalLike): unknown {
+  return signal.reason ?? new DOMException("The operation was aborted.", "AbortError");
+}
+
+export function throwIfAborted(signal: AbortSignalLike | undefined): void {
+  if (signal?.aborted) throw abortReason(signal);
+}
+
+/** A function and not a property: after an `await` TypeScript still assumes what it saw before. */
+export function isAborted(signal: AbortSignalLike | undefined): boolean {
+  return signal?.aborted ?? false;
+}
+
+/** Calls `listener` once when `signal` aborts (immediately if it already has). Returns a function that removes the listener. */
+export function onAbort(signal: AbortSignalLike | undefined, listener: () => void): () => void {
+  if (!signal) return noop;
+  if (signal.aborted) {
+    listener();
+    return noop;
+  }
+  const hub = hubs.get(signal) ?? openHub(signal);
+  const entry = { listener };
+  hub.entries.add(entry);
+  return () => {
+    if (hub.entries.delete(entry) && hub.entries.size === 0) hub.close();
+  };
+}
+
+/** One listener on a signal for all its users: Node warns of a leak when a signal has more than ten. */
+interface Hub {
+  readonly entries: Set<{ readonly listener: () => void }>;
+  close(): void;
+}
+
+const hubs = new WeakMap<AbortSignalLike, Hub>();
+
+function openHub(signal: AbortSignalLike): Hub {
+  const hub: Hub = {
+    entries: new Set(),
+    close: () => {
+      if (hubs.get(signal) !== hub) return;
+      hubs.delete(signal);
+      signal.removeEventListener("abort", onSignal);
+    },
+  };
+  const onSignal = (): void => {
+    hub.close();
+    // A listener that another listener removes is not called any more, as on the signal itself.
+    for (const entry of hub.entries) {
+      hub.entries.delete(entry);
+      entry.listener();
+    }
+  };
+  signal.addEventListener("abort", onSignal);
+  hubs.set(signal, hub);
+  return hub;
+}
+
+/** A controller that also aborts, with the same reason, as soon as one of `signals` does. `unlink` removes the listeners. */
+export function linkSignals(...signals: readonly (AbortSignalLike | undefined)[]): { readonly controller: AbortController; readonly unlink: () => void } {
+  const controller = new AbortController();
+  const offs = signals.map((signal) => onAbort(signal, () => signal && controller.abort(abortReason(signal))));
+  return {
+    controller,
+    unlink: () => {
+      for (const off of offs) off();
+    },
+  };
+}
+
+/** The longest time that `setTimeout` takes; with more it fires at once. */
+const maxTimerInMs = 2 ** 31 - 1;
+
+/** Calls `onTime` after `ms`, however long that is; `Infinity` means never. Returns a function that stops the timer. */
+export function startTimer(ms: number, onTime: () => void): () => void {
+  if (ms === Infinity) return noop;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const arm = (leftInMs: number): void => {
+    timer = setTimeout(() => (leftInMs > maxTimerInMs ? arm(leftInMs - maxTimerInMs) : onTime()), Math.min(leftInMs, maxTimerInMs));
+  };
+  arm(ms);
+  return () => clearTimeout(timer);
+}
+
+/** Waits, or rejects with the signal's reason. Leaves neither a timer nor a listener behind. */
+export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stopTimer = startTimer(ms, () => {
+      off();
+      resolve();
+    });
+    const off = onAbort(signal, () => {
+      stopTimer();
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's own reason
+      reject(abortReason(signal!)); // eslint-disable-line @typescript-eslint/no-non-null-assertion
+    });
+  });
+}
+
+/**
+ * The time limit and the cancellation of work in flight, as one signal. The work is raced as well as signalled, since a
+ * client may ignore its signal. The owner disposes of it; otherwise a timer and listeners stay behind.
+ */
+export class Deadline {
+  readonly #controller = new AbortController();
+  readonly #stopTimer: () => void;
+  readonly #offs: readonly (() => void)[];
+  readonly #racers = new Set<(reason: unknown) => void>();
+
+  /** @param timeoutReason - Makes the reason of the signal when the time is over. */
+  constructor(timeoutInMs: number, timeoutReason: () => unknown, ...signals: readonly (AbortSignalLike | undefined)[]) {
+    this.#stopTimer = startTimer(timeoutInMs, () => this.abort(timeoutReason()));
+    this.#offs = signals.map((signal) => onAbort(signal, () => signal && this.abort(abortReason(signal))));
+    if (this.signal.aborted) this.dispose();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Settles as `promise` does, or rejects with the reason when the time is over or a signal aborts. */
+  race<R>(promise: PromiseLike<R>): Promise<R> {
+    return new Promise((resolve, reject) => {
+      const stop = (reason: unknown): void => {
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
+        reject(reason);
+      };
+      this.#racers.add(stop);
+      const settled = <A>(settle: (result: A) => void) => (result: A): void => {
+        this.#racers.delete(stop);
+        settle(result);
+      };
+      promise.then(settled(resolve), settled(stop));
+      if (this.signal.aborted) stop(this.signal.reason);
+    });
+  }
+
+  /** Ends the work. Racers reject before the signal aborts: the reason counts, not the client's own abort error. */
+  abort(reason?: unknown): void {
+    if (this.signal.aborted) return;
+    this.dispose();
+    for (const stop of this.#racers) stop(reason);
+    this.#controller.abort(reason);
+  }
+
+  /** Stops the timer and removes the listeners. */
+  dispose(): void {
+    // Undefined while the constructor runs on an aborted signal; the constructor disposes then.
+    (this.#stopTimer as (() => void) | undefined)?.();
+    for (const off of (this.#offs as readonly (() => void)[] | undefined) ?? []) off();
+  }
+}
+
+function noop(): void {
+  // nothing to remove
+}

@@ -1,0 +1,71 @@
+import type { AbortSignalLike } from "../clients.js";
+import { abortReason, Deadline } from "./deadline.js";
+import { isDefinitive } from "./storage-errors.js";
+import { isMisuse } from "./validate.js";
+
+/** What is known after one SDK call. `sends` counts the requests that the SDK sent for it. */
+export type RequestOutcome<R> =
+  /** The service carried it out. */
+  | { readonly kind: "ok"; readonly value: R; readonly sends: number }
+  /** It had no effect: it was not sent at all, or sent once and refused. */
+  | { readonly kind: "rejected"; readonly error: unknown; readonly sends: number }
+  /** It may or may not have had an effect. `error` may be the rejection of a re-send by the SDK. */
+  | { readonly kind: "unknown"; readonly error: unknown; readonly sends: number };
+
+/** Limits of one SDK call. */
+export interface RequestLimits {
+  /**
+   * The time for the call, all re-sends by the SDK included. The SDKs retry for many seconds, and wait forever on a network
+   * that swallows packets.
+   * @defaultValue Infinity
+   */
+  readonly timeoutInMs?: number | undefined;
+  readonly abortSignal?: AbortSignalLike | undefined;
+}
+
+/** An SDK call took longer than its limit. Whether it had an effect is not known. */
+export class RequestTimeoutError extends Error {
+  override readonly name = "RequestTimeoutError";
+}
+
+/**
+ * Makes one SDK call that changes something, and reports how certain its outcome is. Never rejects. Returns in time even
+ * if the client ignores its signal.
+ */
+export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<RequestOutcome<R>> {
+  const { timeoutInMs = Infinity, abortSignal } = limits;
+  if (abortSignal?.aborted) return { kind: "rejected", error: abortReason(abortSignal), sends: 0 };
+  const deadline = new Deadline(timeoutInMs, () => new RequestTimeoutError(`no response within ${Math.round(timeoutInMs)} ms`), abortSignal);
+  const sends = countSends(deadline.signal);
+  try {
+    return { kind: "ok", value: await deadline.race(send(deadline.signal)), sends: sends() };
+  } catch (error) {
+    const certain = (sends() === 1 && isDefinitive(error)) || (sends() === 0 && isMisuse(error));
+    return { kind: certain ? "rejected" : "unknown", error, sends: sends() };
+  } finally {
+    deadline.dispose();
+  }
+}
+
+/** The same for calls whose uncertain outcome does no harm, reads above all: returns the response, or throws the error. */
+export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<R> {
+  const outcome = await request(send, limits);
+  if (outcome.kind === "ok") return outcome.value;
+  throw outcome.error;
+}
+
+/**
+ * Counts the requests that the SDK sends under a signal. The SDKs re-send writes without telling the caller. But the HTTP
+ * client adds one `abort` listener for each send (and the retry policies one for each wait), so a signal that counts its
+ * listeners can tell one send from several. This is public behaviour of `AbortSignal`, and errs on the safe side: with a
+ * client that adds other listeners, or none, the outcome counts as uncertain.
+ */
+export function countSends(signal: AbortSignal): () => number {
+  let listeners = 0;
+  const add = signal.addEventListener.bind(signal);
+  signal.addEventListener = (...args: Parameters<typeof add>): void => {
+    if (args[0] === "abort") listeners++;
+    add(...args);
+  };
+  return () => listeners;
+}

@@ -1,0 +1,120 @@
+import { describe, expect, it, vi } from "vitest";
+import { countSends, read, request } from "../../src/core/request.js";
+import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { loseAnswer } from "../fakes/faults.js";
+import { after, deafHang, give, ok, resent, status } from "../lease/fakes/answers.js";
+import type { Answer } from "../lease/fakes/answers.js";
+import { countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+
+useFakeClock();
+
+const sending = (answer: Answer) => (signal: AbortSignal) => give(answer, signal, () => "response");
+
+describe("request", () => {
+  it("returns the response and how often the SDK sent it", async () => {
+    expect(await request(sending(ok))).toEqual({ kind: "ok", value: "response", sends: 1 });
+    expect(await request(sending(resent(ok)))).toEqual({ kind: "ok", value: "response", sends: 2 });
+  });
+
+  it("is rejected if it was sent once and refused, and unknown if the refusal may be that of a re-send", async () => {
+    expect(await request(sending(status(409)))).toMatchObject({ kind: "rejected", error: { statusCode: 409 }, sends: 1 });
+    expect(await request(sending(resent(status(409))))).toMatchObject({ kind: "unknown", error: { statusCode: 409 }, sends: 2 });
+  });
+
+  it("is unknown after a status that the service also sends for requests that it commits", async () => {
+    for (const code of [408, 500, 503]) expect(await request(sending(status(code)))).toMatchObject({ kind: "unknown", sends: 1 });
+  });
+
+  it("is rejected if the client refuses its arguments without sending anything", async () => {
+    const misuse = new TypeError("not a blob");
+    expect(await request(() => Promise.reject(misuse))).toEqual({ kind: "rejected", error: misuse, sends: 0 });
+  });
+
+  it("is unknown when its time is over, even if the client ignores its signal", async () => {
+    const outcome = outcomeOf(request(sending(deafHang), { timeoutInMs: 100 }));
+    await pass(1_000);
+    expect(outcome).toMatchObject({ at: 100, value: { kind: "unknown", error: { name: "RequestTimeoutError" } } });
+  });
+
+  it("aborts the call when its time is over", async () => {
+    let signal: AbortSignal | undefined;
+    const outcome = outcomeOf(
+      request(
+        (given) => {
+          signal = given;
+          return give(after(500, ok), given, () => "response");
+        },
+        { timeoutInMs: 100 },
+      ),
+    );
+    await pass(100);
+    expect(signal!.aborted).toBe(true);
+    expect(outcome.at).toBe(100);
+  });
+
+  it("ends with the caller's reason, and removes its listener", async () => {
+    const caller = countedAbort();
+    const outcome = outcomeOf(request(sending(deafHang), { abortSignal: caller.signal }));
+    expect(caller.listeners()).toBe(1);
+    caller.abort(new Error("enough"));
+    await pass(0);
+    expect(outcome.value).toMatchObject({ kind: "unknown", error: { message: "enough" } });
+    expect(caller.listeners()).toBe(0);
+  });
+
+  it("is not sent for a caller that has aborted before, and so certainly had no effect", async () => {
+    const send = vi.fn(() => Promise.resolve(1));
+    const outcome = await request(send, { abortSignal: AbortSignal.abort(new Error("gone")) });
+    expect(outcome).toMatchObject({ kind: "rejected", error: { message: "gone" }, sends: 0 });
+    expect(send).not.toHaveBeenCalled();
+  });
+
+  it("treats a call that throws synchronously as one that rejects, and leaves nothing behind", async () => {
+    const caller = countedAbort();
+    const thrown = new Error("thrown");
+    const send = (): never => {
+      throw thrown;
+    };
+    expect(await request(send, { timeoutInMs: 1_000, abortSignal: caller.signal })).toMatchObject({ kind: "unknown", error: thrown });
+    expect(caller.listeners()).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+it("read returns the response, or rejects with the error", async () => {
+  expect(await read(() => Promise.resolve(7))).toBe(7);
+  await expect(read(sending(status(404)))).rejects.toMatchObject({ statusCode: 404 });
+});
+
+describe("countSends", () => {
+  it("counts abort listeners, and no others", () => {
+    const { signal } = new AbortController();
+    const sends = countSends(signal);
+    expect(sends()).toBe(0);
+    const listener = vi.fn();
+    signal.addEventListener("abort", listener);
+    signal.addEventListener("other", listener);
+    expect(sends()).toBe(1);
+    signal.removeEventListener("abort", listener);
+    expect(sends()).toBe(1);
+  });
+
+  it("leaves the signal working", () => {
+    const controller = new AbortController();
+    countSends(controller.signal);
+    const listener = vi.fn();
+    controller.signal.addEventListener("abort", listener);
+    controller.abort("reason");
+    expect(listener).toHaveBeenCalledTimes(1);
+  });
+
+  it("tells one send from two", async () => {
+    const service = new FakeService();
+    const blob = new FakeBlockBlob(service);
+    const once = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal }));
+    service.next("upload", loseAnswer);
+    const twice = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal }));
+    expect([once.sends, twice.sends]).toEqual([1, 2]);
+  });
+});
