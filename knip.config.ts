@@ -13,7 +13,7 @@ export default {
     "integration/conformance/generate.ts",
     "packaging/apps/*.{ts,js,cjs}",
   ],
-  project: ["{src,test,integration,samples,bench,chaos,charts,simulation,packaging}/**/*.{ts,js,cjs}"],
+  project: ["{src,test,integration,samples,bench,chaos,packaging}/**/*.{ts,js,cjs}"],
   // A type that a file exports beside what it is part of does no harm.
   ignoreExportsUsedInFile: true,
   rules: { duplicates: "off" },

@@ -58,7 +58,7 @@ export class Page {
 
   /** Files of the repository that it names. Patterns are left out. */
   get namedFiles(): string[] {
-    const named = this.prose.matchAll(/`((?:src|test|integration|simulation|chaos|packaging|bench|samples|docs|api)\/[\w./-]+)`/g);
+    const named = this.prose.matchAll(/`((?:src|test|integration|chaos|packaging|bench|samples|docs|api)\/[\w./-]+)`/g);
     return [...named].map(([, path = ""]) => path);
   }
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { Fate } from "../../simulation/storage/weather.js";
-import { World } from "../../simulation/storage/world.js";
+import type { Fate } from "./storage/weather.js";
+import { World } from "./storage/world.js";
 import { countSends } from "../../src/internal/sends.js";
 
 /** One write on a network that treats every send alike, cut off after a minute. */

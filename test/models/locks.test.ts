@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { BlobLocks, breakLease, isLeaseLostError, isLeaseUnavailableError } from "../../src/index.js";
 import type { LockGuard } from "../../src/index.js";
-import { calm } from "../../simulation/storage/weather.js";
-import type { SimBlob } from "../../simulation/storage/sim-blob.js";
-import type { SimProcess, World } from "../../simulation/storage/world.js";
+import { calm } from "../simulation/storage/weather.js";
+import type { SimBlob } from "../simulation/storage/sim-blob.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 

@@ -1,5 +1,5 @@
-import type { QueueCallOptions, QueueLike } from "../../src/index.js";
-import { blobError } from "../../test/fakes/rest-errors.js";
+import type { QueueCallOptions, QueueLike } from "../../../src/index.js";
+import { blobError } from "../../fakes/rest-errors.js";
 import type { Link } from "./link.js";
 import { QueueStore } from "./queue-store.js";
 

@@ -1,5 +1,5 @@
-import type { QueueMessageLike } from "../../src/index.js";
-import { blobError } from "../../test/fakes/rest-errors.js";
+import type { QueueMessageLike } from "../../../src/index.js";
+import { blobError } from "../../fakes/rest-errors.js";
 import type { VirtualTime } from "../time/virtual-time.js";
 
 interface Stored {

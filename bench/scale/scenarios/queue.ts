@@ -1,5 +1,5 @@
 import { QueueConsumer } from "../../../src/index.js";
-import type { World } from "../../storage/world.js";
+import type { World } from "../../../test/simulation/storage/world.js";
 import type { Contender, Scenario } from "../scenario.js";
 
 /** Messages a second that are sent, whoever is there to work on them. */

@@ -1,4 +1,4 @@
-import type { LockContainerLike } from "../../src/index.js";
+import type { LockContainerLike } from "../../../src/index.js";
 import { VirtualTime } from "../time/virtual-time.js";
 import { Backend } from "./backend.js";
 import { Link } from "./link.js";

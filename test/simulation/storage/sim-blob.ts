@@ -1,9 +1,9 @@
-import type { BlobCallOptions, BlobPropertiesLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LockContainerLike } from "../../src/index.js";
-import { applyLease, isLocked, leaseAt, neverLeased } from "../../src/testing/file-share/lease-machine.js";
-import type { Lease, LeaseRequest } from "../../src/testing/file-share/lease-machine.js";
-import { FakeBlockBlob } from "../../test/fakes/fake-block-blob.js";
-import type { StoredBlob } from "../../test/fakes/fake-block-blob.js";
-import { blobError } from "../../test/fakes/rest-errors.js";
+import type { BlobCallOptions, BlobPropertiesLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LockContainerLike } from "../../../src/index.js";
+import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
+import type { Lease, LeaseRequest } from "../../../src/testing/file-share/lease-machine.js";
+import { FakeBlockBlob } from "../../fakes/fake-block-blob.js";
+import type { StoredBlob } from "../../fakes/fake-block-blob.js";
+import { blobError } from "../../fakes/rest-errors.js";
 import type { Link } from "./link.js";
 
 const containerUrl = "https://account.blob.core.windows.net/docs";

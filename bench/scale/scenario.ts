@@ -1,6 +1,6 @@
-import { World } from "../storage/world.js";
-import type { SimProcess } from "../storage/world.js";
-import type { Backend } from "../storage/backend.js";
+import { World } from "../../test/simulation/storage/world.js";
+import type { SimProcess } from "../../test/simulation/storage/world.js";
+import type { Backend } from "../../test/simulation/storage/backend.js";
 import { Tally } from "./measurement.js";
 import type { Measurement } from "./measurement.js";
 

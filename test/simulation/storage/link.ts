@@ -1,6 +1,6 @@
-import { FakeService } from "../../test/fakes/fake-service.js";
-import type { RequestRecord } from "../../test/fakes/fake-service.js";
-import { connectionReset } from "../../test/fakes/faults.js";
+import { FakeService } from "../../fakes/fake-service.js";
+import type { RequestRecord } from "../../fakes/fake-service.js";
+import { connectionReset } from "../../fakes/faults.js";
 import type { VirtualTimer } from "../time/timer-heap.js";
 import type { Backend } from "./backend.js";
 import { calm, drawFate } from "./weather.js";

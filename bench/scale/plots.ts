@@ -1,8 +1,8 @@
-import { legend } from "../../charts/legend.js";
-import { lineChart } from "../../charts/line-chart.js";
-import type { Line, LineChart } from "../../charts/line-chart.js";
-import { picture } from "../../charts/svg.js";
-import type { Colour } from "../../charts/svg.js";
+import { legend } from "../charts/legend.js";
+import { lineChart } from "../charts/line-chart.js";
+import type { Line, LineChart } from "../charts/line-chart.js";
+import { picture } from "../charts/svg.js";
+import type { Colour } from "../charts/svg.js";
 import type { Measurement } from "./measurement.js";
 
 const size = { width: 320, height: 270, top: 30 };

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
 import type { MessageContext } from "../../src/index.js";
-import { calm } from "../../simulation/storage/weather.js";
-import type { SimProcess, World } from "../../simulation/storage/world.js";
+import { calm } from "../simulation/storage/weather.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { World } from "../../simulation/storage/world.js";
-import { calm, stormy } from "../../simulation/storage/weather.js";
+import { World } from "../simulation/storage/world.js";
+import { calm, stormy } from "../simulation/storage/weather.js";
 
 /** How many commands a run has at most. */
 const maxCommands = 12;

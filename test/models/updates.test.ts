@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { isCommitUnknownError, isConflictError, isDeadlineError, jsonBlob, optimisticUpdate, tableEntity } from "../../src/index.js";
 import type { UpdateResult } from "../../src/index.js";
-import { calm } from "../../simulation/storage/weather.js";
-import type { SimProcess, World } from "../../simulation/storage/world.js";
+import { calm } from "../simulation/storage/weather.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
 

@@ -1,6 +1,6 @@
-import type { InboxTableLike, TableCallOptions, TableLike } from "../../src/index.js";
-import { tableError } from "../../test/fakes/rest-errors.js";
-import { FakeTransactionTable } from "../../test/transaction/fakes/fake-transaction-table.js";
+import type { InboxTableLike, TableCallOptions, TableLike } from "../../../src/index.js";
+import { tableError } from "../../fakes/rest-errors.js";
+import { FakeTransactionTable } from "../../transaction/fakes/fake-transaction-table.js";
 import type { Link } from "./link.js";
 
 type ReadOptions = NonNullable<Parameters<TableLike["getEntity"]>[2]>;

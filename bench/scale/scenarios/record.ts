@@ -1,5 +1,5 @@
 import { optimisticUpdate, tableEntity } from "../../../src/index.js";
-import type { SimTable } from "../../storage/sim-table.js";
+import type { SimTable } from "../../../test/simulation/storage/sim-table.js";
 import type { Contender, Scenario } from "../scenario.js";
 
 /** How many requests each process serves at a time, each of which adds one to the record. */

@@ -2,7 +2,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 
-import { World } from "../storage/world.js";
+import { World } from "../../test/simulation/storage/world.js";
 import type { Measurement } from "./measurement.js";
 import { plot } from "./plots.js";
 import { measure, published } from "./scenario.js";
