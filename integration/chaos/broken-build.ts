@@ -25,7 +25,7 @@ export const breakable = {
 
 export type Breakable = keyof typeof breakable;
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Where the build is, as a URL to import: `dist`, or a copy of it without one of its guarantees. */
 export async function libraryUrl(broken: Breakable | undefined): Promise<string> {

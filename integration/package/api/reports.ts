@@ -8,7 +8,7 @@ import ts from "typescript";
 import { entries, root } from "../support/repository.js";
 
 /** Where the reports are committed. */
-export const reportFolder: string = join(root, "api");
+export const reportFolder: string = join(root, "docs/api");
 
 /** Entries that name only what the index has, so that a list of names is all there is to say about them. */
 const subpaths = entries.filter((entry) => entry !== "index" && entry !== "testing");

@@ -1,4 +1,4 @@
-import { seededRandom } from "../test/simulation/time/seeded-random.js";
+import { seededRandom } from "../../test/simulation/time/seeded-random.js";
 
 /** Numbers that look random and are the same for the same seed. */
 export interface Random {

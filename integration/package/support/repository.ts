@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** The folder of this repository. */
-export const root: string = join(import.meta.dirname, "../..");
+export const root: string = join(import.meta.dirname, "../../..");
 
 interface Manifest {
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;

@@ -41,9 +41,9 @@ export class Project {
     return project;
   }
 
-  /** Copies a program of `packaging/apps` here. */
+  /** Copies a program of `integration/package/apps` here. */
   async add(app: string, name = app): Promise<void> {
-    await copyFile(join(root, "packaging/apps", app), join(this.folder, name));
+    await copyFile(join(root, "integration/package/apps", app), join(this.folder, name));
   }
 
   /**
