@@ -1,17 +1,17 @@
 /** What the workers tell the supervisor, in the order in which it happened in each of them. */
 export type Report =
-  /** The worker is about to do operation number `op` of its lane. Sent before it begins: a kill cannot swallow it. */
-  | { readonly kind: "begin"; readonly scenario: string; readonly lane: string; readonly op: number }
+  /** The worker is about to do operation number `op` of its task. Sent before it begins: a kill cannot swallow it. */
+  | { readonly kind: "begin"; readonly scenario: string; readonly task: string; readonly op: number }
   /** The library said that it is done. */
-  | { readonly kind: "done"; readonly scenario: string; readonly lane: string; readonly op: number }
+  | { readonly kind: "done"; readonly scenario: string; readonly task: string; readonly op: number }
   /** The library said that it was not done, and never will be. */
-  | { readonly kind: "refused"; readonly scenario: string; readonly lane: string; readonly op: number; readonly error: string }
-  /** The library could not say. The lane ends with it. */
-  | { readonly kind: "uncertain"; readonly scenario: string; readonly lane: string; readonly op: number; readonly error: string }
+  | { readonly kind: "refused"; readonly scenario: string; readonly task: string; readonly op: number; readonly error: string }
+  /** The library could not say. The task ends with it. */
+  | { readonly kind: "uncertain"; readonly scenario: string; readonly task: string; readonly op: number; readonly error: string }
   /** The worker is about to stop itself, at the worst moment that it could find, and wants to be woken up. */
   | { readonly kind: "faint"; readonly forInMs: number }
   /** Something that the check of a scenario wants to know. */
-  | { readonly kind: "note"; readonly scenario: string; readonly lane: string; readonly note: unknown };
+  | { readonly kind: "note"; readonly scenario: string; readonly task: string; readonly note: unknown };
 
 /** What the supervisor tells the workers. `finish`: begin nothing new; `stop`: end the consumers too. */
 export type Order = "finish" | "stop";

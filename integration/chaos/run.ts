@@ -9,19 +9,20 @@ const { values } = parseArgs({
   options: {
     minutes: { type: "string", default: "1" },
     seed: { type: "string" },
-    crew: { type: "string", default: "4" },
+    /** How many processes. */
+    workers: { type: "string", default: "4" },
     /** Takes a guarantee out of the library, to see that the run notices. */
     break: { type: "string" },
   },
 });
 const minutes = numberFrom("minutes", values.minutes, 0.1, 600);
 const seed = values.seed === undefined ? Math.floor(Math.random() * 1e6) : numberFrom("seed", values.seed, 0, 2 ** 32 - 1);
-const crew = numberFrom("crew", values.crew, 2, 32);
+const workers = numberFrom("workers", values.workers, 2, 32);
 const broken = values.break;
 if (broken !== undefined && !(broken in breakable)) fail(`--break must be one of ${Object.keys(breakable).join(", ")}`);
 
-console.log(`Chaos for ${minutes} min with ${crew} processes, seed ${seed}${broken ? `, without the ${broken}` : ""}`);
-const result = await runChaos({ durationInMs: minutes * 60_000, seed, crew, broken: broken as Breakable | undefined, progress: (line) => console.log(`  ${line}`) });
+console.log(`Chaos for ${minutes} min with ${workers} processes, seed ${seed}${broken ? `, without the ${broken}` : ""}`);
+const result = await runChaos({ durationInMs: minutes * 60_000, seed, workers, broken: broken as Breakable | undefined, progress: (line) => console.log(`  ${line}`) });
 
 const rows = result.scenarios.map(({ name, done, problems, invariant }) => [name, String(done), problems.length === 0 ? "holds" : `BROKEN ${problems.length}x`, invariant]);
 printTable([["scenario", "done", "result", "invariant"], ...rows]);
@@ -29,7 +30,7 @@ console.log(`survived: ${Object.entries(result.survived).map(([what, n]) => `${n
 console.log(`told to callers: ${[...result.errors].map(([error, n]) => `${n} ${error}`).join(", ") || "no errors"}`);
 const problems = [...result.problems, ...result.scenarios.flatMap((scenario) => scenario.problems.map((problem) => `${scenario.name}: ${problem}`))];
 for (const problem of problems.slice(0, 20)) console.log(`  ! ${problem}`);
-if (problems.length > 0) console.log(`${problems.length} problems. The same plan again: npm run chaos -- --minutes ${minutes} --seed ${seed} --crew ${crew}`);
+if (problems.length > 0) console.log(`${problems.length} problems. The same plan again: npm run chaos -- --minutes ${minutes} --seed ${seed} --workers ${workers}`);
 // A scenario in which nothing was done proves nothing.
 const idle = result.scenarios.filter(({ done }) => done === 0);
 for (const { name } of idle) console.log(`  ! ${name}: nothing was done`);

@@ -4,7 +4,7 @@ import type { ShareClient } from "@azure/storage-file-share";
 import type { QueueClient } from "@azure/storage-queue";
 import type * as AzureStorageConcurrency from "azure-storage-concurrency";
 
-import type { Ledger } from "./ledger.js";
+import type { OperationLog } from "./operation-log.js";
 import type { Random } from "./random.js";
 
 /** The library under test: a build of it, whole or broken on purpose. */
@@ -20,7 +20,7 @@ export interface Storage {
 }
 
 /** A row of operations in one worker, one after the other. */
-export interface Lane {
+export interface Task {
   /** Unique for ever: it ends with the worker, or with an outcome that nobody knows. */
   readonly id: string;
   readonly library: Library;
@@ -46,16 +46,16 @@ export interface Scenario {
   readonly name: string;
   /** In words, for the table at the end. */
   readonly invariant: string;
-  /** How many lanes each worker has. */
-  readonly lanes: number;
+  /** How many tasks each worker has. */
+  readonly tasks: number;
   /** With clients that meet no faults, before the first worker starts. */
   prepare?(storage: Storage, library: Library): Promise<void>;
-  /** Goes on until `lane.finish` (or, for consumers, `lane.stop`) aborts. */
-  work(lane: Lane): Promise<void>;
+  /** Goes on until `task.finish` (or, for consumers, `task.stop`) aborts. */
+  work(task: Task): Promise<void>;
   /** With clients that meet no faults, after the last worker ended: what is wrong, if anything. */
-  check(storage: Storage, ledger: Ledger): Promise<string[]>;
+  check(storage: Storage, operationLog: OperationLog): Promise<string[]>;
   /** How much was done, where operations do not tell. */
-  done?(ledger: Ledger): number;
+  done?(operationLog: OperationLog): number;
   /** Whether there is still work left that nobody begins anew, as messages in a queue. */
   isDrained?(storage: Storage): Promise<boolean>;
 }

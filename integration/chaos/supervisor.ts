@@ -5,21 +5,22 @@ import type { FaultProxy } from "azure-storage-concurrency/testing";
 
 import type { Breakable } from "./broken-build.js";
 import { libraryUrl } from "./broken-build.js";
-import { Crew } from "./crew.js";
 import type { Disturbance } from "./disturbances.js";
 import { planOf } from "./disturbances.js";
-import { Ledger } from "./ledger.js";
 import type { Assignment, StorageNames } from "./messages.js";
+import { OperationLog } from "./operation-log.js";
 import { randomFrom } from "./random.js";
 import type { Library, Scenario, Storage } from "./scenario.js";
 import { scenarios } from "./scenarios/index.js";
 import { openStorage } from "./storage.js";
+import { WorkerPool } from "./worker-pool.js";
 
 /** Options of {@link runChaos}. */
 export interface ChaosOptions {
   readonly durationInMs: number;
   readonly seed: number;
-  readonly crew: number;
+  /** How many processes. */
+  readonly workers: number;
   readonly broken?: Breakable | undefined;
   readonly progress: (line: string) => void;
 }
@@ -54,35 +55,35 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const library = await libraryUrl(options.broken);
   await prepare(storage, (await import(library)) as Library);
 
-  const ledger = new Ledger();
+  const operationLog = new OperationLog();
   const assign = (worker: string): Assignment => ({ worker, seed: options.seed, library, storage: names, connectionString: throughFaults });
-  const crew = new Crew(options.crew, ledger, assign);
-  const counts = { kills: 0, stops: 0, faints: 0, weathers: 0 };
+  const pool = new WorkerPool(options.workers, operationLog, assign);
+  const counts = { kills: 0, stops: 0, faints: 0, "network changes": 0 };
   try {
-    await disturb(planOf(random, options.durationInMs, options.crew, proxies.length), crew, proxies, counts, ledger, options);
+    await disturb(planOf(random, options.durationInMs, options.workers, proxies.length), pool, proxies, counts, operationLog, options);
     for (const proxy of proxies) proxy.setRules([]);
     options.progress("the storm is over: letting everybody finish");
-    crew.order("finish");
-    await crew.awake();
+    pool.order("finish");
+    await pool.awake();
     await drained(storage, 60_000);
-    crew.order("stop");
-    counts.faints = crew.faints;
-    await crew.ended(45_000);
+    pool.order("stop");
+    counts.faints = pool.faints;
+    await pool.ended(45_000);
   } finally {
-    crew.killAll();
+    pool.killAll();
   }
 
   const results = [];
   for (const scenario of scenarios) {
     const { name, invariant } = scenario;
-    results.push({ name, invariant, done: doneIn(scenario, ledger), problems: await scenario.check(storage, ledger) });
+    results.push({ name, invariant, done: doneIn(scenario, operationLog), problems: await scenario.check(storage, operationLog) });
   }
-  const left = crew.leftover().map((pid) => `process ${pid} is still there`);
-  return { scenarios: results, problems: [...crew.deaths, ...left], survived: { ...counts, ...faultsOf(proxies) }, errors: ledger.errors };
+  const left = pool.leftover().map((pid) => `process ${pid} is still there`);
+  return { scenarios: results, problems: [...pool.deaths, ...left], survived: { ...counts, ...faultsOf(proxies) }, errors: operationLog.errors };
 }
 
-function doneIn(scenario: Scenario, ledger: Ledger): number {
-  return scenario.done?.(ledger) ?? ledger.doneIn(scenario.name);
+function doneIn(scenario: Scenario, operationLog: OperationLog): number {
+  return scenario.done?.(operationLog) ?? operationLog.doneIn(scenario.name);
 }
 
 async function prepare(storage: Storage, library: Library): Promise<void> {
@@ -93,15 +94,15 @@ async function prepare(storage: Storage, library: Library): Promise<void> {
 /** Carries the plan out, and reports every few seconds. */
 async function disturb(
   plan: readonly Disturbance[],
-  crew: Crew,
+  pool: WorkerPool,
   proxies: readonly FaultProxy[],
-  counts: { kills: number; stops: number; weathers: number },
-  ledger: Ledger,
+  counts: { kills: number; stops: number; "network changes": number },
+  operationLog: OperationLog,
   { durationInMs, progress }: ChaosOptions,
 ): Promise<void> {
   const started = performance.now();
   const report = setInterval(() => {
-    const done = scenarios.map((scenario) => `${scenario.name} ${doneIn(scenario, ledger)}`).join(", ");
+    const done = scenarios.map((scenario) => `${scenario.name} ${doneIn(scenario, operationLog)}`).join(", ");
     progress(`${Math.round((performance.now() - started) / 1000)} s: ${counts.kills} killed, ${counts.stops} stopped; ${done}`);
   }, 5_000);
   try {
@@ -109,20 +110,20 @@ async function disturb(
       await sleep(Math.max(0, started + event.at - performance.now()));
       switch (event.kind) {
         case "kill":
-          await crew.kill(event.place);
+          await pool.kill(event.place);
           counts.kills++;
           break;
         case "stop": {
           const { place } = event;
           // Somebody has to be awake to take over.
-          if (crew.isStopped(place) || [...Array(crew.size).keys()].filter((other) => crew.isStopped(other)).length >= crew.size - 1) break;
-          crew.stopFor(place, event.forInMs);
+          if (pool.isStopped(place) || [...Array(pool.size).keys()].filter((other) => pool.isStopped(other)).length >= pool.size - 1) break;
+          pool.stopFor(place, event.forInMs);
           counts.stops++;
           break;
         }
-        case "weather":
-          proxies[event.service]?.setRules(event.weather.rules);
-          counts.weathers++;
+        case "network":
+          proxies[event.service]?.setRules(event.conditions.rules);
+          counts["network changes"]++;
       }
     }
     await sleep(Math.max(0, started + durationInMs - performance.now()));

@@ -5,7 +5,7 @@ import { machineTime } from "./claims.js";
 import type { Assignment, Order, Report } from "./messages.js";
 import { randomFrom } from "./random.js";
 import type { Random } from "./random.js";
-import type { Lane, Library, Scenario } from "./scenario.js";
+import type { Library, Scenario, Task } from "./scenario.js";
 import { scenarios } from "./scenarios/index.js";
 import { openStorage } from "./storage.js";
 
@@ -40,17 +40,17 @@ let nextFaint = { from: machineTime() + random.between(1_000, 8_000), in: random
 
 class Uncertain extends Error {}
 
-function laneOf(scenario: Scenario, id: string, laneRandom: Random): Lane {
+function taskOf(scenario: Scenario, id: string, taskRandom: Random): Task {
   let op = 0;
   return {
     id,
     library,
     storage,
-    random: laneRandom,
+    random: taskRandom,
     finish: finish.signal,
     stop: stop.signal,
     async operation(run) {
-      const report = { scenario: scenario.name, lane: id, op: op++ };
+      const report = { scenario: scenario.name, task: id, op: op++ };
       await tell({ kind: "begin", ...report });
       try {
         await run(report.op);
@@ -66,25 +66,25 @@ function laneOf(scenario: Scenario, id: string, laneRandom: Random): Lane {
       await tell({ kind: "done", ...report });
       return true;
     },
-    note: (note) => void tell({ kind: "note", scenario: scenario.name, lane: id, note }).catch(() => undefined),
+    note: (note) => void tell({ kind: "note", scenario: scenario.name, task: id, note }).catch(() => undefined),
     pause: async (from, to) => {
-      await sleep(laneRandom.between(from, to));
+      await sleep(taskRandom.between(from, to));
     },
     mayFaint: async () => {
       if (finish.signal.aborted || scenario.name !== nextFaint.in || machineTime() < nextFaint.from) return;
       nextFaint = { from: machineTime() + random.between(20_000, 30_000), in: random.pick(fainting) };
-      await tell({ kind: "faint", forInMs: laneRandom.between(16_000, 18_000) });
+      await tell({ kind: "faint", forInMs: taskRandom.between(16_000, 18_000) });
       process.kill(process.pid, "SIGSTOP");
     },
   };
 }
 
-/** An operation without an outcome ends a lane, since its count is not certain any more; another one takes its place. */
+/** An operation without an outcome ends a task, since its count is not certain any more; another one takes its place. */
 async function keepWorking(scenario: Scenario, index: number): Promise<void> {
   for (let generation = 0; !finish.signal.aborted; generation++) {
     const id = `${assignment.worker}.${generation}/${index}`;
     try {
-      await scenario.work(laneOf(scenario, id, random.fork(`${scenario.name} ${id}`)));
+      await scenario.work(taskOf(scenario, id, random.fork(`${scenario.name} ${id}`)));
     } catch (error) {
       if (!(error instanceof Uncertain)) throw error;
       await sleep(20);
@@ -92,5 +92,5 @@ async function keepWorking(scenario: Scenario, index: number): Promise<void> {
   }
 }
 
-await Promise.all(scenarios.flatMap((scenario) => Array.from({ length: scenario.lanes }, (_, i) => keepWorking(scenario, i))));
+await Promise.all(scenarios.flatMap((scenario) => Array.from({ length: scenario.tasks }, (_, i) => keepWorking(scenario, i))));
 process.exit(0);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { World } from "../simulation/storage/world.js";
-import { calm, stormy } from "../simulation/storage/weather.js";
+import { calm, stormy } from "../simulation/storage/network-conditions.js";
 
 /** How many commands a run has at most. */
 const maxCommands = 12;
@@ -8,7 +8,7 @@ const maxCommands = 12;
 /** What is checked: commands that do something, and what has to be true at the end. */
 export interface Scenario {
   readonly world: World;
-  /** Lets everything come to an end in good weather, and throws what is wrong with it. */
+  /** Lets everything come to an end on a calm network, and throws what is wrong with it. */
   finish(): Promise<void>;
 }
 
@@ -87,7 +87,7 @@ export async function checkModel<S extends Scenario>(
   const property = fc.asyncProperty(fc.noShrink(fc.nat()), roughness, drawn, async (seed, rough, steps) => {
     const world = new World(seed);
     await world.time.run(async () => {
-      world.weather = rough === 0 ? calm : stormy(rough);
+      world.networkConditions = rough === 0 ? calm : stormy(rough);
       const scenario = begin(world, seed);
       await fc.asyncModelRun(() => ({ model: {}, real: scenario }), steps);
       await scenario.finish();

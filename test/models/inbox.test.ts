@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
 import type { MessageContext } from "../../src/index.js";
-import { calm } from "../simulation/storage/weather.js";
+import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
@@ -70,7 +70,7 @@ class Inboxes implements Scenario {
 
   async finish(): Promise<void> {
     await Promise.all(this.#sending);
-    this.world.weather = calm;
+    this.world.networkConditions = calm;
     this.consume();
     await this.world.time.sleep(61_000); // for the last straggler
     const { store } = this.#producer.queue("jobs");

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { BlobLocks, breakLease, isLeaseLostError, isLeaseUnavailableError } from "../../src/index.js";
 import type { LockGuard } from "../../src/index.js";
-import { calm } from "../simulation/storage/weather.js";
+import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimBlob } from "../simulation/storage/sim-blob.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
@@ -36,7 +36,7 @@ class Locks implements Scenario {
     this.#processes = Array.from({ length: processes }, () => world.newProcess());
     this.#locks = this.#processes.map((process, n) => new BlobLocks(process.container, { holder: `p${n}`, prefix: "" }));
     const operator = world.newProcess();
-    operator.setWeather(calm);
+    operator.setNetworkConditions(calm);
     this.#blob = operator.blob("l");
   }
 
@@ -64,7 +64,7 @@ class Locks implements Scenario {
   }
 
   async finish(): Promise<void> {
-    this.world.weather = calm;
+    this.world.networkConditions = calm;
     await Promise.all(this.#running);
     // Nobody is left behind who blocks the next one for longer than a lease takes, stragglers included.
     await this.world.time.sleep(61_000 + durationInSeconds * 1_000);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 import { isCommitUnknownError, isConflictError, isDeadlineError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
-import { calm } from "../simulation/storage/weather.js";
+import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
 import type { Scenario } from "./check-model.js";
@@ -85,7 +85,7 @@ class Bank implements Scenario {
 
   async finish(): Promise<void> {
     await Promise.all(this.#running);
-    this.world.weather = calm;
+    this.world.networkConditions = calm;
     await this.world.time.sleep(61_000); // for the last straggler
     const receipts = this.#receipts();
     const changing = this.#calls.filter(({ deed }) => deed.kind !== "audit");

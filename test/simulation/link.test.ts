@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Fate } from "./storage/weather.js";
+import type { Fate } from "./storage/network-conditions.js";
 import { World } from "./storage/world.js";
 import { countSends } from "../../src/internal/sends.js";
 
@@ -7,7 +7,7 @@ import { countSends } from "../../src/internal/sends.js";
 async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: string | undefined; sends: number; stored: boolean; tookInMs: number }> {
   const world = new World(1);
   return world.time.run(async () => {
-    world.weather = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
+    world.networkConditions = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
     const table = world.newProcess().table("t");
     const counted = countSends();
     setTimeout(() => counted.abort(), 60_000);

@@ -3,24 +3,24 @@ import type { Scenario } from "../scenario.js";
 export const ids: Scenario = {
   name: "ids",
   invariant: "no id is given out twice (IdAllocator)",
-  lanes: 1,
-  work: async (lane) => {
-    const { IdAllocator, jsonBlob } = lane.library;
-    const counter = jsonBlob<{ next: number }>(lane.storage.container.getBlockBlobClient("ids.json"));
+  tasks: 1,
+  work: async (task) => {
+    const { IdAllocator, jsonBlob } = task.library;
+    const counter = jsonBlob<{ next: number }>(task.storage.container.getBlockBlobClient("ids.json"));
     const allocator = new IdAllocator(counter, { blockSize: 40, timeoutInMs: 8_000 });
     try {
-      while (!lane.finish.aborted) {
-        await lane.operation(async () => lane.note(await allocator.nextMany(lane.random.between(1, 30))));
-        await lane.pause(20, 150);
+      while (!task.finish.aborted) {
+        await task.operation(async () => task.note(await allocator.nextMany(task.random.between(1, 30))));
+        await task.pause(20, 150);
       }
     } finally {
       allocator.close();
     }
   },
-  check: (_, ledger) => {
+  check: (_, operationLog) => {
     const given = new Set<number>();
     const problems: string[] = [];
-    for (const id of ledger.notesOf<number[]>("ids").flat()) {
+    for (const id of operationLog.notesOf<number[]>("ids").flat()) {
       if (given.has(id)) problems.push(`${id} was given out twice`);
       given.add(id);
     }

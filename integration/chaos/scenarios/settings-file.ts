@@ -6,30 +6,30 @@ import type { Counts } from "./counter.js";
 export const settingsFile: Scenario = {
   name: "settings file",
   invariant: "every update is applied exactly once, none is seen half written, dead holders are taken over (leasedUpdate, crashGuard)",
-  lanes: 1,
+  tasks: 1,
   prepare: async ({ share }) => {
-    const text = JSON.stringify({ total: 0, lanes: "{}" });
+    const text = JSON.stringify({ total: 0, tasks: "{}" });
     const file = share.rootDirectoryClient.getFileClient("settings.json");
     await file.create(text.length);
     await file.uploadRange(text, 0, text.length);
   },
-  work: (lane) => {
-    const { BlobLocks, jsonFile, leasedUpdate } = lane.library;
-    const crashGuard = new BlobLocks(lane.storage.container, { prefix: "guards/", defaults: { durationInSeconds: 15 } });
-    const target = jsonFile<Counts>(lane.storage.share.rootDirectoryClient.getFileClient("settings.json"));
-    return countOn(lane, () =>
+  work: (task) => {
+    const { BlobLocks, jsonFile, leasedUpdate } = task.library;
+    const crashGuard = new BlobLocks(task.storage.container, { prefix: "guards/", defaults: { durationInSeconds: 15 } });
+    const target = jsonFile<Counts>(task.storage.share.rootDirectoryClient.getFileClient("settings.json"));
+    return countOn(task, () =>
       leasedUpdate(
         target,
         async (draft) => {
-          count(draft, lane.id);
-          await lane.mayFaint();
+          count(draft, task.id);
+          await task.mayFaint();
         },
         { crashGuard, waitInMs: 4_000, timeoutInMs: 30_000 },
       ),
     );
   },
-  check: async ({ share }, ledger) => {
+  check: async ({ share }, operationLog) => {
     const text = (await share.rootDirectoryClient.getFileClient("settings.json").downloadToBuffer()).toString();
-    return compare("settings file", ledger, JSON.parse(text) as Counts);
+    return compare("settings file", operationLog, JSON.parse(text) as Counts);
   },
 };

@@ -7,18 +7,18 @@ const partitionKey = "bank";
 export const transfers: Scenario = {
   name: "transfers",
   invariant: "no money is made or lost, every transfer happens exactly once (runTransaction)",
-  lanes: 2,
+  tasks: 2,
   prepare: async ({ table }) => {
     for (let i = 0; i < accounts; i++) await table.createEntity({ partitionKey, rowKey: `account-${i}`, balance: start });
   },
-  work: async (lane) => {
-    const row = `lane-${lane.id.replaceAll("/", "-")}`;
-    while (!lane.finish.aborted) {
-      const from = lane.random.between(0, accounts - 1);
-      const to = (from + lane.random.between(1, accounts - 1)) % accounts;
-      await lane.operation(() =>
-        lane.library.runTransaction(
-          lane.storage.table,
+  work: async (task) => {
+    const row = `task-${task.id.replaceAll("/", "-")}`;
+    while (!task.finish.aborted) {
+      const from = task.random.between(0, accounts - 1);
+      const to = (from + task.random.between(1, accounts - 1)) % accounts;
+      await task.operation(() =>
+        task.library.runTransaction(
+          task.storage.table,
           partitionKey,
           async (tx) => {
             const [giver, taker, done] = await Promise.all([
@@ -35,18 +35,18 @@ export const transfers: Scenario = {
           { timeoutInMs: 8_000 },
         ),
       );
-      await lane.pause(20, 120);
+      await task.pause(20, 120);
     }
   },
-  check: async ({ table }, ledger) => {
+  check: async ({ table }, operationLog) => {
     const counted = new Map<string, number>();
     let sum = 0;
     const rows = table.listEntities<{ rowKey: string; balance?: number; n?: number }>({ queryOptions: { filter: `PartitionKey eq '${partitionKey}'` } });
     for await (const { rowKey, balance, n } of rows) {
       if (rowKey.startsWith("account-")) sum += balance ?? 0;
-      else if (rowKey.startsWith("lane-")) counted.set(rowKey, n ?? 0);
+      else if (rowKey.startsWith("task-")) counted.set(rowKey, n ?? 0);
     }
-    const problems = ledger.compare("transfers", (lane) => counted.get(`lane-${lane.replaceAll("/", "-")}`) ?? 0);
+    const problems = operationLog.compare("transfers", (task) => counted.get(`task-${task.replaceAll("/", "-")}`) ?? 0);
     return sum === accounts * start ? problems : [...problems, `the balances add up to ${sum}, not ${accounts * start}`];
   },
 };

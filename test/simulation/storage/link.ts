@@ -3,8 +3,8 @@ import type { RequestRecord } from "../../fakes/fake-service.js";
 import { connectionReset } from "../../fakes/faults.js";
 import type { VirtualTimer } from "../time/timer-heap.js";
 import type { Backend } from "./backend.js";
-import { calm, drawFate } from "./weather.js";
-import type { Weather } from "./weather.js";
+import { calm, drawFate } from "./network-conditions.js";
+import type { NetworkConditions } from "./network-conditions.js";
 
 /** A straggler is on its way for up to so long. */
 const maxStragglingInMs = 60_000;
@@ -20,7 +20,7 @@ type ErrorOf = (status: number, code: string) => Error;
 export class Link extends FakeService {
   override readonly resources: Map<string, unknown>;
   readonly backend: Backend;
-  weather: Weather = calm;
+  networkConditions: NetworkConditions = calm;
   /** How many sends of writes have gone wrong so far. */
   faultyWrites = 0;
   #cut = false;
@@ -59,8 +59,8 @@ export class Link extends FakeService {
 
   #send<R>(call: Call, signal: AbortSignal | undefined, error: ErrorOf, serve: () => R): Promise<R> {
     const { time } = this.backend;
-    const { min, max } = this.weather.latency;
-    const fate = this.#cut ? "silence" : drawFate(this.weather, time.random);
+    const { min, max } = this.networkConditions.latency;
+    const fate = this.#cut ? "silence" : drawFate(this.networkConditions, time.random);
     if (fate !== "ok") {
       this.backend.faults++;
       if (call.kind === "write") this.faultyWrites++;

@@ -2,11 +2,11 @@ import type { LockContainerLike } from "../../../src/index.js";
 import { VirtualTime } from "../time/virtual-time.js";
 import { Backend } from "./backend.js";
 import { Link } from "./link.js";
+import { calm } from "./network-conditions.js";
+import type { NetworkConditions } from "./network-conditions.js";
 import { simContainer, SimBlob } from "./sim-blob.js";
 import { SimQueue } from "./sim-queue.js";
 import { SimTable } from "./sim-table.js";
-import { calm } from "./weather.js";
-import type { Weather } from "./weather.js";
 
 /** Requests a second: of each blob, each table (one partition is used of each) and each queue. */
 export interface Limits {
@@ -24,7 +24,7 @@ export class World {
   readonly tables: Backend;
   readonly queues: Backend;
   readonly #processes: SimProcess[] = [];
-  #weather: Weather = calm;
+  #networkConditions: NetworkConditions = calm;
 
   constructor(seed: number, limits: Limits = noLimits) {
     this.time = new VirtualTime(seed);
@@ -38,14 +38,14 @@ export class World {
   }
 
   /** For all processes, those to come too. */
-  set weather(weather: Weather) {
-    this.#weather = weather;
-    for (const process of this.#processes) process.setWeather(weather);
+  set networkConditions(networkConditions: NetworkConditions) {
+    this.#networkConditions = networkConditions;
+    for (const process of this.#processes) process.setNetworkConditions(networkConditions);
   }
 
   newProcess(): SimProcess {
     const process = new SimProcess(this);
-    process.setWeather(this.#weather);
+    process.setNetworkConditions(this.#networkConditions);
     this.#processes.push(process);
     return process;
   }
@@ -81,8 +81,8 @@ export class SimProcess {
     return this.blobs.faultyWrites + this.tables.faultyWrites + this.queues.faultyWrites;
   }
 
-  setWeather(weather: Weather): void {
-    for (const link of [this.blobs, this.tables, this.queues]) link.weather = weather;
+  setNetworkConditions(networkConditions: NetworkConditions): void {
+    for (const link of [this.blobs, this.tables, this.queues]) link.networkConditions = networkConditions;
   }
 
   /** As far as the others can see, it is dead. */

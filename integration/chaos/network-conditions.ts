@@ -6,16 +6,16 @@ import type { Random } from "./random.js";
 const kinds = ["calm", "lossy", "busy", "broken lines", "slow", "hanging", "storm"] as const;
 
 /** What the network is like for a while. */
-export interface Weather {
+export interface NetworkConditions {
   readonly name: (typeof kinds)[number];
   readonly rules: readonly FaultRule[];
 }
 
-export const calm: Weather = { name: "calm", rules: [] };
+export const calm: NetworkConditions = { name: "calm", rules: [] };
 
-export function weatherOf(random: Random): Weather {
+export function networkConditionsOf(random: Random): NetworkConditions {
   const name = random.pick(kinds);
-  const rules: Record<Weather["name"], FaultRule[]> = {
+  const rules: Record<NetworkConditions["name"], FaultRule[]> = {
     calm: [],
     lossy: [dropAnswer({ probability: 0.15 })],
     busy: [answerWith(503, { probability: 0.1 }), answerWith(500, { probability: 0.05, at: "answer" })],

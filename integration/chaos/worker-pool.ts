@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-import type { Ledger } from "./ledger.js";
 import type { Assignment, Order, Report } from "./messages.js";
+import type { OperationLog } from "./operation-log.js";
 
-/** One place in the crew: when its process is killed, another one takes its place. */
+/** One place in the pool: when its process is killed, another one takes its place. */
 interface Member {
   readonly place: number;
   readonly child: ChildProcess;
@@ -16,10 +16,10 @@ interface Member {
 }
 
 /** The worker processes of a run. */
-export class Crew {
+export class WorkerPool {
   readonly #members: Member[] = [];
   readonly #pids = new Set<number>();
-  readonly #ledger: Ledger;
+  readonly #operationLog: OperationLog;
   readonly #assign: (worker: string) => Assignment;
   /** Processes that ended by themselves before they were told to: each is a failure of the run. */
   readonly deaths: string[] = [];
@@ -29,8 +29,8 @@ export class Crew {
   #incarnations = 0;
   #dismissed = false;
 
-  constructor(size: number, ledger: Ledger, assign: (worker: string) => Assignment) {
-    this.#ledger = ledger;
+  constructor(size: number, operationLog: OperationLog, assign: (worker: string) => Assignment) {
+    this.#operationLog = operationLog;
     this.#assign = assign;
     for (let place = 0; place < size; place++) this.#members.push(this.#start(place));
   }
@@ -122,7 +122,7 @@ export class Crew {
     if (child.pid !== undefined) this.#pids.add(child.pid);
     child.on("message", (report: Report) => {
       if (report.kind !== "faint") {
-        this.#ledger.record(report);
+        this.#operationLog.record(report);
         return;
       }
       this.faints++;

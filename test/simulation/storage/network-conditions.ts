@@ -19,17 +19,17 @@ export type Fate =
   | "straggler";
 
 /** How a network is: how long a way takes, and how often something goes wrong. */
-export interface Weather {
+export interface NetworkConditions {
   /** A request and its answer together, in milliseconds. */
   readonly latency: { readonly min: number; readonly max: number };
   /** How often each fate befalls a send, from 0 to 1; the rest is well. */
   readonly faults: Readonly<Partial<Record<Exclude<Fate, "ok">, number>>>;
 }
 
-export const calm: Weather = { latency: { min: 5, max: 50 }, faults: {} };
+export const calm: NetworkConditions = { latency: { min: 5, max: 50 }, faults: {} };
 
 /** Everything goes wrong now and then: together a share of `often` of all sends. */
-export function stormy(often: number): Weather {
+export function stormy(often: number): NetworkConditions {
   const part = often / 16;
   return {
     ...calm,
@@ -45,7 +45,7 @@ export function stormy(often: number): Weather {
   };
 }
 
-export function drawFate({ faults }: Weather, random: Random): Fate {
+export function drawFate({ faults }: NetworkConditions, random: Random): Fate {
   let left = random();
   for (const [fate, share] of Object.entries(faults)) {
     left -= share;
