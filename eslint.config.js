@@ -30,7 +30,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts", "chaos/**/*.ts", "charts/**/*.ts", "packaging/**/*.ts", "simulation/**/*.ts"],
+    files: ["test/**/*.ts", "integration/**/*.ts", "bench/**/*.ts", "samples/**/*.ts"],
     rules: {
       "@typescript-eslint/no-non-null-assertion": "off",
       "@typescript-eslint/require-await": "off",

@@ -5,15 +5,15 @@ export default {
     "src/{index,blob,table,queue,file,testing}.ts",
     "samples/**/*.ts",
     "bench/benches/*.ts",
-    "{bench,chaos}/*.ts",
+    "{bench,integration/chaos}/*.ts",
     // Started as processes of their own.
     "integration/**/workers/*.ts",
     "integration/browser/page.ts",
     "integration/samples/scenes.ts",
     "integration/conformance/generate.ts",
-    "packaging/apps/*.{ts,js,cjs}",
+    "integration/package/apps/*.{ts,js,cjs}",
   ],
-  project: ["{src,test,integration,samples,bench,chaos,charts,simulation,packaging}/**/*.{ts,js,cjs}"],
+  project: ["{src,test,integration,samples,bench}/**/*.{ts,js,cjs}"],
   // A type that a file exports beside what it is part of does no harm.
   ignoreExportsUsedInFile: true,
   rules: { duplicates: "off" },

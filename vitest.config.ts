@@ -1,4 +1,4 @@
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 
 const results = process.env["TEST_RESULTS"];
 
@@ -16,6 +16,7 @@ export default defineConfig({
           name: "integration",
           sequence: { groupOrder: 1 },
           include: ["integration/**/*.test.ts"],
+          exclude: [...configDefaults.exclude, "integration/package/**"],
           globalSetup: ["integration/support/azurite.setup.ts"],
           maxWorkers: 3, // much of the time is waiting for leases and timers; more would starve the one Azurite
           testTimeout: 120_000,
@@ -25,8 +26,8 @@ export default defineConfig({
       {
         test: {
           name: "package",
-          include: ["packaging/**/*.test.ts"],
-          globalSetup: ["integration/support/azurite.setup.ts", "packaging/support/pack.setup.ts"],
+          include: ["integration/package/**/*.test.ts"],
+          globalSetup: ["integration/support/azurite.setup.ts", "integration/package/support/pack.setup.ts"],
           sequence: { groupOrder: 2 },
           maxConcurrency: 3,
           testTimeout: 600_000,

@@ -1,10 +1,10 @@
 import type { Row } from "./harness.js";
-import { barChart, barChartHeight } from "../charts/bar-chart.js";
-import type { Bars } from "../charts/bar-chart.js";
-import { legend } from "../charts/legend.js";
-import { lineChart } from "../charts/line-chart.js";
-import type { Line } from "../charts/line-chart.js";
-import { picture } from "../charts/svg.js";
+import { barChart, barChartHeight } from "./charts/bar-chart.js";
+import type { Bars } from "./charts/bar-chart.js";
+import { legend } from "./charts/legend.js";
+import { lineChart } from "./charts/line-chart.js";
+import type { Line } from "./charts/line-chart.js";
+import { picture } from "./charts/svg.js";
 
 const width = 900;
 const lineHeight = 260;

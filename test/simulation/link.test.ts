@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import type { Fate } from "../../simulation/storage/weather.js";
-import { World } from "../../simulation/storage/world.js";
 import { countSends } from "../../src/core/request.js";
+import type { Fate } from "./storage/network-conditions.js";
+import { World } from "./storage/world.js";
 
 /** One write on a network that treats every send alike, cut off after a minute. */
 async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: string | undefined; sends: number; stored: boolean; tookInMs: number }> {
   const world = new World(1);
   return world.time.run(async () => {
-    world.weather = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
+    world.networkConditions = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
     const table = world.newProcess().table("t");
     const controller = new AbortController();
     const sends = countSends(controller.signal);

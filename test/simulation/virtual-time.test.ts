@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { VirtualTime } from "../../simulation/time/virtual-time.js";
+import { VirtualTime } from "./time/virtual-time.js";
 
 it("runs timers in the order of their times, and what they lead to before the next one", async () => {
   await fc.assert(

@@ -1,0 +1,76 @@
+import { claimWhileHeld, overlapsOf } from "../claims.js";
+import type { Claim } from "../claims.js";
+import type { Scenario, Task } from "../scenario.js";
+
+const lockOptions = { durationInSeconds: 15, waitInMs: 4_000 };
+
+/** Waiting in vain is part of the game: the operation was certainly not done. */
+async function tryToHold(task: Task, resource: string, run: (claim: (epoch: number, assertHeld: () => void) => Promise<void>) => Promise<void>): Promise<void> {
+  await task.operation(() =>
+    run(async (epoch, assertHeld) => {
+      const end = performance.now() + task.random.between(5, 250);
+      await claimWhileHeld(resource, epoch, assertHeld, (claim) => task.note(claim), async () => {
+        await task.pause(1, 5);
+        await task.mayFaint();
+        return performance.now() > end;
+      });
+    }),
+  );
+  await task.pause(5, 50);
+}
+
+export const locks: Scenario = {
+  name: "locks",
+  invariant: "never two holders at once, epochs only increase (BlobLocks)",
+  tasks: 3,
+  work: async (task) => {
+    const blobLocks = new task.library.BlobLocks(task.storage.container);
+    while (!task.finish.aborted) {
+      const name = `mutex-${task.random.between(1, 2)}`;
+      await tryToHold(task, name, (claim) => blobLocks.withLock(name, (lock) => claim(lock.epoch, () => lock.assertHeld()), lockOptions));
+    }
+  },
+  check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("locks"), 1)),
+};
+
+const slots = 2;
+
+export const semaphore: Scenario = {
+  name: "semaphore",
+  invariant: `never more than ${slots} holders at once (Semaphore)`,
+  tasks: 2,
+  work: async (task) => {
+    const limit = new task.library.Semaphore(new task.library.BlobLocks(task.storage.container), "slots", slots);
+    while (!task.finish.aborted) {
+      await tryToHold(task, "slots", (claim) => limit.withSlot((slot) => claim(slot.epoch, () => slot.assertHeld()), lockOptions));
+    }
+  },
+  check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("semaphore"), slots)),
+};
+
+export const election: Scenario = {
+  name: "election",
+  invariant: "never two leaders at once, terms only increase (LeaderElection)",
+  tasks: 1,
+  work: async (task) => {
+    const blobLocks = new task.library.BlobLocks(task.storage.container);
+    const candidate = new task.library.LeaderElection(blobLocks, "leader", {
+      durationInSeconds: 15,
+      stayAwayInMs: 200,
+      onError: () => undefined,
+      onElected: async (term) => {
+        const end = performance.now() + task.random.between(200, 2_000);
+        await claimWhileHeld("leader", term.epoch, () => term.assertLeader(), (claim) => task.note(claim), async () => {
+          await task.pause(1, 10);
+          return term.signal.aborted || performance.now() > end;
+        });
+        void candidate.resign();
+      },
+    });
+    candidate.start();
+    await new Promise<void>((resolve) => task.finish.addEventListener("abort", () => resolve(), { once: true }));
+    await candidate.stop();
+  },
+  done: (operationLog) => new Set(operationLog.notesOf<Claim>("election").map(({ epoch }) => epoch)).size,
+  check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("election"), 1)),
+};

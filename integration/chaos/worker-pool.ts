@@ -1,0 +1,144 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+import type { Assignment, Order, Report } from "./messages.js";
+import type { OperationLog } from "./operation-log.js";
+
+/** One place in the pool: when its process is killed, another one takes its place. */
+interface Member {
+  readonly place: number;
+  readonly child: ChildProcess;
+  readonly gone: Promise<void>;
+  stopped: boolean;
+  killed: boolean;
+  stderr: string;
+}
+
+/** The worker processes of a run. */
+export class WorkerPool {
+  readonly #members: Member[] = [];
+  readonly #pids = new Set<number>();
+  readonly #operationLog: OperationLog;
+  readonly #assign: (worker: string) => Assignment;
+  /** Processes that ended by themselves before they were told to: each is a failure of the run. */
+  readonly deaths: string[] = [];
+  /** How many stopped themselves at a bad moment. */
+  faints = 0;
+  readonly #pauses = new Set<Promise<void>>();
+  #incarnations = 0;
+  #dismissed = false;
+
+  constructor(size: number, operationLog: OperationLog, assign: (worker: string) => Assignment) {
+    this.#operationLog = operationLog;
+    this.#assign = assign;
+    for (let place = 0; place < size; place++) this.#members.push(this.#start(place));
+  }
+
+  get size(): number {
+    return this.#members.length;
+  }
+
+  async kill(place: number): Promise<void> {
+    const member = this.#member(place);
+    member.killed = true;
+    member.child.kill("SIGKILL");
+    await member.gone;
+    this.#members[place] = this.#start(place);
+  }
+
+  stopFor(place: number, ms: number): void {
+    const member = this.#member(place);
+    if (member.stopped) return;
+    member.stopped = true;
+    member.child.kill("SIGSTOP");
+    this.#wakeAfter(member, ms);
+  }
+
+  /** Until nobody is stopped any more. */
+  async awake(): Promise<void> {
+    while (this.#pauses.size > 0) await Promise.all([...this.#pauses]);
+  }
+
+  #wakeAfter(member: Member, ms: number): void {
+    const pause = Promise.race([new Promise<void>((resolve) => setTimeout(resolve, ms)), member.gone]).then(() => {
+      member.child.kill("SIGCONT");
+      member.stopped = false;
+      this.#pauses.delete(pause);
+    });
+    this.#pauses.add(pause);
+  }
+
+  isStopped(place: number): boolean {
+    return this.#member(place).stopped;
+  }
+
+  order(order: Order): void {
+    this.#dismissed = true;
+    for (const { child } of this.#members) child.send(order, () => undefined);
+  }
+
+  /** Waits until all have ended; what has not by then is killed, and named. */
+  async ended(limitInMs: number): Promise<void> {
+    const late = setTimeout(() => {
+      for (const { child, place } of this.#members) {
+        if (child.exitCode === null && child.signalCode === null) {
+          this.deaths.push(`worker ${place} did not end within ${limitInMs / 1000} s`);
+          child.kill("SIGKILL");
+        }
+      }
+    }, limitInMs);
+    await Promise.all(this.#members.map(({ gone }) => gone));
+    clearTimeout(late);
+  }
+
+  /** Processes of this run that are still there. */
+  leftover(): number[] {
+    return [...this.#pids].filter((pid) => {
+      try {
+        return process.kill(pid, 0);
+      } catch {
+        return false;
+      }
+    });
+  }
+
+  /** Whatever happens. */
+  killAll(): void {
+    for (const { child } of this.#members) child.kill("SIGKILL");
+  }
+
+  #member(place: number): Member {
+    const member = this.#members[place];
+    if (!member) throw new RangeError(`there is no place ${place}`);
+    return member;
+  }
+
+  #start(place: number): Member {
+    const assignment = this.#assign(`w${place}-${this.#incarnations++}`);
+    const child = spawn(process.execPath, ["--import", "tsx", fileURLToPath(new URL("worker.ts", import.meta.url)), JSON.stringify(assignment)], {
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    });
+    if (child.pid !== undefined) this.#pids.add(child.pid);
+    child.on("message", (report: Report) => {
+      if (report.kind !== "faint") {
+        this.#operationLog.record(report);
+        return;
+      }
+      this.faints++;
+      member.stopped = true;
+      this.#wakeAfter(member, report.forInMs);
+    });
+    const gone = new Promise<void>((resolve) =>
+      child.on("close", (code, signal) => {
+        if (!member.killed && !(this.#dismissed && code === 0)) {
+          this.deaths.push(`worker ${place} ended with ${signal ?? `code ${code ?? "none"}`}: ${member.stderr.trim().split("\n").slice(-6).join(" | ")}`);
+        }
+        resolve();
+      }),
+    );
+    const member: Member = { place, child, gone, stopped: false, killed: false, stderr: "" };
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => (member.stderr += text));
+    return member;
+  }
+}

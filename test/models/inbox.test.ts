@@ -1,0 +1,191 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
+import type { MessageContext } from "../../src/index.js";
+import { calm } from "../simulation/storage/network-conditions.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
+import type { Scenario } from "./check-model.js";
+
+const keys = ["a", "b"];
+const visibilityTimeoutInSeconds = 10;
+
+/** What a handler does with a key: how long it takes, and whether the first attempts fail. */
+interface Work {
+  readonly takesInMs: number;
+  readonly failures: number;
+}
+
+/** The model is the set of keys that were sent: each is worked on by one at a time, and done once. */
+class Inboxes implements Scenario {
+  readonly world: World;
+  readonly #mode: "claim" | "commit";
+  readonly #producer: SimProcess;
+  readonly #consumers: { process: SimProcess; consumer: QueueConsumer<Work>; starting: Promise<unknown> }[] = [];
+  readonly #sent = new Set<string>();
+  readonly #sending: Promise<unknown>[] = [];
+  /** Handlers at work that were not told to stop, by key. */
+  readonly #atWork = new Map<string, number>();
+  readonly #attempts = new Map<string, number>();
+  readonly #completed = new Map<string, number>();
+  readonly #violations: string[] = [];
+
+  constructor(world: World, seed: number) {
+    this.world = world;
+    this.#mode = seed % 2 === 0 ? "claim" : "commit";
+    this.#producer = world.newProcess();
+    this.consume();
+    this.consume();
+  }
+
+  send(key: string, work: Work): void {
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 30_000);
+    const sent = enqueue(this.#producer.queue("jobs"), work, { idempotencyKey: key, abortSignal: stop.signal });
+    // A send without an answer may have made a message or not.
+    this.#sending.push(sent.then(() => this.#sent.add(key), () => undefined));
+  }
+
+  consume(): void {
+    const process = this.world.newProcess();
+    const inbox = new TableInbox(process.table("inbox"), { mode: this.#mode });
+    const consumer = new QueueConsumer<Work>(process.queue("jobs"), (work, context) => this.#handle(work, context), {
+      inbox,
+      visibilityTimeoutInSeconds,
+      maxAttempts: 1_000,
+      retryDelay: 1_000,
+      concurrency: 4,
+    });
+    consumer.on("completed", ({ key }) => this.#completed.set(key, (this.#completed.get(key) ?? 0) + 1));
+    this.#consumers.push({ process, consumer, starting: consumer.start().catch(() => undefined) });
+  }
+
+  cutOff(n: number): void {
+    this.#consumers[n % Math.max(1, this.#consumers.length)]?.process.cutOff();
+  }
+
+  stop(n: number): void {
+    void this.#consumers[n % Math.max(1, this.#consumers.length)]?.consumer.stop();
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.#sending);
+    this.world.networkConditions = calm;
+    this.consume();
+    await this.world.time.sleep(61_000); // for the last straggler
+    const { store } = this.#producer.queue("jobs");
+    for (let looks = 0; store.size > 0; looks++) {
+      if (looks > 200) throw new Error(`${store.size} messages are never done`);
+      await this.world.time.sleep(5_000);
+    }
+    await this.world.time.sleep(5_000);
+    expect(this.#violations).toEqual([]);
+    for (const key of this.#sent) {
+      if (this.#mode === "commit") expect(this.#effects(key), `effects of ${key}`).toBe(1);
+      else expect(this.#record(key)?.value, `the record of ${key}`).toBe("done");
+    }
+    for (const key of keys) {
+      if (this.#mode === "commit") expect(this.#effects(key), `effects of ${key}`).toBeLessThanOrEqual(1);
+      expect(this.#completed.get(key) ?? 0, `completions of ${key}`).toBeLessThanOrEqual(1);
+      expect(this.#atWork.get(key) ?? 0).toBe(0);
+    }
+  }
+
+  async #handle({ takesInMs, failures }: Work, context: MessageContext): Promise<void> {
+    const { key, signal } = context;
+    if (this.#mode === "claim") {
+      if (this.#record(key)?.value === "done") this.#violations.push(`${key} was started although it was done`);
+      if ((this.#atWork.get(key) ?? 0) > 0) this.#violations.push(`${key} was started while another handler was at work on it`);
+    }
+    const attempt = (this.#attempts.get(key) ?? 0) + 1;
+    this.#attempts.set(key, attempt);
+    this.#count(key, 1);
+    let atWork = true;
+    const leave = (): void => {
+      if (atWork) this.#count(key, -1);
+      atWork = false;
+    };
+    signal.addEventListener("abort", leave);
+    try {
+      await this.world.time.sleep(takesInMs);
+      if (attempt <= failures) throw new Error("not yet");
+      if (this.#mode === "commit") {
+        await context.commit("effects", [["create", { partitionKey: "effects", rowKey: `${key}-${crypto.randomUUID()}`, of: key }]]);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  #count(key: string, change: number): void {
+    this.#atWork.set(key, (this.#atWork.get(key) ?? 0) + change);
+  }
+
+  #effects(key: string): number {
+    const table = this.#producer.table("inbox");
+    return table.rowKeys("effects").filter((rowKey) => rowKey.startsWith(`${key}-`)).length;
+  }
+
+  #record(key: string): { readonly value: unknown } | undefined {
+    return this.#producer.table("inbox").property("state", "jobs", `inbox!jobs!${key}`);
+  }
+}
+
+class Send extends Step<Inboxes> {
+  readonly key: string;
+  readonly work: Work;
+  readonly pauseInMs: number;
+
+  constructor([key, work, pauseInMs]: [string, Work, number]) {
+    super();
+    this.key = key;
+    this.work = work;
+    this.pauseInMs = pauseInMs;
+  }
+
+  override act(inboxes: Inboxes): void {
+    inboxes.send(this.key, this.work);
+  }
+}
+
+class Consume extends Step<Inboxes> {
+  readonly pauseInMs = 0;
+
+  override act(inboxes: Inboxes): void {
+    inboxes.consume();
+  }
+}
+
+class Stop extends Step<Inboxes> {
+  readonly pauseInMs = 0;
+  readonly consumer: number;
+
+  constructor(consumer: number) {
+    super();
+    this.consumer = consumer;
+  }
+
+  override act(inboxes: Inboxes): void {
+    inboxes.stop(this.consumer);
+  }
+}
+
+const work = fc.record({ takesInMs: fc.constantFrom(0, 50, 3_000, 25_000), failures: fc.constantFrom(0, 0, 0, 1, 2) });
+const send = fc.tuple(fc.constantFrom(...keys), work, pauses(10_000)).map((drawn) => new Send(drawn));
+
+test("each key that was sent is done, by one handler at a time and once, whatever is delivered twice", { timeout: 300_000 }, async () => {
+  await checkModel<Inboxes>(
+    1_500,
+    [
+      send,
+      send,
+      send,
+      fc.constant(new Consume()),
+      fc.constant(new Consume()),
+      pauses(40_000).map((ms) => new Pause(ms)),
+      fc.nat({ max: 3 }).map((n) => new CutOff(n)),
+      fc.nat({ max: 3 }).map((n) => new Stop(n)),
+    ],
+    (world, seed) => new Inboxes(world, seed),
+  );
+});

@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { BlobLocks, breakLease, isLeaseLostError, isLeaseUnavailableError } from "../../src/index.js";
+import type { LockGuard } from "../../src/index.js";
+import { calm } from "../simulation/storage/network-conditions.js";
+import type { SimBlob } from "../simulation/storage/sim-blob.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
+import type { Scenario } from "./check-model.js";
+
+const processes = 3;
+const durationInSeconds = 15;
+/** The default: a twentieth. */
+const safetyMarginInMs = 750;
+
+interface Holder {
+  readonly process: number;
+  readonly lock: LockGuard;
+}
+
+/** The model is one holder at most, each with a larger number than the one before. */
+class Locks implements Scenario {
+  readonly world: World;
+  readonly #processes: SimProcess[];
+  readonly #locks: BlobLocks[];
+  readonly #running: Promise<void>[] = [];
+  readonly #cutOff = new Set<number>();
+  /** As an operator sees it, whose network is always fine. */
+  readonly #blob: SimBlob;
+  /** Those who have the lock and were not told otherwise. */
+  #holders: Holder[] = [];
+  #lastEpoch = 0;
+
+  constructor(world: World) {
+    this.world = world;
+    this.#processes = Array.from({ length: processes }, () => world.newProcess());
+    this.#locks = this.#processes.map((process, n) => new BlobLocks(process.container, { holder: `p${n}`, prefix: "" }));
+    const operator = world.newProcess();
+    operator.setNetworkConditions(calm);
+    this.#blob = operator.blob("l");
+  }
+
+  start(process: number, holdInMs: number, waitInMs: number, watchful: boolean): void {
+    const locks = this.#locks[process]!;
+    this.#running.push(
+      locks.acquire("l", { durationInSeconds, waitInMs }).then(
+        (lock) => this.#hold({ process, lock }, holdInMs, watchful),
+        (error: unknown) => {
+          // Unavailable, or the network is so bad that five looks in a row failed.
+          if (!isLeaseUnavailableError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError)$/));
+        },
+      ),
+    );
+  }
+
+  breakIt(): void {
+    // With notice: the holder may go on until its time is over, and learns of it at its next renewal.
+    this.#running.push(breakLease(this.#blob, { periodInSeconds: 60 }).then(nothing, nothing));
+  }
+
+  cutOff(process: number): void {
+    this.#cutOff.add(process);
+    this.#processes[process]!.cutOff();
+  }
+
+  async finish(): Promise<void> {
+    this.world.networkConditions = calm;
+    await Promise.all(this.#running);
+    // Nobody is left behind who blocks the next one for longer than a lease takes, stragglers included.
+    await this.world.time.sleep(61_000 + durationInSeconds * 1_000);
+    const last = this.world.newProcess();
+    const lock = await new BlobLocks(last.container, { prefix: "" }).acquire("l", { waitInMs: 10_000 });
+    expect(lock.epoch).toBeGreaterThan(this.#lastEpoch);
+    await lock.release();
+    expect(this.#blob.lease.state).toBe("available");
+  }
+
+  async #hold(holder: Holder, holdInMs: number, watchful: boolean): Promise<void> {
+    const { lock } = holder;
+    if (!lock.signal.aborted) {
+      this.#enter(holder);
+      lock.signal.addEventListener("abort", () => this.#leave(holder));
+      if (watchful) await this.#watch(holder, holdInMs);
+      // Never looks at a clock: it has to be told.
+      else await Promise.race([this.world.time.sleep(holdInMs), new Promise((resolve) => lock.signal.addEventListener("abort", resolve))]);
+      this.#leave(holder);
+    }
+    await lock.release().catch((error: unknown) => {
+      if (!isLeaseLostError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError|AbortError)$/));
+    });
+    expect(() => lock.assertHeld()).toThrow();
+  }
+
+  /** Looks now and then whether what the holder believes is true. */
+  async #watch({ lock }: Holder, holdInMs: number): Promise<void> {
+    const until = this.world.time.now + holdInMs;
+    while (this.world.time.now < until && !lock.signal.aborted) {
+      await this.world.time.sleep(Math.min(500, until - this.world.time.now));
+      if (isLost(lock)) break;
+      lock.assertHeld();
+      const { state, id, endsAt } = this.#blob.lease;
+      expect(["leased", "breaking"], "believes to hold what is not leased").toContain(state);
+      expect(id, "believes to hold what another has").toBe(lock.leaseId);
+      expect(this.world.time.now + lock.remainingInMs + safetyMarginInMs, "believes to hold it for longer than it does").toBeLessThanOrEqual(endsAt);
+    }
+  }
+
+  #enter(holder: Holder): void {
+    expect(this.#holders.map(({ process }) => process), `process ${holder.process} got the lock, which others have`).toEqual([]);
+    expect(holder.lock.epoch, "the number of a holder").toBeGreaterThan(this.#lastEpoch);
+    this.#lastEpoch = holder.lock.epoch;
+    this.#holders.push(holder);
+  }
+
+  #leave(holder: Holder): void {
+    this.#holders = this.#holders.filter((other) => other !== holder);
+  }
+}
+
+/** Asked anew after an await. */
+function isLost(lock: LockGuard): boolean {
+  return lock.signal.aborted;
+}
+
+function nothing(): void {
+  // whatever became of it
+}
+
+class Acquire extends Step<Locks> {
+  readonly process: number;
+  readonly holdInMs: number;
+  readonly waitInMs: number;
+  readonly watchful: boolean;
+  readonly pauseInMs: number;
+
+  constructor([process, holdInMs, waitInMs, watchful, pauseInMs]: [number, number, number, boolean, number]) {
+    super();
+    this.process = process;
+    this.holdInMs = holdInMs;
+    this.waitInMs = waitInMs;
+    this.watchful = watchful;
+    this.pauseInMs = pauseInMs;
+  }
+
+  override act(locks: Locks): void {
+    locks.start(this.process, this.holdInMs, this.waitInMs, this.watchful);
+  }
+}
+
+class Break extends Step<Locks> {
+  readonly pauseInMs = 10;
+
+  override act(locks: Locks): void {
+    locks.breakIt();
+  }
+}
+
+const process_ = fc.nat({ max: processes - 1 });
+const acquire = fc
+  .tuple(process_, fc.constantFrom(0, 30, 700, 6_000, 40_000), fc.constantFrom(0, 2_000, 60_000), fc.boolean(), pauses(20_000))
+  .map((drawn) => new Acquire(drawn));
+
+test("a lock has one holder at a time, who is told before anybody else can have it", { timeout: 300_000 }, async () => {
+  await checkModel<Locks>(
+    2_500,
+    [acquire, acquire, acquire, acquire, pauses(40_000).map((ms) => new Pause(ms)), fc.constant(new Break()), process_.map((n) => new CutOff(n))],
+    (world) => new Locks(world),
+  );
+});

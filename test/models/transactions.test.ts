@@ -1,0 +1,209 @@
+import fc from "fast-check";
+import { afterAll, expect, test } from "vitest";
+import { isCommitUnknownError, isConflictError, isDeadlineError, runTransaction } from "../../src/index.js";
+import type { Transaction } from "../../src/index.js";
+import { calm } from "../simulation/storage/network-conditions.js";
+import type { SimProcess, World } from "../simulation/storage/world.js";
+import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
+import type { Scenario } from "./check-model.js";
+
+const processes = 3;
+const accounts = ["a", "b", "c"];
+const opening = 100;
+
+/**
+ * `move`: takes from one account and gives to another. `withdraw`: takes from one account as long as all of them
+ * together are not overdrawn, which two at a time must not find out on the same state. `audit`: adds them up.
+ * `refuse`: takes from one account, and then has second thoughts.
+ */
+type Deed =
+  | { readonly kind: "move"; readonly from: string; readonly to: string; readonly amount: number }
+  | { readonly kind: "withdraw" | "refuse"; readonly from: string; readonly amount: number }
+  | { readonly kind: "audit" };
+
+class Refusal extends Error {}
+
+interface Account {
+  readonly n: number;
+}
+
+interface Call {
+  readonly id: number;
+  readonly deed: Deed;
+  outcome?: "done" | "not written" | "unknown" | "aborted";
+  /** What it saw, and what it did. */
+  saw?: readonly number[];
+  took?: number;
+}
+
+/** The model is accounts whose sum changes by what was withdrawn alone; every deed leaves one receipt. */
+class Bank implements Scenario {
+  readonly world: World;
+  readonly #processes: SimProcess[];
+  readonly #calls: Call[] = [];
+  readonly #running: Promise<void>[] = [];
+
+  constructor(world: World) {
+    this.world = world;
+    this.#processes = Array.from({ length: processes }, () => world.newProcess());
+    const table = this.#processes[0]!.table("bank");
+    for (const account of accounts) table.put({ n: { type: "Int32", value: opening } }, "p", account);
+  }
+
+  start(process: number, deed: Deed, coalesce: boolean, abortAfterInMs: number | undefined): void {
+    const at = this.#processes[process]!;
+    const { faultyWrites } = at;
+    const call: Call = { id: this.#calls.length, deed };
+    this.#calls.push(call);
+    const stop = new AbortController();
+    if (abortAfterInMs !== undefined) setTimeout(() => stop.abort(), abortAfterInMs);
+    this.#running.push(
+      runTransaction(at.table("bank"), "p", (tx) => this.#perform(tx, call), { coalesce, abortSignal: stop.signal }).then(
+        ({ value }) => {
+          call.outcome = "done";
+          call.saw = value.saw;
+          call.took = value.took;
+        },
+        (error: unknown) => {
+          if (isCommitUnknownError(error)) {
+            expect(at.faultyWrites, "a CommitUnknownError, although all writes were answered").toBeGreaterThan(faultyWrites);
+            call.outcome = "unknown";
+          } else if (error === stop.signal.reason) call.outcome = "aborted";
+          else {
+            if (error instanceof Refusal) expect(deed.kind).toBe("refuse");
+            else if (!isConflictError(error) && !isDeadlineError(error)) expect(error).toHaveProperty("name", "RestError");
+            call.outcome = "not written";
+          }
+        },
+      ),
+    );
+  }
+
+  cutOff(process: number): void {
+    this.#processes[process]!.cutOff();
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.#running);
+    this.world.networkConditions = calm;
+    await this.world.time.sleep(61_000); // for the last straggler
+    const receipts = this.#receipts();
+    const changing = this.#calls.filter(({ deed }) => deed.kind !== "audit");
+    for (const { id, outcome, took } of changing) {
+      const receipt = receipts.get(id);
+      if (outcome === "done") expect(receipt, `the receipt of ${id}`).toBe(took === 0 ? undefined : took);
+      if (outcome === "not written") expect(receipt, `the receipt of ${id}, which failed`).toBeUndefined();
+    }
+    const landed = changing.filter(({ id }) => receipts.has(id));
+    expect(receipts.size).toBe(landed.length);
+    for (const account of accounts) expect(this.#balance(account), `account ${account}`).toBe(this.#expected(account, landed, receipts));
+    expect(accounts.reduce((sum, account) => sum + this.#balance(account), 0)).toBeGreaterThanOrEqual(0);
+    this.#checkSnapshots();
+    counted.total += this.#calls.length;
+    counted.unknown += this.#calls.filter(({ outcome }) => outcome === "unknown").length;
+  }
+
+  /** One after the other, with time in between: that it is one state is up to the transaction. */
+  async #perform(tx: Transaction, { id, deed }: Call): Promise<{ saw: number[]; took: number }> {
+    const read = async (account: string): Promise<number> => (await tx.get<Account>(account))!.n;
+    const saw: number[] = [];
+    for (const account of accounts) saw.push(await read(account));
+    let took = 0;
+    if (deed.kind === "move" && deed.from !== deed.to) {
+      took = deed.amount;
+      tx.update({ rowKey: deed.from, n: (await read(deed.from)) - took });
+      tx.update({ rowKey: deed.to, n: (await read(deed.to)) + took });
+    } else if (deed.kind === "withdraw" && sum(saw) >= deed.amount) {
+      took = deed.amount;
+      tx.update({ rowKey: deed.from, n: (await read(deed.from)) - took });
+    }
+    if (deed.kind === "refuse") {
+      tx.update({ rowKey: deed.from, n: (await read(deed.from)) - deed.amount });
+      throw new Refusal();
+    }
+    // Not alone: a row that is only ever created cannot tell whether it was.
+    if (took > 0) tx.create({ rowKey: `receipt-${id}`, n: took });
+    return { saw, took };
+  }
+
+  #expected(account: string, landed: readonly Call[], receipts: ReadonlyMap<number, number>): number {
+    let balance = opening;
+    for (const { id, deed } of landed) {
+      if (deed.kind !== "audit" && deed.from === account) balance -= receipts.get(id)!;
+      if (deed.kind === "move" && deed.to === account) balance += receipts.get(id)!;
+    }
+    return balance;
+  }
+
+  /** What anybody saw is what was left after some of the withdrawals, and never less than nothing. */
+  #checkSnapshots(): void {
+    const withdrawn = this.#calls.flatMap(({ deed }) => (deed.kind === "withdraw" ? [deed.amount] : []));
+    const sums = withdrawn.reduce((all, amount) => new Set([...all, ...[...all].map((total) => total - amount)]), new Set([opening * accounts.length]));
+    for (const { id, saw } of this.#calls) {
+      if (!saw) continue;
+      expect([...sums], `the sum that ${id} saw`).toContain(sum(saw));
+      expect(sum(saw), `the sum that ${id} saw`).toBeGreaterThanOrEqual(0);
+    }
+  }
+
+  #balance(account: string): number {
+    return Number(this.#processes[0]!.table("bank").property("n", "p", account)?.value);
+  }
+
+  #receipts(): Map<number, number> {
+    const table = this.#processes[0]!.table("bank");
+    const rowKeys = table.rowKeys("p").filter((rowKey) => rowKey.startsWith("receipt-") && !table.property("asc_tombstone", "p", rowKey));
+    return new Map(rowKeys.map((rowKey) => [Number(rowKey.slice("receipt-".length)), Number(table.property("n", "p", rowKey)?.value)]));
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, n) => total + n, 0);
+}
+
+class Transact extends Step<Bank> {
+  readonly process: number;
+  readonly deed: Deed;
+  readonly coalesce: boolean;
+  readonly abortAfterInMs: number | undefined;
+  readonly pauseInMs: number;
+
+  constructor([process, deed, coalesce, abortAfterInMs, pauseInMs]: [number, Deed, boolean, number | undefined, number]) {
+    super();
+    this.process = process;
+    this.deed = deed;
+    this.coalesce = coalesce;
+    this.abortAfterInMs = abortAfterInMs;
+    this.pauseInMs = pauseInMs;
+  }
+
+  override act(bank: Bank): void {
+    bank.start(this.process, this.deed, this.coalesce, this.abortAfterInMs);
+  }
+}
+
+const process_ = fc.nat({ max: processes - 1 });
+const account = fc.constantFrom(...accounts);
+const deed: fc.Arbitrary<Deed> = fc.oneof(
+  fc.record({ kind: fc.constant("move" as const), from: account, to: account, amount: fc.integer({ min: 1, max: 50 }) }),
+  fc.record({ kind: fc.constant("withdraw" as const), from: account, amount: fc.constantFrom(90, 150, 200) }),
+  fc.record({ kind: fc.constant("refuse" as const), from: account, amount: fc.constant(1_000) }),
+  fc.constant({ kind: "audit" as const }),
+);
+const abort = fc.option(fc.integer({ min: 1, max: 5_000 }), { nil: undefined, freq: 10 });
+const transact = fc.tuple(process_, deed, fc.boolean(), abort, pauses(20_000)).map((drawn) => new Transact(drawn));
+
+const counted = { total: 0, unknown: 0 };
+
+test("transactions of several processes move everything once, and see one state each", { timeout: 300_000 }, async () => {
+  await checkModel<Bank>(
+    2_000,
+    [transact, transact, transact, transact, pauses(40_000).map((ms) => new Pause(ms)), process_.map((n) => new CutOff(n))],
+    (world) => new Bank(world),
+  );
+});
+
+afterAll(() => {
+  // Else it would hold for a library that always shrugs.
+  expect(counted.unknown / counted.total).toBeLessThan(0.03);
+});

@@ -1,0 +1,141 @@
+import { FakeService } from "../../fakes/fake-service.js";
+import type { RequestRecord } from "../../fakes/fake-service.js";
+import { connectionReset } from "../../fakes/faults.js";
+import type { VirtualTimer } from "../time/timer-heap.js";
+import type { Backend } from "./backend.js";
+import { calm, drawFate } from "./network-conditions.js";
+import type { NetworkConditions } from "./network-conditions.js";
+
+/** A straggler is on its way for up to so long. */
+const maxStragglingInMs = 60_000;
+
+type Call = Pick<RequestRecord, "operation" | "kind" | "resource">;
+type ErrorOf = (status: number, code: string) => Error;
+
+/**
+ * The way from one process to one service. It takes time, things get lost on it, and the client at its end sends again
+ * by itself, as the SDK does: one `abort` listener for each send and one for each wait in between. Its `pipeline` is of
+ * its own, so that the library takes the clients on it for those of another process.
+ */
+export class Link extends FakeService {
+  override readonly resources: Map<string, unknown>;
+  readonly backend: Backend;
+  networkConditions: NetworkConditions = calm;
+  /** How many sends of writes have gone wrong so far. */
+  faultyWrites = 0;
+  #cut = false;
+
+  constructor(backend: Backend) {
+    super();
+    this.backend = backend;
+    this.resources = backend.resources;
+  }
+
+  /** The process is dead, or cut off: nothing it sends from now on arrives, and it hears nothing any more. */
+  cutOff(): void {
+    this.#cut = true;
+    this.faultyWrites++; // there may be one under way
+  }
+
+  override newETag(): number {
+    return this.backend.newETag();
+  }
+
+  override timestamp(): string {
+    return this.backend.time.date.toISOString();
+  }
+
+  override async request<R>(call: Call, signal: AbortSignal | undefined, error: ErrorOf, serve: () => R): Promise<R> {
+    const { retries, time } = this.backend;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#send(call, signal, error, serve);
+      } catch (failure) {
+        if (tries >= retries.tries || !isRetried(failure)) throw failure;
+      }
+      await this.#wait(retries.waitInMs(tries, time.random), signal);
+    }
+  }
+
+  #send<R>(call: Call, signal: AbortSignal | undefined, error: ErrorOf, serve: () => R): Promise<R> {
+    const { time } = this.backend;
+    const { min, max } = this.networkConditions.latency;
+    const fate = this.#cut ? "silence" : drawFate(this.networkConditions, time.random);
+    if (fate !== "ok") {
+      this.backend.faults++;
+      if (call.kind === "write") this.faultyWrites++;
+    }
+    return new Promise<R>((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(abortError());
+        return;
+      }
+      // Whoever aborts takes nothing back: what is on its way arrives, unless it has not left yet.
+      const leaves = time.random() < 0.5;
+      let over = false;
+      const end = (settle: () => void): void => {
+        if (over) return;
+        over = true;
+        signal?.removeEventListener("abort", aborted);
+        settle();
+      };
+      const aborted = (): void => end(() => reject(abortError()));
+      signal?.addEventListener("abort", aborted);
+      const way = (): number => (min + time.random() * (max - min)) / 2;
+
+      const arrive = (): void => {
+        if ((over && !leaves) || fate === "silence" || fate === "request lost") return;
+        const answer = this.#arrive(call, error, serve, fate === "busy");
+        if (fate !== "ok" && fate !== "busy") return;
+        time.after(way(), () => {
+          if (this.#cut) return;
+          end(() => ("error" in answer ? reject(answer.error) : resolve(answer.value)));
+        });
+      };
+      if (fate === "straggler") time.after(time.random() * maxStragglingInMs, () => this.#arrive(call, error, serve, false));
+      else time.after(way(), arrive);
+      if (fate === "request lost" || fate === "answer lost" || fate === "straggler") {
+        time.after(max + way(), () => end(() => reject(connectionReset())));
+      } else if (fate === "failed after commit") {
+        time.after(max + way(), () => end(() => reject(error(500, "OperationTimedOut"))));
+      }
+    });
+  }
+
+  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): { value: R } | { error: Error } {
+    if (busy || this.backend.refuses(call.resource)) return { error: error(503, "ServerBusy") };
+    try {
+      return { value: serve() };
+    } catch (refusal) {
+      return { error: refusal as Error };
+    }
+  }
+
+  #wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(abortError());
+        return;
+      }
+      let timer: VirtualTimer | undefined = undefined;
+      const aborted = (): void => {
+        if (timer) timer.callback = undefined;
+        reject(abortError());
+      };
+      signal?.addEventListener("abort", aborted);
+      timer = this.backend.time.after(ms, () => {
+        signal?.removeEventListener("abort", aborted);
+        resolve();
+      });
+    });
+  }
+}
+
+function isRetried(failure: unknown): boolean {
+  const { statusCode, code } = failure as { statusCode?: number; code?: string };
+  return code === "ECONNRESET" || statusCode === 500 || statusCode === 503;
+}
+
+function abortError(): Error {
+  return new DOMException("The operation was aborted.", "AbortError");
+}

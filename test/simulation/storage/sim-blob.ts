@@ -1,0 +1,80 @@
+import type { BlobCallOptions, BlobPropertiesLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LockContainerLike } from "../../../src/index.js";
+import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
+import type { Lease, LeaseRequest } from "../../../src/testing/file-share/lease-machine.js";
+import { FakeBlockBlob } from "../../fakes/fake-block-blob.js";
+import type { StoredBlob } from "../../fakes/fake-block-blob.js";
+import { blobError } from "../../fakes/rest-errors.js";
+import type { Link } from "./link.js";
+
+const containerUrl = "https://account.blob.core.windows.net/docs";
+
+/** A blob whose lease runs on the virtual clock. The lease of a blob goes through the same states as that of a share. */
+export class SimBlob extends FakeBlockBlob {
+  readonly #link: Link;
+
+  constructor(link: Link, name: string) {
+    super(link, { url: `${containerUrl}/${name}` });
+    this.#link = link;
+  }
+
+  get lease(): Lease {
+    const { resources, time } = this.#link.backend;
+    return leaseAt((resources.get(this.#leaseKey) as Lease | undefined) ?? neverLeased, time.now);
+  }
+
+  override get stored(): StoredBlob | undefined {
+    const blob = super.stored;
+    if (blob) blob.leaseId = isLocked(this.lease) ? this.lease.id : undefined;
+    return blob;
+  }
+
+  override async getProperties(options: BlobCallOptions = {}): Promise<BlobPropertiesLike & LeasePropertiesLike> {
+    const properties = await super.getProperties(options);
+    const { state, durationInSeconds } = this.lease;
+    return { ...properties, leaseState: state, leaseDuration: durationInSeconds === -1 ? "infinite" : "fixed" };
+  }
+
+  override getBlobLeaseClient(id = ""): LeaseClientLike {
+    return {
+      acquireLease: (durationInSeconds, options) => this.#apply({ action: "acquire", id, durationInSeconds }, options),
+      renewLease: (options) => this.#apply({ action: "renew", id }, options),
+      changeLease: (proposedId, options) => this.#apply({ action: "change", id, proposedId }, options),
+      releaseLease: (options) => this.#apply({ action: "release", id }, options),
+      breakLease: (periodInSeconds, options) => this.#apply({ action: "break", periodInSeconds }, options),
+    };
+  }
+
+  get #leaseKey(): string {
+    return `lease of ${this.url}`;
+  }
+
+  #apply(request: LeaseRequest, options: LeaseCallOptions = {}): Promise<LeaseAnswerLike> {
+    const call = { operation: request.action, kind: "write" as const, resource: this.url };
+    return this.#link.request(call, options.abortSignal, blobError, () => {
+      const { stored } = this;
+      if (!stored) throw blobError(404, "BlobNotFound");
+      const { ifMatch } = options.conditions ?? {};
+      if (ifMatch !== undefined && ifMatch !== stored.etag) throw blobError(412, "ConditionNotMet");
+      const { resources, time } = this.#link.backend;
+      try {
+        const { lease, leaseTime } = applyLease("share", this.lease, request, time.now);
+        resources.set(this.#leaseKey, lease);
+        return { leaseId: lease.id, leaseTime };
+      } catch (fault) {
+        const { code, status } = fault as { code?: string; status?: number };
+        throw typeof code === "string" && typeof status === "number" ? blobError(status, code) : fault;
+      }
+    });
+  }
+}
+
+/** The container of all simulated blobs, as one process sees it. */
+export function simContainer(link: Link): LockContainerLike {
+  return {
+    url: containerUrl,
+    getBlockBlobClient: (name) => new SimBlob(link, name),
+    listBlobsFlat: () => {
+      throw new Error("nobody lists blobs here");
+    },
+  };
+}
