@@ -1,4 +1,4 @@
-import type { SchemaIssue } from "./clients.js";
+import type { SchemaIssue } from "./clients/schema.js";
 
 /**
  * Base of all errors that this library raises. Errors of the storage service that have nothing to do with

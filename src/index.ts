@@ -42,7 +42,6 @@ export {
 } from "./errors.js";
 export type { LeaseLossReason } from "./errors.js";
 export type {
-  AbortSignalLike,
   AppendBlobLike,
   AppendBlobPropertiesLike,
   AppendBlockOptions,
@@ -56,9 +55,19 @@ export type {
   BlobPropertiesLike,
   BlobUploadOptions,
   BlockBlobLike,
-  CallOptions,
   ContainerLike,
   DownloadableLike,
+  SignedIdentifierLike,
+  LeaseAnswerLike,
+  LeaseCallOptions,
+  LeaseClientLike,
+  LeasePropertiesLike,
+  LockContainerLike,
+  PageBlobLike,
+  PageWriteOptions,
+} from "./clients/blob.js";
+export type { AbortSignalLike, CallOptions } from "./clients/call.js";
+export type {
   FileAnswerLike,
   FileCallOptions,
   FileCreateOptions,
@@ -66,35 +75,24 @@ export type {
   FileHttpHeadersLike,
   FileLike,
   FileRenameOptions,
-  QueueMetadataLike,
   ShareLike,
-  SignedIdentifierLike,
   FileLeasableLike,
-  LeasableLike,
-  LeaseAnswerLike,
-  LeaseCallOptions,
-  LeaseClientLike,
-  LeasePropertiesLike,
   ShareLeasableLike,
   ShareLeaseCallOptions,
   ShareLeaseClientLike,
-  LockContainerLike,
+} from "./clients/file.js";
+export type { LeasableLike } from "./clients/leasable.js";
+export type { QueueMetadataLike, QueueCallOptions, QueueLike, QueueMessageLike } from "./clients/queue.js";
+export type { SchemaIssue, SchemaOutcome, StandardSchemaLike } from "./clients/schema.js";
+export type {
   InboxTableAction,
   InboxTableLike,
-  PageBlobLike,
-  PageWriteOptions,
-  QueueCallOptions,
-  QueueLike,
-  QueueMessageLike,
-  SchemaIssue,
-  SchemaOutcome,
-  StandardSchemaLike,
   TableCallOptions,
   TableEntityLike,
   TableLike,
   TransactionActionLike,
   TransactionTableLike,
-} from "./clients.js";
+} from "./clients/table.js";
 export { appendExactly } from "./append/append-exactly.js";
 export type { AppendResult } from "./append/append-queue.js";
 export type { AppendExactlyOptions } from "./append/append-options.js";
@@ -130,8 +128,8 @@ export { BlobLocks } from "./lock/blob-locks.js";
 export type { BlobLocksOptions, LockInfo, LockOptions, TryLockOptions } from "./lock/blob-locks.js";
 export { LeaderElection } from "./lock/leader-election.js";
 export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
-export { LockGuard } from "./lock/lock-guard.js";
-export { LockSet } from "./lock/lock-guard.js";
+export { LockGuard } from "./lease/lease-guard.js";
+export { LockSet } from "./lock/lock-set.js";
 export { FencedPartition } from "./lock/fenced-partition.js";
 export type { PartitionAction } from "./lock/fenced-partition.js";
 export { HeldTable } from "./lock/locked-table.js";

@@ -1,7 +1,7 @@
 export { type Azurite, startAzurite, type StartAzuriteOptions } from "./testing/azurite.js";
 export { AzuriteStartError, type AzuriteStartFailure } from "./testing/azurite-error.js";
 export { emulatorAccount, emulatorConnectionString, replaceEndpoints, type StorageEndpoints } from "./testing/connection-string.js";
-export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-predicates.js";
+export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-rule.js";
 export { type FaultProxy, type FaultProxyOptions, startFaultProxy, type WaitForRequestOptions } from "./testing/fault-proxy.js";
 export type {
   AnswerFaultRuleOptions,

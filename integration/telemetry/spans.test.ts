@@ -52,7 +52,7 @@ describe("the spans of an update", () => {
     });
     expect(spans.treeOf("optimisticUpdate")).toEqual([
       "optimisticUpdate: updated",
-      "  optimisticUpdate.attempt: race",
+      "  optimisticUpdate.attempt: conflict",
       "    HTTP GET",
       "    HTTP PUT",
       "  optimisticUpdate.attempt: updated",
@@ -176,7 +176,7 @@ describe("the spans of an update under a lease", () => {
     }, { initial: { n: 0 } });
     const attempts = spans.named("leasedUpdate.attempt").map((span) => [span.attributes["azsc.attempt"], span.attributes["azsc.outcome"], span.attributes["azsc.requests"], span.status.code]);
     expect(attempts).toEqual([
-      [1, "race", 1, 0],
+      [1, "conflict", 2, 0],
       [2, "updated", 2, 0],
     ]);
     expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({ "azsc.attempts": 2, "azsc.requests": 3, "azsc.outcome": "updated" });
@@ -246,7 +246,7 @@ describe("the spans of a transaction", () => {
     });
     expect(spans.treeOf("runTransaction")).toEqual([
       "runTransaction: committed",
-      "  runTransaction.attempt: race",
+      "  runTransaction.attempt: conflict",
       "    HTTP GET",
       "    HTTP POST",
       "  runTransaction.attempt: committed",

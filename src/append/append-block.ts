@@ -1,11 +1,11 @@
-import type { AppendBlobLike } from "../clients.js";
+import type { AppendBlobLike } from "../clients/blob.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import type { ResolvableWrite } from "../core/resolve-write.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "../target/target.js";
 import { claimantOf, metadataWithClaims, readAppendBlob, withClaim } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";

@@ -1,4 +1,4 @@
-import type { AppendBlobLike } from "../clients.js";
+import type { AppendBlobLike } from "../clients/blob.js";
 import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
 import { AppendLimitError } from "../errors.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";

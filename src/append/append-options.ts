@@ -1,4 +1,4 @@
-import type { CallOptions } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
 import { checkNumber } from "../core/validate.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";

@@ -1,10 +1,10 @@
-import type { AppendBlobLike } from "../clients.js";
+import type { AppendBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues, credentialScopeOf } from "../core/call-queue.js";
 import { WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { jitter } from "../core/retry.js";
 import { isBlockCountExceeded } from "../core/storage-errors.js";
-import { beginTogether, endUnsettled, redactUrl } from "../core/telemetry.js";
+import { beginTogether, redactUrl } from "../core/telemetry.js";
 import { AppendLimitError, TargetNotFoundError } from "../errors.js";
 import type { RequestContext } from "../target/target.js";
 import { appendBlock, claimEnd } from "./append-block.js";
@@ -202,7 +202,7 @@ class AppendQueue extends CallQueue<AppendCall> {
     const wasSeen = this.#seen;
     this.#state = undefined;
     this.#found = outcome.kind === "conflict" ? outcome.found : undefined;
-    endUnsettled(calls, outcome.kind);
+    this.endAttempt(calls, outcome.kind);
     if (outcome.kind === "rejected" && isBlockCountExceeded(outcome.error)) {
       for (const call of calls) call.reject(this.#limitReached("blocks", outcome.error));
     } else if (outcome.kind === "rejected" && this.abortSignal.aborted) {
@@ -218,7 +218,7 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 
   #context(calls: readonly AppendCall[]): RequestContext {
-    return { ...this.requestFor(calls), leaseId: this.#leaseId, journalName: claimsName };
+    return this.requestFor(calls, { leaseId: this.#leaseId, journalName: claimsName });
   }
 
   #notFound(): TargetNotFoundError {

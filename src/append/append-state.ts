@@ -1,8 +1,8 @@
-import type { AppendBlobLike, BlobHttpHeadersLike } from "../clients.js";
+import type { AppendBlobLike, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobOptions } from "../target/blob-requests.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "../target/target.js";
 
 /** What is known of an append blob. */

@@ -1,9 +1,9 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { delay } from "./deadline.js";
+import type { WriteCall } from "./pending-call.js";
 import { fullJitter } from "./retry.js";
 import { isLeaseConflict, isParentNotFound, isUnauthorized, toConcurrencyError } from "./storage-errors.js";
-import { logger } from "./telemetry.js";
-import type { WriteCall } from "./pending-call.js";
+import { beginTogether, endUnsettled, logger } from "./telemetry.js";
 
 /** Stands for a client's credentials and policies: its pipeline, which clients made from each other share; else the client. */
 export function credentialScopeOf(client: object): object {
@@ -63,6 +63,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** False while callers are settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = false;
   #conflictsInARow = 0;
+  /** The attempt of the batch ended with its conflict; a read since then belongs to the next one. */
+  #attemptEnded = false;
 
   /** @param url - What messages call the resource. */
   constructor(url: string, onIdle: (() => void) | undefined) {
@@ -165,15 +167,21 @@ export abstract class CallQueue<C extends QueuedCall> {
     return this.#io.signal;
   }
 
-  /** Options of a request for these calls. It is traced as part of the first one's call, and counted for each. */
-  protected requestFor(calls: readonly C[]): SharedRequest {
-    return {
+  /** What goes with the requests for these calls. They are traced as part of the first one's attempt, and counted for each. */
+  protected requestFor<E extends object>(calls: readonly C[], more: E): SharedRequest & E {
+    const first = (): C | undefined => calls.find((call) => !call.isSettled());
+    const shared: SharedRequest = {
       abortSignal: this.#io.signal,
-      tracingOptions: calls.find((call) => !call.isSettled())?.trace.tracingOptions,
+      // Read anew for each request: after a conflict another attempt begins.
+      get tracingOptions() {
+        return first()?.trace.tracingOptions;
+      },
       onRequest: () => {
+        if (first()?.trace.isOpen === false) beginTogether(calls.filter((call) => !call.isSettled()));
         for (const call of calls) call.trace.countRequest();
       },
     };
+    return Object.assign(shared, more);
   }
 
   /**
@@ -231,8 +239,17 @@ export abstract class CallQueue<C extends QueuedCall> {
     for (const call of writers) call.inFlight = false;
     for (const call of calls) call.hadConflict = true;
     const call = calls.find(({ attempts, settings }) => attempts < settings.maxAttempts);
+    // The read that follows is for the next attempt, if there is one; it confirms the conflict of the last one.
     if (!call) return 0;
+    endUnsettled(calls, "conflict");
+    this.#attemptEnded = true;
     return fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
+  }
+
+  /** Ends the attempt of the calls that have no result. */
+  protected endAttempt(calls: readonly C[], outcome: string): void {
+    if (!this.#attemptEnded) endUnsettled(calls, outcome);
+    this.#attemptEnded = false;
   }
 
   protected resetBackoff(): void {

@@ -1,4 +1,4 @@
-import type { AbortSignalLike } from "../clients.js";
+import type { AbortSignalLike } from "../clients/call.js";
 
 /** What a cancelled call rejects with: the caller's own reason, or an `AbortError` as the web platform makes it. */
 export function abortReason(signal: AbortSignalLike): unknown {

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions } from "../clients.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
 import { abortReason, onAbort, startTimer } from "./deadline.js";
 import { Attempts } from "./telemetry.js";

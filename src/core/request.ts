@@ -1,4 +1,4 @@
-import type { AbortSignalLike } from "../clients.js";
+import type { AbortSignalLike } from "../clients/call.js";
 import { abortReason, Deadline } from "./deadline.js";
 import { isDefinitive } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";

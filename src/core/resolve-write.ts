@@ -1,4 +1,4 @@
-import type { AbortSignalLike } from "../clients.js";
+import type { AbortSignalLike } from "../clients/call.js";
 import { isSchemaError } from "../errors.js";
 import { delay, isAborted } from "./deadline.js";
 import { request } from "./request.js";

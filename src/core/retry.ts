@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import type { AbortSignalLike } from "../clients.js";
+import type { AbortSignalLike } from "../clients/call.js";
 import { delay, isAborted } from "./deadline.js";
 import { startStopwatch } from "./stopwatch.js";
 

@@ -2,7 +2,7 @@ import { createTracingClient } from "@azure/core-tracing";
 import type { OperationTracingOptions, TracingClient, TracingSpan, TracingSpanKind, TracingSpanOptions } from "@azure/core-tracing";
 import { createClientLogger } from "@azure/logger";
 import type { AzureLogger } from "@azure/logger";
-import type { CallOptions } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
 
 const client: TracingClient = createTracingClient({
   namespace: "Microsoft.Storage",
@@ -187,7 +187,12 @@ export class Attempts {
     return this.#attempt ?? this.#call;
   }
 
-  /** Begins an attempt, unless one is under way. `shared`: the one whose requests are for this one, too. */
+  /** Whether an attempt is in progress. */
+  get isOpen(): boolean {
+    return this.#begun !== undefined;
+  }
+
+  /** Begins an attempt, unless one is in progress. `shared`: the one whose requests are for this one, too. */
   begin(shared?: Attempts): void {
     if (this.#begun !== undefined) return;
     this.#begun = performance.now();

@@ -62,3 +62,9 @@ export function checkRetryLimits(
     maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
   };
 }
+
+/** Every read must say which version it read, or the write that follows would be unconditional. */
+export function requireETag(etag: string | undefined, url: string): string {
+  if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
+  return etag;
+}

@@ -1,4 +1,6 @@
-import type { BlobLeasableLike, BlockBlobLike, CallOptions, StandardSchemaLike } from "../clients.js";
+import type { BlobLeasableLike, BlockBlobLike } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";

@@ -1,4 +1,6 @@
-import type { CallOptions, FileLike, StandardSchemaLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { FileLike } from "../clients/file.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import type { CrashGuard } from "../lease/lease-options.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";

@@ -1,4 +1,4 @@
-import type { QueueLike } from "../clients.js";
+import type { QueueLike } from "../clients/queue.js";
 import { QueueConsumer } from "../queue/consumer.js";
 import type { MessageHandler } from "../queue/context.js";
 import { enqueue } from "../queue/enqueue.js";

@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/table-lock.js";

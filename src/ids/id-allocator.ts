@@ -1,4 +1,5 @@
-import type { BlockBlobLike, CallOptions } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
 import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
 import { redactUrl, logger } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";

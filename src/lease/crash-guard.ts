@@ -7,8 +7,8 @@ import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
-import { LeaseWaiter } from "./lease-waiter.js";
-import type { LeaseGrant } from "./lease-waiter.js";
+import { LeaseWaiter } from "./acquire.js";
+import type { LeaseGrant } from "./acquire.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 

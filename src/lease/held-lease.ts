@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { LeaseAnswerLike } from "../clients.js";
+import type { LeaseAnswerLike } from "../clients/blob.js";
 import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalDependency } from "../core/renewal.js";
 import { request } from "../core/request.js";

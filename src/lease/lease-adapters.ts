@@ -1,13 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type {
-  BlobLeasableLike,
-  FileLeasableLike,
-  LeasableLike,
-  LeaseAnswerLike,
-  LeaseCallOptions,
-  LeasePropertiesLike,
-  ShareLeasableLike,
-} from "../clients.js";
+import type { BlobLeasableLike, LeaseAnswerLike, LeaseCallOptions, LeasePropertiesLike } from "../clients/blob.js";
+import type { FileLeasableLike, ShareLeasableLike } from "../clients/file.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 

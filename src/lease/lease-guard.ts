@@ -1,6 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
+import type { LeaseGrant } from "./acquire.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { HeldLease } from "./held-lease.js";
 
@@ -113,5 +114,29 @@ export class LeaseGuard implements AsyncDisposable {
       this.onReleased?.();
     }
     if (lost && !known) throw lost;
+  }
+}
+
+/** A named lock that is held. */
+export class LockGuard extends LeaseGuard {
+  readonly name: string;
+  /**
+   * The fencing token: larger than that of every holder before. Whatever remembers the largest it has seen, and
+   * refuses smaller ones, is safe from a holder that does not know yet that it lost the lock.
+   */
+  readonly epoch: number;
+  /**
+   * The smallest epoch that the holder before may have had; 0 if there was none. Numbers are reserved for those who
+   * wait in a process, and not all of them are used.
+   */
+  readonly previousEpoch: number;
+
+  /** @internal */
+  constructor(name: string, grant: LeaseGrant) {
+    super(grant.lease, grant.release);
+    this.name = name;
+    if (!grant.token) throw new TypeError("a lock without a number");
+    this.epoch = grant.token.epoch;
+    this.previousEpoch = grant.token.previousEpoch;
   }
 }

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions } from "../clients.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import type { Attempts } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { checkLeaseId } from "./held-lease.js";

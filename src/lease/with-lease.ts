@@ -1,4 +1,4 @@
-import type { LeasableLike } from "../clients.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
@@ -7,7 +7,7 @@ import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import { checkCrashGuard, checkLeaseOptions, checkWait } from "./lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease-options.js";
-import { LeaseWaiter } from "./lease-waiter.js";
+import { LeaseWaiter } from "./acquire.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 
 /**

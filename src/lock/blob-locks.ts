@@ -1,4 +1,5 @@
-import type { CallOptions, LockContainerLike } from "../clients.js";
+import type { LockContainerLike } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
 import { linkSignals, onAbort } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
@@ -6,22 +7,22 @@ import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { LeaseWaiter } from "../lease/acquire.js";
+import type { AcquireRequest } from "../lease/acquire.js";
 import { acquireGuarded } from "../lease/crash-guard.js";
-import type { GuardedAcquireRequest } from "../lease/lease-options.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
-import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
-import { LeaseWaiter } from "../lease/lease-waiter.js";
-import type { AcquireRequest } from "../lease/lease-waiter.js";
+import type { AcquireLeaseOptions, GuardedAcquireRequest, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
 import type { WaiterQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import { epochAllocator } from "./epoch-allocator.js";
 import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
-import { LockGuard, LockSet } from "./lock-guard.js";
 import { blobNameOf, checkHolder, lockNameOf, parseLockRecord, thisProcess } from "./lock-record.js";
+import { LockGuard } from "../lease/lease-guard.js";
+import { LockSet } from "./lock-set.js";
 
 /** Options of {@link BlobLocks}. */
 export interface BlobLocksOptions {

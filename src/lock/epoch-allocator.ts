@@ -1,13 +1,12 @@
-import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients.js";
+import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients/blob.js";
 import { read } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
-import type { WriteOutcome } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { redactUrl } from "../core/telemetry.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { EpochAllocator } from "../lease/waiter-queue.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -75,32 +74,25 @@ interface Base {
 async function reserve(blob: BlobLike, lease: HeldLease, wanted: Wanted): Promise<Reservation> {
   const { before } = wanted;
   const record = new LockRecordBlob(blob, lease, wanted);
-  let base: Base | undefined = before && { next: endOf(before), previousEpoch: endOf(before) - 1, etag: before.etag };
-  return retry(
-    async () => {
-      base ??= baseOf(await record.read());
-      const outcome = await record.write(base);
-      if (outcome.kind === "committed") return outcome.value;
-      if (outcome.kind === "recognised") {
-        const { record: own, etag } = outcome.found;
-        return { epoch: own.epoch, reserved: own.reserved, previousEpoch: base.previousEpoch, etag };
-      }
-      // The record has moved: an earlier reservation of this process was still in flight.
-      base = outcome.kind === "conflict" && outcome.found ? baseOf(outcome.found) : undefined;
-      throw new ReservationFailed(outcome.kind === "conflict", outcome.error);
-    },
-    { maxAttempts, shouldRetry: (error) => error instanceof ReservationFailed && error.conflict },
-  ).catch((error: unknown) => {
-    throw error instanceof ReservationFailed ? error.cause : error;
+  const known = before && { next: endOf(before), previousEpoch: endOf(before) - 1, etag: before.etag };
+  const first = await record.write(known ?? baseOf(await record.read()));
+  if (!("conflict" in first)) return first;
+  // The record has changed: an earlier reservation of this process was still in flight.
+  let { found } = first;
+  const again = async (): Promise<Reservation> => {
+    const reserved = await record.write(baseOf(found ?? (await record.read())));
+    if (!("conflict" in reserved)) return reserved;
+    found = reserved.found;
+    throw new RecordChanged(reserved.conflict);
+  };
+  return retry(again, { maxAttempts: maxAttempts - 1, shouldRetry: (error) => error instanceof RecordChanged }).catch((error: unknown) => {
+    throw error instanceof RecordChanged ? error.cause : error;
   });
 }
 
-class ReservationFailed extends Error {
-  readonly conflict: boolean;
-
-  constructor(conflict: boolean, cause: unknown) {
-    super("the epoch could not be reserved", { cause });
-    this.conflict = conflict;
+class RecordChanged extends Error {
+  constructor(cause: unknown) {
+    super("the lock record was changed", { cause });
   }
 }
 
@@ -129,11 +121,12 @@ class LockRecordBlob {
     return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
   }
 
-  write(base: Base): Promise<WriteOutcome<Reservation, StoredRecord>> {
+  /** Rejects if the record could not be written; a conflict is for the caller. */
+  async write(base: Base): Promise<Reservation | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
     const { reserved, holder } = this.#wanted;
     const { next: epoch, previousEpoch } = base;
     const metadata = formatLockRecord({ epoch, reserved, holder, since: this.#since });
-    return resolveWrite<Reservation, StoredRecord>(
+    const outcome = await resolveWrite<Reservation, StoredRecord>(
       {
         send: async (abortSignal) => {
           const options = this.#options({ leaseId: this.#lease.leaseId, ifMatch: base.etag });
@@ -150,6 +143,16 @@ class LockRecordBlob {
       // A write that was not carried out is not sent again: the queue releases the lease and polls on.
       { timeoutInMs: () => this.#timeout(), maxResends: 0 },
     );
+    switch (outcome.kind) {
+      case "committed":
+        return outcome.value;
+      case "recognised":
+        return { epoch: outcome.found.record.epoch, reserved, previousEpoch, etag: outcome.found.etag };
+      case "conflict":
+        return { conflict: outcome.error, found: outcome.found };
+      default:
+        throw outcome.error;
+    }
   }
 
   #isOwn(record: LockRecord): boolean {

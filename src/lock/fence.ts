@@ -1,4 +1,4 @@
-import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
+import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
 import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
 import { retry } from "../core/retry.js";
 import { logger } from "../core/telemetry.js";

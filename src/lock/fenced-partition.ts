@@ -1,4 +1,5 @@
-import type { CallOptions, TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { withSpan } from "../core/telemetry.js";
 import { read } from "../core/request.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, LeasableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import { TargetNotFoundError } from "../errors.js";
 import { isNotFound, isParentNotFound, isNotLeased, isConflict } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike } from "../clients.js";
+import type { AbortSignalLike } from "../clients/call.js";
 import { delay, isAborted, onAbort } from "../core/deadline.js";
 import { jitter } from "../core/retry.js";
 import { isTransient } from "../core/storage-errors.js";
@@ -10,7 +10,7 @@ import { isLeaseLostError } from "../errors.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
-import type { LockGuard } from "./lock-guard.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 
 /** One time of being the leader. */
 export interface Term {

@@ -1,4 +1,5 @@
-import type { CallOptions, TransactionTableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { checkKey } from "../target/table-entity.js";
 import { sha256 } from "../core/identity.js";
 import { withSpan } from "../core/telemetry.js";
@@ -6,7 +7,7 @@ import { read } from "../core/request.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
 import { FencedPartition } from "./fenced-partition.js";
-import type { LockGuard } from "./lock-guard.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 
 /** A table, partition or entity whose lock is held. */
 export class HeldTable implements AsyncDisposable {

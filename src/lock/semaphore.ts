@@ -10,7 +10,7 @@ import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
-import type { LockGuard } from "./lock-guard.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { blobNameOf } from "./lock-record.js";
 
 /**

@@ -1,4 +1,5 @@
-import type { CallOptions, TransactionTableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { GranularityMismatchError } from "../errors.js";
 import { sha256 } from "../core/identity.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
@@ -11,7 +12,7 @@ import { jsonBlob } from "../target/blob-content.js";
 import { checkKey } from "../target/table-entity.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import { HeldTable } from "./locked-table.js";
-import type { LockGuard } from "./lock-guard.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 
 /** How much of a table one lock is for. */
 export type TableLockGranularity = "table" | "partition" | "entity";

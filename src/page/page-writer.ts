@@ -1,13 +1,13 @@
-import type { BlobCallOptions, CallOptions, PageBlobLike, PageWriteOptions } from "../clients.js";
+import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
 import { read, request } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, requireETag } from "../core/validate.js";
 import { FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
-import { requireETag } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";

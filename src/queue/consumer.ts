@@ -1,5 +1,6 @@
 import { EventEmitter } from "eventemitter3";
-import type { AbortSignalLike, CallOptions, QueueLike } from "../clients.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
+import type { QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";

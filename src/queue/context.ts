@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { InboxTableAction } from "../clients.js";
+import type { InboxTableAction } from "../clients/table.js";
 
 /** What a handler gets besides the payload. */
 export interface MessageContext {

@@ -1,4 +1,4 @@
-import type { QueueCallOptions, QueueLike } from "../clients.js";
+import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { logger } from "../core/telemetry.js";
 import { request } from "../core/request.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, QueueLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { QueueLike } from "../clients/queue.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";

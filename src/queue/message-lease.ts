@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { QueueCallOptions, QueueLike } from "../clients.js";
+import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalTimes } from "../core/renewal.js";
 import { request } from "../core/request.js";

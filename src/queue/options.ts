@@ -1,4 +1,5 @@
-import type { QueueLike, StandardSchemaLike } from "../clients.js";
+import type { QueueLike } from "../clients/queue.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import { jitter } from "../core/retry.js";
 import { checkNumber } from "../core/validate.js";
 import { checkEncoding } from "./envelope.js";

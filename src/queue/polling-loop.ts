@@ -1,4 +1,4 @@
-import type { QueueLike, QueueMessageLike } from "../clients.js";
+import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
 import { Deadline, delay } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { fullJitter, jitter, retry } from "../core/retry.js";

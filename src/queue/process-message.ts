@@ -1,4 +1,4 @@
-import type { QueueLike } from "../clients.js";
+import type { QueueLike } from "../clients/queue.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
 import { RenewalLoop } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";

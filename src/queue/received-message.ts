@@ -1,4 +1,4 @@
-import type { QueueLike, QueueMessageLike } from "../clients.js";
+import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkSchema } from "../target/content.js";
 import type { Clock } from "../core/stopwatch.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, QueueCallOptions, QueueLike, QueueMessageLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../clients/queue.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";

@@ -1,4 +1,4 @@
-import type { DownloadableLike } from "../clients.js";
+import type { DownloadableLike } from "../clients/blob.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { redactUrl, withSpan } from "../core/telemetry.js";

@@ -1,4 +1,4 @@
-import type { CallOptions } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
 import type { TargetConditions } from "../update/options.js";
 import { checkTargetSettings } from "../update/options.js";

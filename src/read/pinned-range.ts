@@ -1,11 +1,11 @@
-import type { BlobDownloadLike } from "../clients.js";
+import type { BlobDownloadLike } from "../clients/blob.js";
 import type { Deadline } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { eachChunk } from "../target/content.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import { maxAttemptsWithoutProgress, rangeDeadline, requestOptions, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 

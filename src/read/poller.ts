@@ -1,4 +1,4 @@
-import type { CallOptions } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
 import { jitter } from "../core/retry.js";
 import { isInUse, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";

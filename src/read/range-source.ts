@@ -1,5 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { BlobCallOptions, CallOptions, DownloadableLike } from "../clients.js";
+import type { BlobCallOptions, DownloadableLike } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";

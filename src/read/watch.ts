@@ -1,4 +1,4 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { abortReason, onAbort } from "../core/deadline.js";
 import { delay } from "../core/deadline.js";
 import type { GuardedTarget, UpdateTarget } from "../target/target.js";

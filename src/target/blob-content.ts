@@ -1,4 +1,6 @@
-import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike, LeasableLike, StandardSchemaLike } from "../clients.js";
+import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike } from "../clients/blob.js";
+import type { LeasableLike } from "../clients/leasable.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import { identityOf } from "../core/identity.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isConflict } from "../core/storage-errors.js";
@@ -8,7 +10,8 @@ import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unl
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import type { Journal } from "./journal.js";
-import { requireClient, requireETag, targetOf } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob} and {@link bytesBlob}. */

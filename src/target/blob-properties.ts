@@ -1,7 +1,8 @@
-import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients.js";
+import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { requireETag, targetOf } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { targetOf } from "./target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";

@@ -1,4 +1,4 @@
-import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients.js";
+import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isNotModified } from "../core/storage-errors.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";

@@ -1,4 +1,4 @@
-import type { BlobLike } from "../clients.js";
+import type { BlobLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { targetOf } from "./target.js";
 import type { UpdateTarget } from "./target.js";

@@ -1,8 +1,9 @@
 import { deepEqual } from "fast-equals";
-import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../clients.js";
+import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../clients/blob.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { guardedTargetOf, requireETag } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
 import { blobOptions } from "./blob-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";

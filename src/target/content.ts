@@ -1,7 +1,8 @@
 import { retry } from "../core/retry.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { deepEqual } from "fast-equals";
-import type { BlobDownloadLike, StandardSchemaLike } from "../clients.js";
+import type { BlobDownloadLike } from "../clients/blob.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import { SchemaError } from "../errors.js";
 
 /** How a value becomes the content of a blob. `Raw` is the form in which drafts are kept; it is never changed in place. */

@@ -1,10 +1,11 @@
-import type { FileCreateOptions, FileDownloadLike, FileLike, StandardSchemaLike } from "../clients.js";
+import type { FileCreateOptions, FileDownloadLike, FileLike } from "../clients/file.js";
+import type { StandardSchemaLike } from "../clients/schema.js";
 import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, requireETag } from "../core/validate.js";
 import { SchemaError } from "../errors.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
@@ -19,7 +20,7 @@ import {
   siblingOf,
 } from "./file-requests.js";
 import { replaceViaStaging, deleteStagingFile } from "./replace-file.js";
-import { guardedTargetOf, requireETag } from "./target.js";
+import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 

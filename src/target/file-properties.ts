@@ -1,7 +1,8 @@
-import type { FileAnswerLike, FileLike } from "../clients.js";
+import type { FileAnswerLike, FileLike } from "../clients/file.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { guardedTargetOf, requireETag } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeadersValue, StringMap } from "./property-set.js";

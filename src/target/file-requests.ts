@@ -1,4 +1,4 @@
-import type { FileAnswerLike, FileCallOptions, FileHttpHeadersLike, FileLike } from "../clients.js";
+import type { FileAnswerLike, FileCallOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
 import type { RequestContext } from "./target.js";
 
 /** What the adapters of files and shares have in common. */

@@ -1,5 +1,5 @@
 import { deepEqual } from "fast-equals";
-import type { LeasableLike } from "../clients.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireClient } from "./target.js";

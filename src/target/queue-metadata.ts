@@ -1,4 +1,4 @@
-import type { QueueCallOptions, QueueMetadataLike } from "../clients.js";
+import type { QueueCallOptions, QueueMetadataLike } from "../clients/queue.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext } from "./target.js";

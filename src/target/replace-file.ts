@@ -1,11 +1,11 @@
-import type { FileCreateOptions, FileLike } from "../clients.js";
+import type { FileCreateOptions, FileLike } from "../clients/file.js";
 import { request } from "../core/request.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
 import { logger, redactUrl } from "../core/telemetry.js";
 import { putRanges, unleasedOptions } from "./file-requests.js";
-import { requireETag } from "./target.js";
+import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "./target.js";
 
 /**
@@ -97,15 +97,19 @@ async function prepare(replacement: Replacement, context: RequestContext): Promi
   }
 }
 
-/** Repeats an operation on the staging file that the lease of another writer refuses, after breaking that lease. */
-function takingOver<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
-  return retry(
-    async (attempt) => {
-      if (attempt > 1) await breakLease(staging, context, signal);
-      return operation();
-    },
-    { maxAttempts: maxTakeovers + 1, shouldRetry: (error) => isLeaseConflict(error) || isLeaseTaken(error), abortSignal: signal },
-  );
+/** Carries out an operation on the staging file; if the lease of another writer rejects it, breaks that lease and tries again. */
+async function takingOver<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
+  const isTaken = (error: unknown): boolean => isLeaseConflict(error) || isLeaseTaken(error);
+  try {
+    return await operation();
+  } catch (error) {
+    if (!isTaken(error)) throw error;
+  }
+  const takeOver = async (): Promise<R> => {
+    await breakLease(staging, context, signal);
+    return operation();
+  };
+  return retry(takeOver, { maxAttempts: maxTakeovers, shouldRetry: isTaken, abortSignal: signal });
 }
 
 /** Returns the ETag that the staging file has then. */

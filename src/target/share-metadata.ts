@@ -1,7 +1,8 @@
-import type { ShareLike } from "../clients.js";
+import type { ShareLike } from "../clients/file.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { guardedTargetOf, requireETag } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext } from "./target.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";

@@ -1,4 +1,4 @@
-import type { TableCallOptions, TableEntityLike, TableLike } from "../clients.js";
+import type { TableCallOptions, TableEntityLike, TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { isEdmType } from "./edm.js";
@@ -7,7 +7,8 @@ import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { entityDiff, entityUrl, entityValue, isTombstone, equalStored, storedFromAnswer, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
-import { requireClient, requireETag, targetOf } from "./target.js";
+import { requireETag } from "../core/validate.js";
+import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, UpdateTarget } from "./target.js";
 
 /** An entity as a mutator sees it: its keys, which it must leave alone, and its properties. */

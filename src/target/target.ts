@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { LeasableLike } from "../clients.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import type { Journal } from "./journal.js";
 
 /** What an update reads and writes: made by `jsonBlob`, `tableEntity`, ... */
@@ -141,12 +141,6 @@ export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | un
 export function requireClient(kind: string, client: unknown, wanted: string): void {
   const url = (client as { url?: unknown } | null | undefined)?.url;
   if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
-}
-
-/** Every read must say which version it read, or the write that follows would be unconditional. */
-export function requireETag(etag: string | undefined, url: string): string {
-  if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
-  return etag;
 }
 
 /** A value and the ETag that it was read with. */

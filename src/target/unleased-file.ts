@@ -1,11 +1,11 @@
-import type { FileCreateOptions, FileLike } from "../clients.js";
+import type { FileCreateOptions, FileLike } from "../clients/file.js";
 import { read, request } from "../core/request.js";
 import { resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { fileStaleETag, maxNameLength, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
-import { requireETag } from "./target.js";
+import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "./target.js";
 
 /** What a writer without a lease writes: to create a file, or to overwrite it. */

@@ -1,10 +1,10 @@
-import type { TableCallOptions, TransactionTableLike } from "../clients.js";
+import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { journalAfter } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import type { RequestContext, Snapshot } from "../target/target.js";
 import { commit } from "../update/commit.js";
 import type { CommitAdapter, CommitOutcome } from "../update/commit.js";
@@ -60,7 +60,8 @@ export async function commitTransaction(
     journaled: true,
     equals: (a, b) => (a && b ? equalStored(a, b) : a === b),
     async read(request) {
-      lastRead = await readRow(table, partitionKey, rowKey, { ...tableOptions(request), onRequest: request.onRequest });
+      request.onRequest?.();
+      lastRead = await readRow(table, partitionKey, rowKey, tableOptions(request));
       return lastRead.etag === undefined ? undefined : { raw: lastRead.stored, etag: lastRead.etag, journal: lastRead.journal };
     },
     async invalidateEarlierSends(rejection, request) {

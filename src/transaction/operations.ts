@@ -1,4 +1,4 @@
-import type { TableEntityLike, TransactionActionLike } from "../clients.js";
+import type { TableEntityLike, TransactionActionLike } from "../clients/table.js";
 import { TransactionLimitError } from "../errors.js";
 import { defaultJournalName, formatJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";

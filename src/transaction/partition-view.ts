@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { isOwnRow, noRow, queryRows, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, TransactionTableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import type { EdmType } from "../target/edm.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, TransactionTableLike } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { isConflict, isNotFound } from "../core/storage-errors.js";

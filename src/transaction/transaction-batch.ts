@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";

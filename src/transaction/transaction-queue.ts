@@ -1,6 +1,6 @@
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import type { FailedWrite } from "../core/call-queue.js";
-import { beginTogether, endUnsettled } from "../core/telemetry.js";
+import { beginTogether } from "../core/telemetry.js";
 import { defaultJournalName, formatJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
@@ -70,7 +70,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const outcome = operations.some(({ changes }) => changes)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
-    endUnsettled(calls, outcome);
+    this.endAttempt(calls, outcome);
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
   }
@@ -115,7 +115,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       this.requeue(calls);
       return "interrupted";
     }
-    const context = { ...this.requestFor(calls), leaseId: undefined, journalName: defaultJournalName };
+    const context = this.requestFor(calls, { leaseId: undefined, journalName: defaultJournalName });
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
     const committed = await commitTransaction(table, partitionKey, operations, context, onConflict);
     this.endWrite(writers);
@@ -170,7 +170,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   #rowOptions(calls: readonly TransactionCall[]): RowOptions {
-    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls);
+    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls, {});
     return { abortSignal, onRequest, ...(tracingOptions && { tracingOptions }) };
   }
 }

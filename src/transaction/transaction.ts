@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients.js";
+import type { TransactionTableLike } from "../clients/table.js";
 import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
 import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";

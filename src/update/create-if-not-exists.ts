@@ -1,4 +1,4 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { isLeaseConflict } from "../core/storage-errors.js";

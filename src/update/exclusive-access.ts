@@ -1,5 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions, LeasableLike } from "../clients.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
+import type { LeasableLike } from "../clients/leasable.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
 import { isTargetNotFoundError } from "../errors.js";

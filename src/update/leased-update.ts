@@ -1,4 +1,4 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { delay, linkSignals, onAbort } from "../core/deadline.js";
 import { fullJitter } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";

@@ -1,4 +1,4 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
@@ -169,12 +169,13 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
     if (outcome.kind !== "conflict") this.resetBackoff();
     this.#base = outcome.kind === "rejected" ? base : foundBy(outcome, readAt);
-    endUnsettled(calls, outcome.kind);
+    this.endAttempt(calls, outcome.kind);
     this.requeue(calls);
   }
 
   #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
-    return { ...this.requestFor(calls), leaseId: this.#settings.leaseId, journalName: this.#settings.journalName };
+    const { leaseId, journalName } = this.#settings;
+    return this.requestFor(calls, { leaseId, journalName });
   }
 }
 

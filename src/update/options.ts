@@ -1,4 +1,5 @@
-import type { BlockBlobLike, CallOptions } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
+import type { CallOptions } from "../clients/call.js";
 import { checkIdentifier, checkNumber, checkOneOf, checkRetryLimits } from "../core/validate.js";
 import type { RetryLimits } from "../core/validate.js";
 import { jsonBlob } from "../target/blob-content.js";

@@ -1,4 +1,4 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { TargetNotFoundError } from "../errors.js";
 import { checkedResult, readIfChanged } from "../target/target.js";
 import type { GuardedTarget, ReadResult, UpdateTarget } from "../target/target.js";

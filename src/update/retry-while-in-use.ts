@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { CallOptions } from "../clients.js";
+import type { CallOptions } from "../clients/call.js";
 import { linkSignals, throwIfAborted } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { codeOf, isInUse } from "../core/storage-errors.js";

@@ -1,10 +1,10 @@
-import type { BlockBlobLike } from "../clients.js";
+import type { BlockBlobLike } from "../clients/blob.js";
 import { Deadline, throwIfAborted } from "../core/deadline.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
 import { CommitUnknownError, ConflictError, DeadlineError, TargetNotFoundError } from "../errors.js";
-import { requireETag } from "../target/target.js";
+import { requireETag } from "../core/validate.js";
 import type { GuardedTarget, RequestContext, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";

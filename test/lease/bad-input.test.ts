@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { BlobLeasableLike, LeasableLike } from "../../src/clients.js";
+import type { BlobLeasableLike } from "../../src/clients/blob.js";
+import type { LeasableLike } from "../../src/clients/leasable.js";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import type { BreakLeaseOptions } from "../../src/lock/inspect-lease.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { LeasableLike } from "../../src/clients.js";
+import type { LeasableLike } from "../../src/clients/leasable.js";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";

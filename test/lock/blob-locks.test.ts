@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { LockContainerLike } from "../../src/clients.js";
+import type { LockContainerLike } from "../../src/clients/blob.js";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockGuard } from "../../src/lock/lock-guard.js";
+import type { LockGuard } from "../../src/lease/lease-guard.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";

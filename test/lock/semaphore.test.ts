@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockGuard } from "../../src/lock/lock-guard.js";
+import type { LockGuard } from "../../src/lease/lease-guard.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { after, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-import type { LeasableLike } from "../../clients.js";
+import type { LeasableLike } from "../../clients/leasable.js";
 import { inspectLease } from "../../lock/inspect-lease.js";
 import { contextOf } from "../connect.js";
 import type { CommandContext } from "../connect.js";

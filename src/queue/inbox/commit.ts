@@ -1,4 +1,5 @@
-import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
+import type { CallOptions } from "../../clients/call.js";
+import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
 import { redactUrl } from "../../core/telemetry.js";

@@ -1,4 +1,5 @@
-import type { CallOptions, InboxTableAction } from "../../clients.js";
+import type { CallOptions } from "../../clients/call.js";
+import type { InboxTableAction } from "../../clients/table.js";
 import type { Renewal } from "../../core/renewal.js";
 import type { Clock } from "../../core/stopwatch.js";
 

@@ -1,4 +1,5 @@
-import type { CallOptions, InboxTableLike } from "../../clients.js";
+import type { CallOptions } from "../../clients/call.js";
+import type { InboxTableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
 import { isNotFound, isConflict } from "../../core/storage-errors.js";
 import { recordOf, rowKeyPrefix } from "./record.js";

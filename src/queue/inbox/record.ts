@@ -1,4 +1,5 @@
-import type { AbortSignalLike, InboxTableLike, TableEntityLike } from "../../clients.js";
+import type { AbortSignalLike } from "../../clients/call.js";
+import type { InboxTableLike, TableEntityLike } from "../../clients/table.js";
 import { isNotFound } from "../../core/storage-errors.js";
 import { sha256 } from "../../core/identity.js";
 import { read } from "../../core/request.js";

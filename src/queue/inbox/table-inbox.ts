@@ -1,4 +1,5 @@
-import type { CallOptions, InboxTableAction, InboxTableLike } from "../../clients.js";
+import type { CallOptions } from "../../clients/call.js";
+import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
 import { withSpan } from "../../core/telemetry.js";
 import { checkOneOf } from "../../core/validate.js";
 import { startStopwatch } from "../../core/stopwatch.js";

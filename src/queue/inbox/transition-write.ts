@@ -1,4 +1,4 @@
-import type { InboxTableAction } from "../../clients.js";
+import type { InboxTableAction } from "../../clients/table.js";
 import type { InboxDelivery, InboxVerdict } from "./inbox.js";
 import { entityOf, holdOf, judge } from "./record.js";
 import type { InboxRecord } from "./record.js";

@@ -1,4 +1,5 @@
-import type { AbortSignalLike, InboxTableLike } from "../../clients.js";
+import type { AbortSignalLike } from "../../clients/call.js";
+import type { InboxTableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";

@@ -1,12 +1,11 @@
-import { authorize } from "./authorize.js";
 import type { FileAnswer } from "./answer.js";
+import { authorize } from "./authorize.js";
 import type { Operation, RouteContext } from "./operation.js";
 import type { FileRequest } from "./request.js";
-import { copyFile } from "./routes/file-copy.js";
-import { getFile, listRanges, putRange } from "./routes/file-content.js";
-import { renameFile } from "./routes/file-rename.js";
-import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { createDirectory, deleteDirectory, getDirectoryProperties, listDirectory, setDirectoryMetadata } from "./routes/directory.js";
+import { getFile, listRanges, putRange } from "./routes/file-content.js";
+import { copyFile, renameFile } from "./routes/file-rename.js";
+import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { listShares } from "./routes/service.js";
 import {
   createShare,

@@ -6,7 +6,7 @@ import type {
   LeaseAnswerLike,
   LeaseCallOptions,
   LockContainerLike,
-} from "../../../src/clients.js";
+} from "../../../src/clients/blob.js";
 import { after, give, ok, restError, status } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";

@@ -1,4 +1,5 @@
-import type { FileLeasableLike, LeasePropertiesLike, ShareLeaseCallOptions, ShareLeaseClientLike } from "../../../src/clients.js";
+import type { LeasePropertiesLike } from "../../../src/clients/blob.js";
+import type { FileLeasableLike, ShareLeaseCallOptions, ShareLeaseClientLike } from "../../../src/clients/file.js";
 import { ScriptedLeasable } from "./scripted-leasable.js";
 
 /** A file client whose answers are written down beforehand; a share client with `asShare`. */

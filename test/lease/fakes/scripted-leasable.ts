@@ -1,4 +1,10 @@
-import type { BlobLeasableLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike } from "../../../src/clients.js";
+import type {
+  BlobLeasableLike,
+  LeaseAnswerLike,
+  LeaseCallOptions,
+  LeaseClientLike,
+  LeasePropertiesLike,
+} from "../../../src/clients/blob.js";
 import { give, ok } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";

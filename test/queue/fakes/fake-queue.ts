@@ -1,4 +1,4 @@
-import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../../../src/clients.js";
+import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../../../src/clients/queue.js";
 import { Faults, storageError } from "./faults.js";
 
 interface Stored {

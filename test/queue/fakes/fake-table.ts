@@ -1,4 +1,4 @@
-import type { InboxTableAction, InboxTableLike, TableCallOptions, TableEntityLike } from "../../../src/clients.js";
+import type { InboxTableAction, InboxTableLike, TableCallOptions, TableEntityLike } from "../../../src/clients/table.js";
 import { Faults, storageError } from "./faults.js";
 
 type Row = TableEntityLike & { etag: string; timestamp: string };

@@ -1,12 +1,16 @@
+import { randomUUID } from "node:crypto";
+import { httpDate } from "../answer.js";
 import { authorizeSource } from "../authorize.js";
-import { entryHeaders, smbPropertiesOf } from "../entry-headers.js";
+import { entryHeaders, smbPropertiesOf, stampHeaders } from "../entry-headers.js";
 import { neverLeased, passLease } from "../lease-machine.js";
 import { metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, requiredHeader } from "../request.js";
+import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, type FileEntry, findPlace, type Place } from "../tree.js";
-import { checkChange, checkNotReadOnly, placeFor } from "./file-access.js";
+import { attach, detach, fileAt, findPlace, type FileEntry, type Place } from "../tree.js";
+import { checkChange, checkNotReadOnly, permissionsToPut, placeFor } from "./file-access.js";
+import { putFile } from "./file.js";
 
 /** The file keeps its content, properties and lease under another path. What it replaces is gone, lease and all. */
 export const renameFile: Operation = {
@@ -56,4 +60,45 @@ function checkDestination(destination: Place, source: FileEntry, context: RouteC
   const replaced = fileAt(destination);
   checkChange(replaced, leaseId, ["write", "delete"], context);
   if (!ignoreReadOnly) checkNotReadOnly(replaced);
+}
+
+/** Copies a file of this server. It is done before the answer is sent, so there is no copy to wait for or to abort. */
+export const copyFile: Operation = {
+  level: "object",
+  permissions: permissionsToPut,
+  run: (context) => {
+    const { request } = context;
+    const url = requiredHeader(request, "x-ms-copy-source");
+    const source = findSource(context, url);
+    const content = source.content.copy();
+    const given = metadataOf(request);
+    const id = randomUUID();
+    const file = putFile(context, (target) => {
+      target.content = content;
+      target.metadata = given.size > 0 ? given : source.metadata;
+      target.httpHeaders = source.httpHeaders;
+      target.copyHeaders = new Map([
+        ["x-ms-copy-id", id],
+        ["x-ms-copy-status", "success"],
+        ["x-ms-copy-source", url.split("?")[0] ?? ""],
+        ["x-ms-copy-progress", `${content.size}/${content.size}`],
+        ["x-ms-copy-completion-time", httpDate(context.state.clock.now())],
+      ]);
+    });
+    return { status: 202, headers: { ...stampHeaders(file), "x-ms-copy-id": id, "x-ms-copy-status": "success" } };
+  },
+};
+
+function findSource({ request, state, account }: RouteContext, url: string): FileEntry {
+  const { share, path } = authorizeSource(request, url, account, "r", state.clock.now());
+  let source: FileEntry;
+  try {
+    source = fileAt(findPlace(state.share(share ?? ""), path));
+  } catch (error) {
+    if (error instanceof StorageFault && error.status === 404) throw new StorageFault("CannotVerifyCopySource");
+    throw error;
+  }
+  awaitFlush(source);
+  checkSharing(source, ["read"]);
+  return source;
 }

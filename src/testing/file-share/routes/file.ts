@@ -3,12 +3,12 @@ import { neverLeased, passLease } from "../lease-machine.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, numberIn, requiredHeader } from "../request.js";
+import type { FileRequest } from "../request.js";
 import { checkLeasable, checkLocks } from "../smb-opens.js";
 import { SparseContent } from "../sparse-content.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, type FileEntry, newFile } from "../tree.js";
+import { attach, detach, fileAt, newFile, type FileEntry } from "../tree.js";
 import { changeFile, checkChange, checkNotReadOnly, fileToRead, permissionsToPut, placeFor } from "./file-access.js";
-import { httpHeadersFor, httpHeadersOf } from "./http-headers.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
 const maxSize = 4 * 1024 ** 4;
@@ -130,4 +130,20 @@ function sizeIn(value: string): number {
   const size = numberIn(value);
   if (size < 0 || size > maxSize) throw new StorageFault("OutOfRangeInput");
   return size;
+}
+
+const names = ["content-type", "content-encoding", "content-language", "content-disposition", "cache-control", "content-md5"] as const;
+
+/** The HTTP headers that a request sets. Those that it does not name are cleared, as documented for all that set some. */
+export function httpHeadersOf({ headers }: FileRequest): Map<string, string> {
+  const set = new Map<string, string>();
+  for (const name of names) {
+    const value = headers[`x-ms-${name}`];
+    if (value !== undefined && value !== "") set.set(name, value);
+  }
+  return set;
+}
+
+export function httpHeadersFor(file: FileEntry): Record<string, string> {
+  return { "content-type": "application/octet-stream", ...Object.fromEntries(file.httpHeaders) };
 }

@@ -1,32 +1,7 @@
 import { onAbort } from "../core/deadline.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
-import { LeaseGuard } from "../lease/lease-guard.js";
-import type { LeaseGrant } from "../lease/lease-waiter.js";
-
-/** A named lock that is held. */
-export class LockGuard extends LeaseGuard {
-  readonly name: string;
-  /**
-   * The fencing token: larger than that of every holder before. Whatever remembers the largest it has seen, and
-   * refuses smaller ones, is safe from a holder that does not know yet that it lost the lock.
-   */
-  readonly epoch: number;
-  /**
-   * The smallest epoch that the holder before may have had; 0 if there was none. Numbers are reserved for those who
-   * wait in a process, and not all of them are used.
-   */
-  readonly previousEpoch: number;
-
-  /** @internal */
-  constructor(name: string, grant: LeaseGrant) {
-    super(grant.lease, grant.release);
-    this.name = name;
-    if (!grant.token) throw new TypeError("a lock without a number");
-    this.epoch = grant.token.epoch;
-    this.previousEpoch = grant.token.previousEpoch;
-  }
-}
+import type { LockGuard } from "../lease/lease-guard.js";
 
 /** Several named locks that are held at once. */
 export class LockSet implements AsyncDisposable {

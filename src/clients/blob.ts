@@ -1,0 +1,211 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+
+/** Conditions of one blob request. */
+export interface BlobConditions {
+  ifMatch?: string;
+  ifNoneMatch?: string;
+  leaseId?: string;
+  tagConditions?: string;
+}
+
+/** Options of one blob request, as the SDK takes them. */
+export interface BlobCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+  conditions?: BlobConditions;
+}
+
+/** HTTP headers of a blob, as the SDK takes them. */
+export interface BlobHttpHeadersLike {
+  blobContentType?: string;
+  blobCacheControl?: string;
+  blobContentEncoding?: string;
+  blobContentLanguage?: string;
+  blobContentDisposition?: string;
+  blobContentMD5?: Uint8Array;
+}
+
+/** The properties that answers to GET and HEAD of a blob have in common. */
+export interface BlobAnswerLike {
+  etag?: string | undefined;
+  metadata?: Record<string, string> | undefined;
+  contentLength?: number | undefined;
+  contentType?: string | undefined;
+  cacheControl?: string | undefined;
+  contentEncoding?: string | undefined;
+  contentLanguage?: string | undefined;
+  contentDisposition?: string | undefined;
+  contentMD5?: Uint8Array | undefined;
+  tagCount?: number | undefined;
+}
+
+/** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
+export interface BlobDownloadLike extends BlobAnswerLike {
+  /** Of a range: `bytes 0-4194303/268435456`. */
+  contentRange?: string | undefined;
+  readableStreamBody?: unknown;
+  blobBody?: Promise<Blob> | undefined;
+}
+
+/** The answer to `getProperties()`. */
+export interface BlobPropertiesLike extends BlobAnswerLike {
+  accessTier?: string | undefined;
+  accessTierInferred?: boolean | undefined;
+}
+
+/** Any blob client: `BlobClient`, `BlockBlobClient`, `AppendBlobClient`, `PageBlobClient`. */
+export interface BlobLike {
+  readonly url: string;
+  getProperties(options?: BlobCallOptions): Promise<BlobPropertiesLike>;
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  setHTTPHeaders(headers?: BlobHttpHeadersLike, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  getTags(options?: BlobCallOptions): Promise<{ tags: Record<string, string> }>;
+  setTags(tags: Record<string, string>, options?: BlobCallOptions): Promise<unknown>;
+  delete(options?: BlobCallOptions): Promise<unknown>;
+}
+
+/** What can be downloaded: any blob client, also one of a snapshot or a version. */
+export interface DownloadableLike {
+  readonly url: string;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+}
+
+/** Options of `upload()`, as the SDK takes them. */
+export interface BlobUploadOptions extends BlobCallOptions {
+  blobHTTPHeaders?: BlobHttpHeadersLike;
+  metadata?: Record<string, string>;
+  tags?: Record<string, string>;
+  tier?: string;
+}
+
+/** A `BlockBlobClient`. */
+export interface BlockBlobLike extends BlobLike, DownloadableLike {
+  upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
+}
+
+/** What `getProperties()` says about an append blob. */
+export interface AppendBlobPropertiesLike extends BlobAnswerLike {
+  blobType?: string | undefined;
+  blobCommittedBlockCount?: number | undefined;
+}
+
+/** Options of `appendBlock()`, as the SDK takes them. */
+export interface AppendBlockOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { appendPosition?: number };
+}
+
+/** An `AppendBlobClient`. */
+export interface AppendBlobLike {
+  readonly url: string;
+  getProperties(options?: BlobCallOptions): Promise<AppendBlobPropertiesLike>;
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
+  create(
+    options?: BlobCallOptions & { blobHTTPHeaders?: BlobHttpHeadersLike; metadata?: Record<string, string> },
+  ): Promise<{ etag?: string | undefined }>;
+  appendBlock(
+    body: Uint8Array,
+    contentLength: number,
+    options?: AppendBlockOptions,
+  ): Promise<{ etag?: string | undefined; blobCommittedBlockCount?: number | undefined }>;
+}
+
+/** Options of one request that writes pages, as the SDK takes them. */
+export interface PageWriteOptions extends BlobCallOptions {
+  conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
+}
+
+/** A `PageBlobClient`. */
+export interface PageBlobLike {
+  readonly url: string;
+  getProperties(
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobType?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  updateSequenceNumber(
+    action: "increment" | "max" | "update",
+    sequenceNumber?: number,
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined; blobSequenceNumber?: number | undefined }>;
+  uploadPages(body: Uint8Array, offset: number, count: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
+  clearPages(offset?: number, count?: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
+}
+
+/** Options of one lease request, as the SDKs take them. */
+export interface LeaseCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+  conditions?: { ifMatch?: string };
+}
+
+/** The answer to an operation on a lease. */
+export interface LeaseAnswerLike {
+  leaseId?: string | undefined;
+  leaseTime?: number | undefined;
+  /** Where a lease is confirmed by a read: what the read says of it. */
+  leaseState?: string | undefined;
+}
+
+/** A `BlobLeaseClient`. */
+export interface LeaseClientLike {
+  acquireLease(duration: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  renewLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  changeLease(proposedLeaseId: string, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  releaseLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  breakLease(breakPeriod: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+}
+
+/** What `getProperties()` says about a lease. */
+export interface LeasePropertiesLike {
+  etag?: string | undefined;
+  leaseState?: string | undefined;
+  leaseStatus?: string | undefined;
+  leaseDuration?: string | undefined;
+  metadata?: Record<string, string> | undefined;
+}
+
+/** Any blob client, or a `ContainerClient`. */
+export interface BlobLeasableLike {
+  readonly url: string;
+  getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
+  getProperties(options?: { abortSignal?: AbortSignal; tracingOptions?: OperationTracingOptions }): Promise<LeasePropertiesLike>;
+}
+
+/** A `ContainerClient`, as far as named locks need it. */
+export interface LockContainerLike {
+  readonly url: string;
+  getBlockBlobClient(name: string): BlobLeasableLike & BlockBlobLike;
+  listBlobsFlat(options?: {
+    prefix?: string;
+    includeMetadata?: boolean;
+    abortSignal?: AbortSignal;
+    tracingOptions?: OperationTracingOptions;
+  }): AsyncIterable<{
+    name: string;
+    metadata?: Record<string, string> | undefined;
+    properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
+  }>;
+}
+
+/** One stored access policy of a container, as the SDK has it. */
+export interface SignedIdentifierLike {
+  id: string;
+  accessPolicy: { startsOn?: Date; expiresOn?: Date; permissions?: string };
+}
+
+/** A `ContainerClient`, as far as its own properties need it. */
+export interface ContainerLike extends BlobLeasableLike {
+  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  getAccessPolicy(options?: BlobCallOptions): Promise<{
+    etag?: string | undefined;
+    blobPublicAccess?: string | undefined;
+    signedIdentifiers: readonly {
+      id: string;
+      accessPolicy?: { startsOn?: Date | undefined; expiresOn?: Date | undefined; permissions?: string | undefined } | undefined;
+    }[];
+  }>;
+  setAccessPolicy(
+    access?: "container" | "blob",
+    containerAcl?: SignedIdentifierLike[],
+    options?: BlobCallOptions,
+  ): Promise<{ etag?: string | undefined }>;
+}

@@ -1,0 +1,47 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+
+/** Options of one queue request, as the SDK takes them. */
+export interface QueueCallOptions {
+  abortSignal?: AbortSignal;
+  tracingOptions?: OperationTracingOptions;
+}
+
+/** A message as `receiveMessages()` returns it. */
+export interface QueueMessageLike {
+  readonly messageId: string;
+  readonly popReceipt: string;
+  readonly messageText: string;
+  readonly insertedOn: Date;
+  readonly expiresOn: Date;
+  readonly dequeueCount: number;
+}
+
+/** A `QueueClient`. */
+export interface QueueLike {
+  readonly url: string;
+  readonly name: string;
+  getProperties(options?: QueueCallOptions): Promise<object>;
+  createIfNotExists(options?: QueueCallOptions): Promise<object>;
+  sendMessage(
+    messageText: string,
+    options?: QueueCallOptions & { messageTimeToLive?: number; visibilityTimeout?: number },
+  ): Promise<{ messageId: string }>;
+  receiveMessages(
+    options?: QueueCallOptions & { numberOfMessages?: number; visibilityTimeout?: number },
+  ): Promise<{ date?: Date | undefined; receivedMessageItems: readonly QueueMessageLike[] }>;
+  updateMessage(
+    messageId: string,
+    popReceipt: string,
+    message?: string,
+    visibilityTimeout?: number,
+    options?: QueueCallOptions,
+  ): Promise<{ popReceipt?: string | undefined }>;
+  deleteMessage(messageId: string, popReceipt: string, options?: QueueCallOptions): Promise<object>;
+}
+
+/** A `QueueClient`, as far as its metadata need it. */
+export interface QueueMetadataLike {
+  readonly url: string;
+  getProperties(options?: QueueCallOptions): Promise<{ metadata?: Record<string, string> | undefined }>;
+  setMetadata(metadata?: Record<string, string>, options?: QueueCallOptions): Promise<object>;
+}
