@@ -179,7 +179,7 @@ describe("the spans of an update under a lease", () => {
       [1, "conflict", 2, 0],
       [2, "updated", 2, 0],
     ]);
-    expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({ "azsc.attempts": 2, "azsc.requests": 3, "azsc.outcome": "updated" });
+    expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({ "azsc.attempts": 2, "azsc.requests": 4, "azsc.outcome": "updated" });
   });
 
   it("show what a file takes that is written aside, one that is overwritten, and one that fails", async () => {
