@@ -78,7 +78,7 @@ describe.skipIf(executablePath === undefined)("in Chromium, with the browser bui
 
   test("a lease is renewed until it is released", async () => {
     const held = play("holdLease", scene, "enough");
-    await blobProxy.waitOrDetach(() => blobProxy.count(isLease("renew")) >= 2);
+    await blobProxy.waitFor(() => blobProxy.count(isLease("renew")) >= 2);
     await page.evaluate(() => globalThis.dispatchEvent(new Event("enough")));
     expect(await held).toEqual({ second: null, held: true });
     expect(blobProxy.count(isLease("release"))).toBe(1);

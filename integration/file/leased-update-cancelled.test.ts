@@ -66,7 +66,7 @@ describe.each(Object.entries(calls))("%s", (_, { before, run, after }) => {
     let seen = 0;
     proxy.reset([delay(300, { name: "slow", at: "answer", when: () => ++seen === n })]);
     // It has been carried out, and its answer is on the way.
-    const carriedOut = proxy.waitOrDetach((r) => r.ruleNames.includes("slow") && r.storageStatus !== undefined, { abortSignal: over.signal });
+    const carriedOut = proxy.waitFor((r) => r.ruleNames.includes("slow") && r.storageStatus !== undefined, { abortSignal: over.signal });
     void carriedOut.then(() => controller.abort(reason), () => undefined);
     const error = await run({ abortSignal: controller.signal }).catch((e: unknown) => e);
     over.abort();

@@ -162,7 +162,7 @@ describe("a process that was given up for dead", () => {
     await file.uploadData(Buffer.from(old));
     proxy.reset([delay(1_000, { name: "late", when: (request) => isDoomed(request) && request.query.get("comp") === "rename" })]);
     const zombie = leasedUpdate(textFile(doomed), () => "of the zombie").catch((error: unknown) => error);
-    await proxy.waitOrDetach((request) => request.ruleNames.includes("late"));
+    await proxy.waitFor((request) => request.ruleNames.includes("late"));
     await breakLease(file);
     await leasedUpdate(textFile(file), () => "of its successor");
     expect(isLeaseLostError(await zombie)).toBe(true);
@@ -175,7 +175,7 @@ describe("a process that was given up for dead", () => {
     // Both are at their aside file at the same time: the range of the first comes when the second has it.
     proxy.reset([delay(1_000, { name: "late", when: (request) => isDoomed(request) && request.query.get("comp") === "range" })]);
     const zombie = leasedUpdate(textFile(doomed), () => "Z".repeat(1_000)).catch((error: unknown) => error);
-    await proxy.waitOrDetach((request) => request.ruleNames.includes("late"));
+    await proxy.waitFor((request) => request.ruleNames.includes("late"));
     await breakLease(file);
     await leasedUpdate(textFile(file), async () => {
       await pause(100);
@@ -191,7 +191,7 @@ it("is not misled by one that makes the aside file anew before it is leased", as
   await file.uploadData(Buffer.from(old));
   proxy.reset([delay(500, { name: "late", when: (request) => isDoomed(request) && request.path.endsWith(".asc-new") && request.query.get("comp") === "lease" })]);
   const update = leasedUpdate(textFile(doomed), () => "as it should be");
-  await proxy.waitOrDetach((request) => request.ruleNames.includes("late"));
+  await proxy.waitFor((request) => request.ruleNames.includes("late"));
   await share.rootDirectoryClient.getFileClient("file.asc-new").create(5_000);
   await update;
   expect((await file.downloadToBuffer()).toString()).toBe("as it should be");

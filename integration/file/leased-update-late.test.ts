@@ -56,7 +56,7 @@ const waysToGiveUp: Record<string, (update: Update) => Promise<unknown>> = {
   "for which the time was over": (update) => update(() => "1", { timeoutInMs: 300 }),
   "that its caller cancelled": (update) => {
     const controller = new AbortController();
-    void proxy.waitOrDetach((request) => request.ruleNames.includes("late")).then(() => controller.abort());
+    void proxy.waitFor((request) => request.ruleNames.includes("late")).then(() => controller.abort());
     return update(() => "1", { abortSignal: controller.signal });
   },
 };
@@ -71,7 +71,7 @@ describe.each(Object.entries(writes))("a write of %s", (_, { isWrite, update, re
     // In line behind it, so that the lease is handed on to them; and the last one has it when the late write arrives.
     const second = update(() => "2");
     const third = update(async (n) => {
-      await proxy.waitOrDetach(isLate);
+      await proxy.waitFor(isLate);
       return n;
     });
     expect(await first).toBe("given up");
@@ -86,7 +86,7 @@ it("a lease that was asked for by one who gave up, and arrives late, does not st
   holdUpFirst((request) => request.headers["x-ms-lease-action"] === "acquire");
   const call = leasedUpdate(textFile(file), () => "1", { timeoutInMs: 300 });
   await expect(call).rejects.toMatchObject({ name: "DeadlineError" });
-  expect((await proxy.waitOrDetach(isLate)).storageStatus).toBe(201);
+  expect((await proxy.waitFor(isLate)).storageStatus).toBe(201);
   const direct = share.rootDirectoryClient.getFileClient("file");
   await expect.poll(async () => (await direct.getProperties()).leaseState, { timeout: 8_000, interval: 100 }).toBe("available");
 }, 15_000);

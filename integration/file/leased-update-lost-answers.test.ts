@@ -87,10 +87,10 @@ it("does not create the file after all when the request arrives late", async () 
   const client = shareThrough(1).rootDirectoryClient.getFileClient("file");
   proxy.reset([delay(1_000, { name: "late", when: (r) => r.query.get("comp") === "rename", times: 1 })]);
   const controller = new AbortController();
-  void proxy.waitOrDetach((r) => r.ruleNames.includes("late")).then(() => controller.abort());
+  void proxy.waitFor((r) => r.ruleNames.includes("late")).then(() => controller.abort());
   await expect(overwrite(textFile(client), "late", { abortSignal: controller.signal })).rejects.toMatchObject({ name: "AbortError" });
   await overwrite(textFile(client), "the next");
-  const { storageStatus } = await proxy.waitOrDetach((r) => r.ruleNames.includes("late") && r.storageStatus !== undefined);
+  const { storageStatus } = await proxy.waitFor((r) => r.ruleNames.includes("late") && r.storageStatus !== undefined);
   expect(storageStatus).toBe(404);
   expect((await file.downloadToBuffer()).toString()).toBe("the next");
 });

@@ -54,7 +54,7 @@ describe.concurrent("leases against the clock of the storage", () => {
     const lease = await acquireLease(blob, { durationInSeconds: 15, renewEveryInMs: 2_000 });
     proxy.rules = [hang()];
     const aborted = abortOf(lease);
-    await proxy.waitOrDetach(isLease("renew"));
+    await proxy.waitFor(isLease("renew"));
     const free = pollUntilFree(direct);
     const abortedAt = await aborted;
     expect(isLeaseLostError(lease.signal.reason) && lease.signal.reason.reason).toBe("unreachable");
@@ -82,7 +82,7 @@ describe.concurrent("leases against the clock of the storage", () => {
     await pause(10_000);
     expect(proxy.fired()).toBeGreaterThan(1);
     proxy.rules = [];
-    await proxy.waitOrDetach((request) => isLease("renew")(request) && request.storageStatus === 200);
+    await proxy.waitFor((request) => isLease("renew")(request) && request.storageStatus === 200);
     // Past the end that the lease would have had without a renewal.
     await pause(13_000);
     expect(lease.signal.aborted).toBe(false);

@@ -192,7 +192,7 @@ describe.concurrent("a queue consumer on Azurite", () => {
     await note("start");
     await note("start");
     proxy.rules = [hang({ name: "claims" })];
-    const claiming = proxy.waitOrDetach(({ ruleNames }) => ruleNames.includes("claims"));
+    const claiming = proxy.waitFor(({ ruleNames }) => ruleNames.includes("claims"));
     await Promise.all([send("never 1", 0), send("never 2", 0)]);
     await claiming;
     process.kill(worker.pid, "SIGTERM");

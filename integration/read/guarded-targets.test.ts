@@ -134,7 +134,7 @@ describe.each(subjects)("%s", (_name, subjectOf, whenChanged) => {
     expect((await states.next()).value).toMatchObject({ exists: true, value: values(0) });
     proxy.reset();
     const next = states.next();
-    await proxy.waitOrDetach(() => proxy.requests > 3);
+    await proxy.waitFor(() => proxy.requests > 3);
     await change(1);
     expect((await next).value).toMatchObject({ exists: true, value: values(1) });
     await remove();
@@ -149,7 +149,7 @@ describe("a watch of a file", () => {
     await states.next();
     proxy.reset();
     void states.next();
-    await proxy.waitOrDetach(() => proxy.requests > 5);
+    await proxy.waitFor(() => proxy.requests > 5);
     expect(new Set(proxy.log.map(({ method }) => method))).toEqual(new Set(["HEAD"]));
   });
 
@@ -184,7 +184,7 @@ describe("a watch of a file", () => {
     const next = states.next();
     await expect.poll(() => errors.length).toBe(1);
     proxy.reset();
-    await proxy.waitOrDetach(() => proxy.requests > 5);
+    await proxy.waitFor(() => proxy.requests > 5);
     await file.uploadData(Buffer.from('{"n":2}'));
     expect((await next).value).toMatchObject({ value: { n: 2 } });
     expect(errors).toHaveLength(1);

@@ -51,7 +51,7 @@ describe.each(kinds)("the time of one request for a %s", (kind) => {
       await expect(readTarget<Doc>(subject.client(), { timeoutInMs: 100 })).rejects.toThrow(DeadlineError);
       // The storage may need a moment to carry it out, so that it is certain to have it when the time is over.
       const written = expect(overwrite(subject.client(), subject.initial(2), { timeoutInMs: 2_000 })).rejects.toThrow(CommitUnknownError);
-      await subject.proxy.waitOrDetach(({ storageStatus }) => storageStatus !== undefined && storageStatus < 300);
+      await subject.proxy.waitFor(({ storageStatus }) => storageStatus !== undefined && storageStatus < 300);
       expect(await subject.stored()).toBe(2);
       await written;
     } finally {

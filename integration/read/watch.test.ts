@@ -45,7 +45,7 @@ describe.each(kinds)("a watch of a %s", (kind) => {
     const states = open(5);
     await states.next();
     const next = states.next();
-    await subject.proxy.waitOrDetach(() => subject.proxy.requests > 10);
+    await subject.proxy.waitFor(() => subject.proxy.requests > 10);
     await subject.store(1);
     expect((await next).value).toMatchObject({ value: { n: 1 } });
     const unchanged = answers.slice(1, 9);

@@ -154,7 +154,7 @@ describe("delay", () => {
     proxy.rules = [delay(200, { at: "answer" })];
     const start = performance.now();
     const uploading = uploadIfMatch();
-    await proxy.waitOrDetach((request) => request.storageStatus === 201);
+    await proxy.waitFor((request) => request.storageStatus === 201);
     expect(await content()).toBe("new");
     await uploading;
     expect(performance.now() - start).toBeGreaterThanOrEqual(195);
@@ -164,10 +164,10 @@ describe("delay", () => {
     proxy.rules = [delay(150)];
     const controller = new AbortController();
     const uploading = uploadIfMatch(controller.signal);
-    await proxy.waitOrDetach(isWrite);
+    await proxy.waitFor(isWrite);
     controller.abort();
     await expect(uploading).rejects.toMatchObject({ name: "AbortError" });
-    await proxy.waitOrDetach((request) => request.outcome === "abandoned" && request.storageStatus === 201);
+    await proxy.waitFor((request) => request.outcome === "abandoned" && request.storageStatus === 201);
     expect(await content()).toBe("new");
   });
 });
@@ -177,10 +177,10 @@ describe("hang", () => {
     proxy.rules = [hang()];
     const controller = new AbortController();
     const uploading = uploadIfMatch(controller.signal);
-    await proxy.waitOrDetach((request) => request.ruleNames.includes("hang"));
+    await proxy.waitFor((request) => request.ruleNames.includes("hang"));
     controller.abort();
     await expect(uploading).rejects.toMatchObject({ name: "AbortError" });
-    const request = await proxy.waitOrDetach(({ outcome }) => outcome !== "pending");
+    const request = await proxy.waitFor(({ outcome }) => outcome !== "pending");
     expect(request).toMatchObject({ outcome: "abandoned", storageStatus: undefined });
     expect(await content()).toBe("old");
   });
@@ -189,7 +189,7 @@ describe("hang", () => {
     proxy.rules = [hang({ at: "answer" })];
     const controller = new AbortController();
     const uploading = uploadIfMatch(controller.signal);
-    await proxy.waitOrDetach((request) => request.storageStatus === 201);
+    await proxy.waitFor((request) => request.storageStatus === 201);
     expect(await content()).toBe("new");
     controller.abort();
     await expect(uploading).rejects.toMatchObject({ name: "AbortError" });
@@ -199,9 +199,9 @@ describe("hang", () => {
     proxy.rules = [hang({ when: isWrite }), hang({ when: ({ method }) => method === "HEAD", at: "answer" }), delay(60_000)];
     const calls = [uploadIfMatch(), blob.getProperties(), blob.download()];
     const cut = calls.map((call) => expect(call).rejects.toMatchObject({ code: "ECONNRESET" }));
-    await proxy.waitOrDetach(({ method, ruleNames }) => method === "PUT" && ruleNames.includes("hang"));
-    await proxy.waitOrDetach(({ method, storageStatus }) => method === "HEAD" && storageStatus === 200);
-    await proxy.waitOrDetach(({ method, ruleNames }) => method === "GET" && ruleNames.includes("delay"));
+    await proxy.waitFor(({ method, ruleNames }) => method === "PUT" && ruleNames.includes("hang"));
+    await proxy.waitFor(({ method, storageStatus }) => method === "HEAD" && storageStatus === 200);
+    await proxy.waitFor(({ method, ruleNames }) => method === "GET" && ruleNames.includes("delay"));
 
     await proxy.stop();
     await Promise.all(cut);

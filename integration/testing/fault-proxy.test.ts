@@ -169,7 +169,7 @@ describe("connections of the fault proxy", () => {
     await container.getProperties();
     proxy.rules = [hang()];
     const hanging = expect(container.getProperties()).rejects.toMatchObject({ code: "ECONNRESET" });
-    await proxy.waitOrDetach(({ outcome }) => outcome === "pending");
+    await proxy.waitFor(({ outcome }) => outcome === "pending");
     const idle = connect({ host: "127.0.0.1", port: Number(new URL(proxy.url).port) });
     await new Promise((resolve) => idle.once("connect", resolve));
     const idleClosed = new Promise((resolve) => idle.once("close", resolve));

@@ -176,9 +176,9 @@ describe("the proxy's log", () => {
   });
 
   it("ends a wait for a request that never comes", async () => {
-    await expect(proxy.waitOrDetach(() => true, { timeoutInMs: 20 })).rejects.toThrow("within 20 ms");
-    await expect(proxy.waitOrDetach(() => true, { abortSignal: AbortSignal.abort(new Error("enough")) })).rejects.toThrow("enough");
-    const waiting = expect(proxy.waitOrDetach(() => true)).rejects.toThrow("stopped");
+    await expect(proxy.waitFor(() => true, { timeoutInMs: 20 })).rejects.toThrow("within 20 ms");
+    await expect(proxy.waitFor(() => true, { abortSignal: AbortSignal.abort(new Error("enough")) })).rejects.toThrow("enough");
+    const waiting = expect(proxy.waitFor(() => true)).rejects.toThrow("stopped");
     await proxy.stop();
     await waiting;
   });

@@ -54,7 +54,7 @@ describe("cost in requests", () => {
     expect(all(proxy)).toBe(1);
     proxy.reset();
     await runTransaction(table, "p", (tx) => tx.delete("a"));
-    await proxy.waitOrDetach(({ method }) => method === "DELETE");
+    await proxy.waitFor(({ method }) => method === "DELETE");
     expect(all(proxy)).toBe(3);
   });
 });
@@ -198,7 +198,7 @@ describe("rows that the library adds", () => {
       tx.delete("a");
       tx.update({ rowKey: "b", n: 2 });
     });
-    await proxy.waitOrDetach(({ method }) => method === "DELETE");
+    await proxy.waitFor(({ method }) => method === "DELETE");
     expect(await direct.getEntity("p", "a")).toMatchObject({ asc_tombstone: true });
     const other = tableClient(direct.tableName);
     const { value } = await runTransaction(other, "p", async (tx) => (await tx.query()).map(({ rowKey }) => rowKey));

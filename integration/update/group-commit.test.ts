@@ -75,7 +75,7 @@ describe.each(kinds)("concurrent updates of one %s in one process", (kind) => {
     const before = add();
     const going = optimisticUpdate(target, (doc) => { doc.n++; }, { abortSignal: controller.signal });
     const calls = Promise.allSettled([before, going, add()]);
-    await subject.proxy.waitOrDetach(isWrite);
+    await subject.proxy.waitFor(isWrite);
     controller.abort(reason);
     await expect(going).rejects.toBe(reason);
     // Its change is part of the write that the others wait for, so it lands with them.

@@ -131,7 +131,7 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
 
   it("100 updates that come while a write is under way are 1 request more, and no further read", async () => {
     const first = add();
-    await subject.proxy.waitOrDetach(isWrite);
+    await subject.proxy.waitFor(isWrite);
     await Promise.all([first, ...Array.from({ length: 100 }, () => add())]);
     expectRequests({ reads: 1, writes: 2 });
     expect(await subject.stored()).toBe(102);

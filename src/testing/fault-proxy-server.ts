@@ -92,8 +92,8 @@ export class FaultProxyServer implements FaultProxy {
     return this.#log.count(matches);
   }
 
-  waitOrDetach(matches: (request: LoggedRequest) => boolean, options: WaitForRequestOptions = {}): Promise<LoggedRequest> {
-    return this.#log.waitOrDetach(matches, options.timeoutInMs ?? 10_000, options.abortSignal);
+  waitFor(matches: (request: LoggedRequest) => boolean, options: WaitForRequestOptions = {}): Promise<LoggedRequest> {
+    return this.#log.waitFor(matches, options.timeoutInMs ?? 10_000, options.abortSignal);
   }
 
   reset(rules: readonly FaultRule[] = []): void {

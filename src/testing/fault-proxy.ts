@@ -18,7 +18,7 @@ export interface FaultProxyOptions {
   logLimit?: number | undefined;
 }
 
-/** Options of {@link FaultProxy.waitOrDetach}. */
+/** Options of {@link FaultProxy.waitFor}. */
 export interface WaitForRequestOptions {
   /** @defaultValue 10_000 */
   timeoutInMs?: number | undefined;
@@ -56,7 +56,7 @@ export interface FaultProxy extends AsyncDisposable {
    * The first logged request that matches, or else the next one that does. Requests are looked at again whenever
    * something becomes of them: `(r) => r.storageStatus === 201` waits until the storage has committed.
    */
-  waitOrDetach(matches: (request: LoggedRequest) => boolean, options?: WaitForRequestOptions): Promise<LoggedRequest>;
+  waitFor(matches: (request: LoggedRequest) => boolean, options?: WaitForRequestOptions): Promise<LoggedRequest>;
 
   /** Counts to zero, log empty, and these rules; none by default. Requests under way are no longer counted. */
   reset(rules?: readonly FaultRule[]): void;

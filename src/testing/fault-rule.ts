@@ -25,7 +25,7 @@ export interface FaultAnswer extends FaultAnswerHead {
   readonly body: Buffer;
 }
 
-/** Says which requests a rule is for. Also accepted by `FaultProxy.count` and `FaultProxy.waitOrDetach`. */
+/** Says which requests a rule is for. Also accepted by `FaultProxy.count` and `FaultProxy.waitFor`. */
 export type FaultPredicate = (request: FaultRequest) => boolean;
 
 /**

@@ -75,7 +75,7 @@ export class RequestLog {
     return this.#entries.filter(matches).length;
   }
 
-  async waitOrDetach(matches: (request: LoggedRequest) => boolean, timeoutInMs: number, abortSignal?: AbortSignal): Promise<LoggedRequest> {
+  async waitFor(matches: (request: LoggedRequest) => boolean, timeoutInMs: number, abortSignal?: AbortSignal): Promise<LoggedRequest> {
     abortSignal?.throwIfAborted();
     const logged = this.entries.find(matches);
     if (logged !== undefined) return logged;

@@ -46,7 +46,7 @@ async function updateBlobs(): Promise<object> {
   const second = await withLease(
     blob,
     async (lease) => {
-      for (let renewals = 0; renewals < 2; renewals++) await proxy.waitOrDetach((r) => isLease("renew")(r) && proxy.count(isLease("renew")) > renewals);
+      for (let renewals = 0; renewals < 2; renewals++) await proxy.waitFor((r) => isLease("renew")(r) && proxy.count(isLease("renew")) > renewals);
       lease.assertHeld();
       return tryAcquireLease(blob);
     },
