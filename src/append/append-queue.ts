@@ -218,7 +218,7 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 
   #context(calls: readonly AppendCall[]): RequestContext {
-    return this.requestFor(calls, { leaseId: this.#leaseId, journalName: claimsName });
+    return this.requestFor(calls, this.#leaseId, claimsName);
   }
 
   #notFound(): TargetNotFoundError {

@@ -35,6 +35,9 @@ export type QueuedCall = Omit<WriteCall<never>, "promise" | "resolve">;
 export interface SharedRequest {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions: OperationTracingOptions | undefined;
+  readonly leaseId: string | undefined;
+  readonly journalName: string;
+  /** Called before each request: `tracingOptions` may change with it. */
   readonly onRequest: () => void;
 }
 
@@ -58,7 +61,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   #batch: readonly C[] = [];
   readonly #onIdle: (() => void) | undefined;
   #running = false;
-  /** Ends the requests and waits of a batch when no caller waits for them any more. */
+  /** Ends the requests and waits of a batch when no caller waits for them any more. Made anew only after an abort. */
   #io = new AbortController();
   /** False while callers are settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = false;
@@ -94,7 +97,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   async #drain(): Promise<void> {
     do {
       while (this.hasWork()) {
-        this.#io = new AbortController();
+        if (this.#io.signal.aborted) this.#io = new AbortController();
         this.#interruptible = true;
         try {
           await this.runBatch();
@@ -168,20 +171,23 @@ export abstract class CallQueue<C extends QueuedCall> {
   }
 
   /** What goes with the requests for these calls. They are traced as part of the first one's attempt, and counted for each. */
-  protected requestFor<E extends object>(calls: readonly C[], more: E): SharedRequest & E {
-    const first = (): C | undefined => calls.find((call) => !call.isSettled());
-    const shared: SharedRequest = {
+  protected requestFor(calls: readonly C[], leaseId: string | undefined, journalName: string): SharedRequest {
+    const request = {
       abortSignal: this.#io.signal,
-      // Read anew for each request: after a conflict another attempt begins.
-      get tracingOptions() {
-        return first()?.trace.tracingOptions;
-      },
+      tracingOptions: firstOf(calls)?.trace.tracingOptions,
+      leaseId,
+      journalName,
       onRequest: () => {
-        if (first()?.trace.isOpen === false) beginTogether(calls.filter((call) => !call.isSettled()));
+        const first = firstOf(calls);
+        // The first request after a conflict begins the next attempt.
+        if (first && !first.trace.isOpen) {
+          beginTogether(calls.filter((call) => !call.isSettled()));
+          request.tracingOptions = first.trace.tracingOptions;
+        }
         for (const call of calls) call.trace.countRequest();
       },
     };
-    return Object.assign(shared, more);
+    return request;
   }
 
   /**
@@ -268,4 +274,8 @@ export abstract class CallQueue<C extends QueuedCall> {
     const calls = this.#batch.length > 0 ? this.#batch : this.waiting;
     if (calls.every((call) => call.isSettled())) this.#io.abort();
   }
+}
+
+function firstOf<C extends QueuedCall>(calls: readonly C[]): C | undefined {
+  return calls.find((call) => !call.isSettled());
 }

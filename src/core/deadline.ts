@@ -77,12 +77,18 @@ const maxTimerInMs = 2 ** 31 - 1;
 /** Calls `onTime` after `ms`, however long that is; `Infinity` means never. Returns a function that stops the timer. */
 export function startTimer(ms: number, onTime: () => void): () => void {
   if (ms === Infinity) return noop;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const arm = (leftInMs: number): void => {
-    timer = setTimeout(() => (leftInMs > maxTimerInMs ? arm(leftInMs - maxTimerInMs) : onTime()), Math.min(leftInMs, maxTimerInMs));
-  };
-  arm(ms);
+  if (ms > maxTimerInMs) return startLongTimer(ms, onTime);
+  const timer = setTimeout(onTime, ms);
   return () => clearTimeout(timer);
+}
+
+function startLongTimer(ms: number, onTime: () => void): () => void {
+  let stop = noop;
+  const timer = setTimeout(() => (stop = startTimer(ms - maxTimerInMs, onTime)), maxTimerInMs);
+  return () => {
+    clearTimeout(timer);
+    stop();
+  };
 }
 
 /** Waits, or rejects with the signal's reason. Leaves neither a timer nor a listener behind. */
@@ -108,7 +114,7 @@ export class Deadline {
   readonly #controller = new AbortController();
   readonly #stopTimer: () => void;
   readonly #offs: readonly (() => void)[];
-  readonly #racers = new Set<(reason: unknown) => void>();
+  #rejectRace: ((reason: unknown) => void) | undefined;
 
   /** @param timeoutReason - Makes the reason of the signal when the time is over. */
   constructor(timeoutInMs: number, timeoutReason: () => unknown, ...signals: readonly (AbortSignalLike | undefined)[]) {
@@ -121,28 +127,21 @@ export class Deadline {
     return this.#controller.signal;
   }
 
-  /** Settles as `promise` does, or rejects with the reason when the time is over or a signal aborts. */
+  /** Settles as `promise` does, or rejects with the reason when the time is over or a signal aborts. One race at a time. */
   race<R>(promise: PromiseLike<R>): Promise<R> {
     return new Promise((resolve, reject) => {
-      const stop = (reason: unknown): void => {
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
-        reject(reason);
-      };
-      this.#racers.add(stop);
-      const settled = <A>(settle: (result: A) => void) => (result: A): void => {
-        this.#racers.delete(stop);
-        settle(result);
-      };
-      promise.then(settled(resolve), settled(stop));
-      if (this.signal.aborted) stop(this.signal.reason);
+      this.#rejectRace = reject;
+      promise.then(resolve, reject);
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
+      if (this.signal.aborted) reject(this.signal.reason);
     });
   }
 
-  /** Ends the work. Racers reject before the signal aborts: the reason counts, not the client's own abort error. */
+  /** Ends the work. The race rejects before the signal aborts: the reason counts, not the client's own abort error. */
   abort(reason?: unknown): void {
     if (this.signal.aborted) return;
     this.dispose();
-    for (const stop of this.#racers) stop(reason);
+    this.#rejectRace?.(reason);
     this.#controller.abort(reason);
   }
 
@@ -151,6 +150,32 @@ export class Deadline {
     // Undefined while the constructor runs on an aborted signal; the constructor disposes then.
     (this.#stopTimer as (() => void) | undefined)?.();
     for (const off of (this.#offs as readonly (() => void)[] | undefined) ?? []) off();
+  }
+}
+
+/** As a {@link Deadline} without a time limit, on a signal that no other work uses meanwhile: saves a controller of its own. */
+export class SignalRace {
+  readonly signal: AbortSignal;
+  readonly #off: () => void;
+  #rejectRace: ((reason: unknown) => void) | undefined;
+
+  constructor(signal: AbortSignal) {
+    this.signal = signal;
+    this.#off = onAbort(signal, () => this.#rejectRace?.(signal.reason));
+  }
+
+  /** See {@link Deadline.race}. */
+  race<R>(promise: PromiseLike<R>): Promise<R> {
+    return new Promise((resolve, reject) => {
+      this.#rejectRace = reject;
+      promise.then(resolve, reject);
+      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
+      if (this.signal.aborted) reject(this.signal.reason);
+    });
+  }
+
+  dispose(): void {
+    this.#off();
   }
 }
 

@@ -42,25 +42,31 @@ export abstract class PendingCall<R> {
     return this.#settled;
   }
 
+  // In both, the caller gets its result first: a tracer that throws must not leave it waiting.
+
   resolve(result: R, outcome = "done"): void {
-    this.#settle(() => this.#resolve(result), outcome);
+    if (!this.#settle()) return;
+    this.#resolve(result);
+    this.onSettled?.();
+    this.trace.end(outcome);
   }
 
   reject(error: unknown): void {
-    this.#settle(() => this.#reject(error), "failed", error);
+    if (!this.#settle()) return;
+    this.#reject(error);
+    this.onSettled?.();
+    this.trace.end("failed", error);
   }
 
   /** The time is over: rejects, or decides to wait for the end of what is in flight. */
   protected abstract onTimeout(): void;
 
-  #settle(settle: () => void, outcome: string, error?: unknown): void {
-    if (this.#settled) return;
+  /** False if it is settled already. */
+  #settle(): boolean {
+    if (this.#settled) return false;
     this.#settled = true;
     this.#dispose();
-    // First of all, the caller gets its result: a tracer that throws must not leave it waiting.
-    settle();
-    this.onSettled?.();
-    this.trace.end(outcome, error);
+    return true;
   }
 
   #dispose(): void {

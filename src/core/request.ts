@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { abortReason, Deadline } from "./deadline.js";
+import { abortReason, Deadline, SignalRace } from "./deadline.js";
 import { isDefinitive } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
@@ -21,6 +21,11 @@ export interface RequestLimits {
    */
   readonly timeoutInMs?: number | undefined;
   readonly abortSignal?: AbortSignalLike | undefined;
+  /**
+   * Instead of `abortSignal`, and without a time limit: a signal that no other request uses meanwhile. It is passed to the
+   * SDK as it is, which saves a controller.
+   */
+  readonly exclusiveSignal?: AbortSignal | undefined;
 }
 
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */
@@ -33,18 +38,25 @@ export class RequestTimeoutError extends Error {
  * if the client ignores its signal.
  */
 export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<RequestOutcome<R>> {
-  const { timeoutInMs = Infinity, abortSignal } = limits;
+  const { exclusiveSignal, abortSignal = exclusiveSignal } = limits;
   if (abortSignal?.aborted) return { kind: "rejected", error: abortReason(abortSignal), sends: 0 };
-  const deadline = new Deadline(timeoutInMs, () => new RequestTimeoutError(`no response within ${Math.round(timeoutInMs)} ms`), abortSignal);
-  const sends = countSends(deadline.signal);
+  const limit = exclusiveSignal ? new SignalRace(exclusiveSignal) : deadlineOf(limits);
+  const counter = countSends(limit.signal);
   try {
-    return { kind: "ok", value: await deadline.race(send(deadline.signal)), sends: sends() };
+    const value = await limit.race(send(limit.signal));
+    return { kind: "ok", value, sends: counter.sends() };
   } catch (error) {
-    const certain = (sends() === 1 && isDefinitive(error)) || (sends() === 0 && isMisuse(error));
-    return { kind: certain ? "rejected" : "unknown", error, sends: sends() };
+    const sends = counter.sends();
+    const certain = (sends === 1 && isDefinitive(error)) || (sends === 0 && isMisuse(error));
+    return { kind: certain ? "rejected" : "unknown", error, sends };
   } finally {
-    deadline.dispose();
+    counter.stop();
+    limit.dispose();
   }
+}
+
+function deadlineOf({ timeoutInMs = Infinity, abortSignal }: RequestLimits): Deadline {
+  return new Deadline(timeoutInMs, () => new RequestTimeoutError(`no response within ${Math.round(timeoutInMs)} ms`), abortSignal);
 }
 
 /** The same for calls whose uncertain outcome does no harm, reads above all: returns the response, or throws the error. */
@@ -60,12 +72,17 @@ export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, li
  * listeners can tell one send from several. This is public behaviour of `AbortSignal`, and errs on the safe side: with a
  * client that adds other listeners, or none, the outcome counts as uncertain.
  */
-export function countSends(signal: AbortSignal): () => number {
+export function countSends(signal: AbortSignal): { readonly sends: () => number; readonly stop: () => void } {
   let listeners = 0;
-  const add = signal.addEventListener.bind(signal);
+  const add = signal.addEventListener; // eslint-disable-line @typescript-eslint/unbound-method -- called on the signal below
   signal.addEventListener = (...args: Parameters<typeof add>): void => {
     if (args[0] === "abort") listeners++;
-    add(...args);
+    add.apply(signal, args);
   };
-  return () => listeners;
+  return {
+    sends: () => listeners,
+    stop: () => {
+      signal.addEventListener = add;
+    },
+  };
 }

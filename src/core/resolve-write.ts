@@ -50,6 +50,8 @@ export type WriteOutcome<V, S> =
 /** Limits of one resolution. */
 export interface ResolveLimits {
   readonly abortSignal?: AbortSignalLike | undefined;
+  /** See {@link RequestLimits.exclusiveSignal}. */
+  readonly exclusiveSignal?: AbortSignal | undefined;
   /** The time for one send. @defaultValue Infinity: the caller's deadline aborts the signal */
   readonly timeoutInMs?: (() => number) | undefined;
   /** How often the write is sent again while nothing has changed. @defaultValue 10 */
@@ -101,12 +103,12 @@ export class WriteNotSentError extends Error {
  * reverse proxies do so as well. So after each conflict the write is looked for in the read that the caller needs anyway.
  */
 export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: ResolveLimits = {}): Promise<WriteOutcome<V, S>> {
-  const { abortSignal, timeoutInMs, maxResends = 10, backoff = defaultBackoff } = limits;
+  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, maxResends = 10, backoff = defaultBackoff } = limits;
   const readSignal = limits.resolveAfterAbort ? undefined : abortSignal;
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
   for (let resend = 0; ; resend++) {
-    const sent = await request((signal) => write.send(signal), { abortSignal, timeoutInMs: timeoutInMs?.() });
+    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, timeoutInMs: timeoutInMs?.() });
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
     const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, abortSignal);
     if (certain && !(certain.kind === "rejected" && limits.retryRejected?.(certain.error))) return certain;

@@ -115,7 +115,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       this.requeue(calls);
       return "interrupted";
     }
-    const context = this.requestFor(calls, { leaseId: undefined, journalName: defaultJournalName });
+    const context = this.requestFor(calls, undefined, defaultJournalName);
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
     const committed = await commitTransaction(table, partitionKey, operations, context, onConflict);
     this.endWrite(writers);
@@ -170,7 +170,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   #rowOptions(calls: readonly TransactionCall[]): RowOptions {
-    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls, {});
+    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
     return { abortSignal, onRequest, ...(tracingOptions && { tracingOptions }) };
   }
 }

@@ -22,7 +22,7 @@ export type CommitOutcome<Raw> =
 /** What a commit needs of an adapter. */
 export type CommitAdapter<Raw> = Pick<
   TargetAdapter<never, Raw>,
-  "journaled" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -57,7 +57,8 @@ export async function commit<Raw>(
       invalidateEarlierSends: (rejection) => adapter.invalidateEarlierSends?.(rejection, context) ?? Promise.resolve(false),
       onConflict,
     },
-    { abortSignal: context.abortSignal },
+    // A write of several requests must not count those that prepare it.
+    adapter.requiresLease ? { abortSignal: context.abortSignal } : { exclusiveSignal: context.abortSignal },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind !== "recognised") return outcome;
@@ -65,7 +66,7 @@ export async function commit<Raw>(
   return { kind: "committed", found, superseded: found !== null && !isLatest(adapter, plan, journal, found) };
 }
 
-async function send<Raw>(
+function send<Raw>(
   adapter: CommitAdapter<Raw>,
   { base, draft }: Plan<Raw>,
   journal: Journal | undefined,
@@ -73,8 +74,7 @@ async function send<Raw>(
 ): Promise<Snapshot<Raw> | null> {
   if (draft !== undefined) return base ? adapter.write(base, draft, journal, context) : adapter.create(draft, journal, context);
   if (!base) throw new TypeError("nothing to delete");
-  await adapter.delete(base.etag, context);
-  return null;
+  return adapter.delete(base.etag, context).then(() => null);
 }
 
 function isGone<Raw>(adapter: CommitAdapter<Raw>, context: RequestContext): Promise<boolean> {

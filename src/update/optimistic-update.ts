@@ -89,7 +89,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
 
   protected override async runBatch(): Promise<void> {
     beginTogether(this.waiting.slice(0, 1));
-    const base = await this.#checked(this.#base ?? this.#givenRead() ?? (await this.#read()));
+    let base = this.#base ?? this.#givenRead() ?? (await this.#read());
+    if (!base.checked) base = await this.#check(base);
     this.#base = base;
     const calls = this.takeBatch(maxBatch);
     beginTogether(calls);
@@ -116,13 +117,13 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   async #read(): Promise<Base<Raw>> {
     const readAt = ++logicalTime;
     const snapshot = await this.#adapter.read(this.#context(this.waiting));
-    return { snapshot, readAt, checked: false };
+    return { snapshot, readAt, checked: !this.#adapter.check };
   }
 
-  async #checked(base: Base<Raw>): Promise<Base<Raw>> {
+  async #check(base: Base<Raw>): Promise<Base<Raw>> {
     const { check } = this.#adapter;
     const { snapshot } = base;
-    if (check && snapshot && !base.checked) {
+    if (check && snapshot) {
       // A check that hangs is given up with the callers that wait for it now: those that come later get a check of their own.
       this.waitFor([...this.waiting]);
       await read(() => check(this.#adapter.decode(snapshot.raw), "read"), { abortSignal: this.abortSignal });
@@ -174,8 +175,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   }
 
   #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
-    const { leaseId, journalName } = this.#settings;
-    return this.requestFor(calls, { leaseId, journalName });
+    return this.requestFor(calls, this.#settings.leaseId, this.#settings.journalName);
   }
 }
 

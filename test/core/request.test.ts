@@ -90,13 +90,16 @@ it("read returns the response, or rejects with the error", async () => {
 describe("countSends", () => {
   it("counts abort listeners, and no others", () => {
     const { signal } = new AbortController();
-    const sends = countSends(signal);
+    const { sends, stop } = countSends(signal);
     expect(sends()).toBe(0);
     const listener = vi.fn();
     signal.addEventListener("abort", listener);
     signal.addEventListener("other", listener);
     expect(sends()).toBe(1);
     signal.removeEventListener("abort", listener);
+    expect(sends()).toBe(1);
+    stop();
+    signal.addEventListener("abort", listener);
     expect(sends()).toBe(1);
   });
 

@@ -10,7 +10,7 @@ async function write(fate: Exclude<Fate, "ok"> | undefined): Promise<{ error: st
     world.networkConditions = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
     const table = world.newProcess().table("t");
     const controller = new AbortController();
-    const sends = countSends(controller.signal);
+    const { sends } = countSends(controller.signal);
     setTimeout(() => controller.abort(), 60_000);
     const error = await table.upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", { abortSignal: controller.signal }).then(
       () => undefined,
