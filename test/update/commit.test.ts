@@ -416,9 +416,9 @@ it("takes its listener off the signal that it was given", async () => {
   const outcome = commit(adapter, { base, draft: '{"n":2}', journaling: true }, requestContext({ abortSignal: controller.signal }));
   slow.open();
   await outcome;
-  // One of its own, and one of the client for the send, which is the client's to remove.
+  // One of its own, and one of the client for the send.
   expect(added).toHaveBeenCalledTimes(2);
-  expect(removed).toHaveBeenCalledTimes(1);
+  expect(removed).toHaveBeenCalledTimes(2);
 });
 
 describe("a write of which a proxy or a browser sends a copy below the SDK", () => {
