@@ -3,7 +3,7 @@ import { delay } from "./deadline.js";
 import type { WriteCall } from "./pending-call.js";
 import { fullJitter } from "./retry.js";
 import { isLeaseConflict, isParentNotFound, isUnauthorized, toConcurrencyError } from "./storage-errors.js";
-import { beginTogether, endUnsettled, logger } from "./telemetry.js";
+import { beginTogether, endUnsettled, errorLabel, logger } from "./telemetry.js";
 
 /** Stands for a client's credentials and policies: its pipeline, which clients made from each other share; else the client. */
 export function credentialScopeOf(client: object): object {
@@ -110,7 +110,7 @@ export abstract class CallQueue<C extends QueuedCall> {
         const cleanUp = this.beforeIdle();
         if (cleanUp) await cleanUp;
       } catch (error) {
-        logger.error(`cleaning up after writes to ${this.url} failed`, error);
+        logger.error(`cleaning up after writes to ${this.url} failed: ${errorLabel(error)}`);
       }
       // Calls may have been enqueued during the clean-up.
     } while (this.hasWork());
@@ -131,7 +131,7 @@ export abstract class CallQueue<C extends QueuedCall> {
         if (call.inFlight) call.rejectUnknown(error);
         else call.reject(explained);
       } catch (defect) {
-        logger.error(`settling a call on ${this.url} failed`, defect);
+        logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
       }
     }
   }
