@@ -11,9 +11,9 @@ const operations = 40;
 
 /** An operation that has one effect each time, through a proxy. */
 interface Subject {
-  run(): Promise<unknown>;
+  readonly run: () => Promise<unknown>;
   /** How many effects are stored, read past the proxy. */
-  effects(): Promise<number>;
+  readonly effects: () => Promise<number>;
 }
 
 const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open: (proxyUrl: string) => Promise<Subject>; requests: (copies: number) => number }>> = {

@@ -15,11 +15,11 @@ useFakeTimers();
 /** An operation that has one effect each time, and what it works on. */
 interface Subject {
   readonly service: FakeService;
-  run(): Promise<{ attempts: number }>;
+  readonly run: () => Promise<{ attempts: number }>;
   /** How many effects are stored. */
-  effects(): number;
+  readonly effects: () => number;
   /** Another client writes. */
-  interfere(): void;
+  readonly interfere: () => void;
   /** The request that decides. */
   readonly write: string;
   /** What one operation costs if no other client writes and nothing is known from the one before. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { abortReason, Deadline, delay, isAborted, linkSignals, onAbort, startTimer, throwIfAborted } from "../../src/core/deadline.js";
+import { abortReason, Deadline, delay, isAborted, linkSignals, onAbort, SignalRace, startTimer, throwIfAborted } from "../../src/core/deadline.js";
 import type { AbortSignalLike } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
 import { countingController } from "../support/counting-signal.js";
@@ -299,9 +299,10 @@ describe("a deadline", () => {
 
     it("rejects with the reason when the time is over, although the promise never settles", async () => {
       const deadline = new Deadline(1_000, timeoutReason);
-      const raced = [deadline.race(never), deadline.race(never)].map(rejection);
+      await deadline.race(Promise.resolve("an earlier race"));
+      const raced = rejection(deadline.race(never));
       await vi.advanceTimersByTimeAsync(1_000);
-      expect(await Promise.all(raced)).toEqual([timeout, timeout]);
+      expect(await raced).toBe(timeout);
     });
 
     it("rejects with the reason and not with the client's own error of the abort", async () => {
@@ -317,7 +318,7 @@ describe("a deadline", () => {
       const deadline = new Deadline(1_000, timeoutReason);
       const client: PromiseLike<never> = {
         then: (_resolve, reject) => {
-          deadline.signal.addEventListener("abort", () => reject?.(new DOMException("aborted", "AbortError")));
+          deadline.signal.addEventListener("abort", () => void reject?.(new DOMException("aborted", "AbortError")));
           return never;
         },
       };
@@ -351,5 +352,41 @@ describe("a deadline", () => {
       work.resolve("done");
       expect(await raced).toBe("done");
     });
+  });
+});
+
+describe("a race on a signal", () => {
+  it("settles as the promise does", async () => {
+    const race = new SignalRace(new AbortController().signal);
+    expect(await race.race(Promise.resolve("done"))).toBe("done");
+    await expect(race.race(Promise.reject(enough))).rejects.toBe(enough);
+    race.dispose();
+  });
+
+  it("rejects with the reason of the signal and not with the client's own error, although the promise never settles by itself", async () => {
+    const caller = countingController();
+    const race = new SignalRace(caller.signal);
+    const client = deferred<never>();
+    race.signal.addEventListener("abort", () => client.reject(new DOMException("aborted", "AbortError")));
+    const raced = rejection(race.race(client.promise));
+    caller.abort(enough);
+    expect(await raced).toBe(enough);
+  });
+
+  it("rejects at once on an aborted signal", async () => {
+    expect(await rejection(new SignalRace(AbortSignal.abort(enough)).race(new Promise(() => undefined)))).toBe(enough);
+  });
+
+  it("leaves no listener when it is disposed of, and goes on with the promise", async () => {
+    const caller = countingController();
+    const race = new SignalRace(caller.signal);
+    const work = deferred<string>();
+    const raced = race.race(work.promise);
+    expect(caller.listeners()).toBe(1);
+    race.dispose();
+    expect(caller.listeners()).toBe(0);
+    caller.abort();
+    work.resolve("done");
+    expect(await raced).toBe("done");
   });
 });

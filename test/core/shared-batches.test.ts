@@ -23,8 +23,8 @@ interface Subject {
   readonly service: FakeService;
   /** The request that decides. */
   readonly write: string;
-  run(): Promise<unknown>;
-  effects(): number;
+  readonly run: () => Promise<unknown>;
+  readonly effects: () => number;
 }
 
 const subjects: Readonly<Record<string, () => Subject>> = {
@@ -133,8 +133,8 @@ describe.each(Object.entries(subjects))("a tracer that throws in a batch of %s",
 
 /** Runs three functions in one batch; each adds its name to what is stored. */
 interface Batch {
-  add(name: string, work: () => Promise<void> | undefined, options?: CallOptions & { timeoutInMs?: number }): Promise<unknown>;
-  stored(): string[];
+  readonly add: (name: string, work: () => Promise<void> | undefined, options?: CallOptions & { timeoutInMs?: number }) => Promise<unknown>;
+  readonly stored: () => string[];
 }
 
 const batches: Readonly<Record<string, () => Batch>> = {
