@@ -3,7 +3,7 @@ import { appendExactly, jsonBlob, optimisticUpdate, runTransaction, tableEntity 
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { before, copyBelowSdk, pass } from "../fakes/faults.js";
+import { before, busy, copyBelowSdk, loseRequest, pass } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -100,6 +100,14 @@ describe.each(Object.entries(subjects))("%s", (_, subject) => {
     expect(effects()).toBe(40);
     expect(service.requests.filter(({ sends, served }) => sends === 1 && served === 2).length).toBeGreaterThanOrEqual(10);
     expect(attempts).toEqual(Array.from({ length: 40 }, () => 1));
+  });
+
+  it("has its effect once even if the read after the conflict fails twice", async () => {
+    const { service, run, effects, write, requests } = subject();
+    service.next(write, copyBelowSdk);
+    service.next("read", ...requests.filter((request) => request.startsWith("get") || request === "download").map(() => pass), busy, loseRequest);
+    expect((await inFakeTime(run())).attempts).toBe(1);
+    expect(effects()).toBe(1);
   });
 
   it("makes no more requests for that while no write meets a conflict", async () => {
