@@ -152,6 +152,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   protected takeBatch(max: number): C[] {
     const alone = this.waiting.findIndex((call) => call.commitAlone);
     const batch = this.waiting.splice(0, alone < 0 ? max : Math.min(max, Math.max(alone, 1)));
+    // The callers that waited before may all have gone, and these have been enqueued since: their requests are not cut off.
+    if (this.#io.signal.aborted) this.#io = new AbortController();
     this.waitFor(batch);
     return batch;
   }

@@ -23,21 +23,25 @@ interface Subject {
   readonly service: FakeService;
   /** The request that decides. */
   readonly write: string;
-  readonly run: () => Promise<unknown>;
+  readonly run: (options?: CallOptions) => Promise<unknown>;
   readonly effects: () => number;
 }
+
+/** What each subject is read with before it is written. */
+const reads: Readonly<Record<string, string>> = { optimisticUpdate: "download", runTransaction: "getEntity", appendExactly: "getProperties" };
 
 const subjects: Readonly<Record<string, () => Subject>> = {
   optimisticUpdate: () => {
     const { service, blob } = counterBlob();
-    return { service, write: "upload", run: () => optimisticUpdate<Counter>(blob, increment), effects: () => (blob.json as Counter).n };
+    return { service, write: "upload", run: (options) => optimisticUpdate<Counter>(blob, increment, options), effects: () => (blob.json as Counter).n };
   },
   runTransaction: () => {
     const { service, table } = fakePartition({ a: 0 });
     return {
       service,
       write: "submitTransaction",
-      run: () => runTransaction(table, "p", async (tx) => tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 })),
+      run: (options) =>
+        runTransaction(table, "p", async (tx) => tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 }), options),
       effects: () => Number(valueOf(table, "a")),
     };
   },
@@ -45,7 +49,7 @@ const subjects: Readonly<Record<string, () => Subject>> = {
     const service = new FakeService();
     const blob = new FakeAppendBlob(service);
     blob.put();
-    return { service, write: "appendBlock", run: () => appendExactly(blob, "x"), effects: () => blob.text.length };
+    return { service, write: "appendBlock", run: (options) => appendExactly(blob, "x", options), effects: () => blob.text.length };
   },
 };
 
@@ -188,5 +192,31 @@ describe.each(Object.entries(batches))("a call of %s", (_, batch) => {
     slow.resolve();
     await Promise.all(others);
     expect(stored().toSorted()).toEqual(["quick", "slow"]);
+  });
+});
+
+describe.each(Object.entries(subjects))("a call of %s that is made when the only other caller has just gone", (name, subject) => {
+  it("is not cut off with it, although a response arrives at the same moment", async () => {
+    const { service, run, effects } = subject();
+    const held = gate("after");
+    service.next(reads[name]!, held.fault);
+    const controller = new AbortController();
+    const gone = rejection(run({ abortSignal: controller.signal }));
+    await held.reached;
+    held.open();
+    controller.abort(new Error("enough"));
+    await run();
+    expect((await gone).message).toBe("enough");
+    expect(effects()).toBe(1);
+  });
+
+  it("is not cut off with it before anything was sent", async () => {
+    const { run, effects } = subject();
+    const controller = new AbortController();
+    const gone = rejection(run({ abortSignal: controller.signal }));
+    controller.abort(new Error("enough"));
+    await run();
+    expect((await gone).message).toBe("enough");
+    expect(effects()).toBe(1);
   });
 });
