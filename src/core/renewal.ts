@@ -156,7 +156,7 @@ export class RenewalLoop {
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
     // Too late: the loss has been reported, and nothing is re-established silently.
-    if (!this.isHeld()) return renewal.kind === "renewed" ? { kind: "failed", error: this.#lastError } : renewal;
+    if (!this.isHeld()) return renewal.kind === "renewed" || renewal.kind === "last" ? { kind: "failed", error: this.#lastError } : renewal;
     this.adopt(renewal);
     return renewal;
   }
