@@ -7,6 +7,10 @@ interface Counter {
   n: number;
 }
 
+const increment = (counter: Counter): void => {
+  counter.n++;
+};
+
 const operations = 40;
 
 /** An operation that has one effect each time, through a proxy. */
@@ -36,7 +40,7 @@ const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open:
       await blob.upload('{"n":0}', 7);
       const target = jsonBlob<Counter>(containerClient(containerName, { through: proxyUrl }).getBlockBlobClient("counter"));
       return {
-        run: () => optimisticUpdate(target, (doc) => void doc.n++),
+        run: () => optimisticUpdate(target, increment),
         effects: async () => (JSON.parse((await blob.downloadToBuffer()).toString()) as Counter).n,
       };
     },
@@ -47,7 +51,7 @@ const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open:
     async open(proxyUrl) {
       const { tableName, effects } = await counterRow();
       const target = tableEntity<Counter>(tableClient(tableName, { through: proxyUrl }), "p", "r");
-      return { run: () => optimisticUpdate(target, (entity) => void entity.n++), effects };
+      return { run: () => optimisticUpdate(target, increment), effects };
     },
     requests: (copies) => 2 * operations + copies,
   },

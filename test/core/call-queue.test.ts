@@ -273,9 +273,10 @@ describe("a conflict", () => {
     let attempts = 0;
     queue.write = async (calls) => {
       for (const call of calls) call.attempts++;
-      if (++attempts > 1) return queue.commit(calls);
-      queue.addAll("late");
-      queue.fail(conflict, calls);
+      if (++attempts === 1) {
+        queue.addAll("late");
+        queue.fail(conflict, calls);
+      } else queue.commit(calls);
     };
     const call = queue.enqueue("a");
     await call.promise;
@@ -392,6 +393,7 @@ describe("the deadline of one caller", () => {
   it("is a ConflictError if it had met a conflict, and a DeadlineError otherwise", async () => {
     const queue = new TestQueue();
     queue.write = (calls) => {
+      queue.begin(calls);
       queue.fail(conflict, calls);
       return queue.wait(1_000);
     };
@@ -454,6 +456,29 @@ describe("I/O that no caller waits for any more", () => {
     expect(seen!.aborted).toBe(true);
     await pass(0);
     expect(queue.batches).toEqual([]);
+  });
+
+  it("goes on while it is for all waiting calls, although those of the batch before have their results", async () => {
+    const queue = new TestQueue();
+    const held = heldWrite();
+    queue.write = held.write;
+    queue.addAll("a");
+    await pass(0);
+    const caller = new AbortController();
+    queue.enqueue("gone", { options: { abortSignal: caller.signal } });
+    const [waiting] = queue.addAll("waiting");
+    let seen: AbortSignal | undefined;
+    const read = deferred();
+    queue.read = (signal) => {
+      seen = signal;
+      return read.promise;
+    };
+    held.open();
+    await pass(0);
+    caller.abort();
+    expect(seen!.aborted).toBe(false);
+    read.resolve();
+    expect(await waiting!.promise).toBe("waiting");
   });
 
   it("is cut off for the batch alone: a call that waits gets a new batch with a signal of its own", async () => {
@@ -687,9 +712,10 @@ describe("a pause between batches", () => {
     const queue = new TestQueue();
     let writes = 0;
     queue.write = async (calls) => {
-      if (++writes > 1) return queue.commit(calls);
-      queue.fail(conflict, calls);
-      await queue.wait(1_000);
+      if (++writes === 1) {
+        queue.fail(conflict, calls);
+        await queue.wait(1_000);
+      } else queue.commit(calls);
     };
     const outcome = outcomeOf(queue.enqueue("a").promise);
     await pass(999);
@@ -712,15 +738,17 @@ describe("a pause between batches", () => {
     await pass(0);
     expect(onIdle).toHaveBeenCalledTimes(1);
     expect(vi.getTimerCount()).toBe(0);
+    expect(queue.failures).toEqual([]);
   });
 
   it("goes on for a call that was enqueued during it", async () => {
     const queue = new TestQueue();
     let writes = 0;
     queue.write = async (calls) => {
-      if (++writes > 1) return queue.commit(calls);
-      queue.fail(conflict, calls);
-      await queue.wait(1_000);
+      if (++writes === 1) {
+        queue.fail(conflict, calls);
+        await queue.wait(1_000);
+      } else queue.commit(calls);
     };
     const caller = new AbortController();
     queue.enqueue("gone", { options: { abortSignal: caller.signal } });

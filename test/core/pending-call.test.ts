@@ -188,11 +188,13 @@ describe("the deadline of a write", () => {
   });
 
   it.each(["inFlight", "mayHaveCommitted"] as const)("is a CommitUnknownError if a write is or was sent whose outcome is unknown (%s)", async (flag) => {
-    const call = writeCall();
-    call.hadConflict = true;
-    call[flag] = true;
+    const calls = [writeCall(), writeCall()];
+    for (const call of calls) call[flag] = true;
+    calls[1]!.hadConflict = true;
     await pass(1_000);
-    expect(await rejection(call.promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "DeadlineError" } });
+    for (const { promise } of calls) {
+      expect(await rejection(promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "DeadlineError" } });
+    }
   });
 
   it("does not exist with timeoutInMs Infinity", () => {
@@ -240,7 +242,7 @@ describe("waitOrDetach", () => {
     expect(ended.at).toBeUndefined();
     slow.reject(enough);
     await pass(0);
-    expect(ended.at).toBe(10_000 + waitInMs);
+    expect(ended).toEqual({ value: undefined, at: 10_000 + waitInMs });
   });
 
   it("waits on while no other caller waits, and looks again after the same time", async () => {
@@ -317,6 +319,8 @@ class TestWaiter implements Pick<WriteCall<unknown>, "isSettled" | "tookInMs" | 
 }
 
 it("isThenable is true for promises of any kind, and nothing else", () => {
-  expect([Promise.resolve(), { then: () => undefined }].map(isThenable)).toEqual([true, true]);
-  expect([undefined, null, 0, "then", {}, { then: true }].map(isThenable)).toEqual([false, false, false, false, false, false]);
+  const thenables: unknown[] = [Promise.resolve(), { then: () => undefined }];
+  const others: unknown[] = [undefined, null, 0, "then", {}, { then: true }];
+  expect(thenables.map((value) => isThenable(value))).toEqual([true, true]);
+  expect(others.filter((value) => isThenable(value))).toEqual([]);
 });

@@ -116,6 +116,13 @@ describe("a renewal loop", () => {
     hold.loop.stop();
   });
 
+  it("is on time even if that is due within a second", async () => {
+    const hold = new Hold(durationInMs, { renewAfterInMs: () => 200 });
+    await pass(700);
+    expect(hold.renewedAt).toEqual([200, 400, 600]);
+    hold.loop.stop();
+  });
+
   it("renews one at a time: who asks meanwhile waits for the one in flight", async () => {
     const hold = new Hold();
     const response = deferred<Renewal>();
@@ -327,6 +334,15 @@ describe("a renewal that was made outside of the loop", () => {
     hold.loop.stop();
   });
 
+  it("and is for a short time is watched from then on", async () => {
+    const hold = new Hold();
+    hold.renew = never;
+    await pass(8_000);
+    hold.loop.adopt(renewed(1_600));
+    await pass(1_000);
+    expect(hold.losses).toMatchObject([{ at: 8_100, expired: true }]);
+  });
+
   it("and was the last one ends the renewals, and the end is still reported", async () => {
     const hold = new Hold();
     await pass(8_000);
@@ -365,7 +381,8 @@ describe("a renewal that was made outside of the loop", () => {
     const stopped = new Hold();
     stopped.loop.stop();
     stopped.loop.adopt({ kind: "lost", error: busy });
-    stopped.loop.adopt(renewed());
+    stopped.loop.adopt(renewed(60_000));
+    expect(stopped.loop.untilDeadlineInMs).toBeCloseTo(28_500, 6);
     await pass(60_000);
     expect([lost.losses.length, stopped.losses.length]).toEqual([1, 0]);
     expect([...lost.renewedAt, ...stopped.renewedAt]).toEqual([]);
