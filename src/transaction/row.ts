@@ -1,11 +1,11 @@
 import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
 import { isNotFound } from "../core/storage-errors.js";
+import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { isTombstone, storedFromAnswer, storedFromPage, tableUrl } from "../target/stored-entity.js";
+import { isTombstone, storedFromResponse, storedFromPage, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import { requireETag } from "../core/validate.js";
 
 /** One row as it is stored, or the fact that there is none. */
 export interface Row {
@@ -51,7 +51,7 @@ export async function readRow(
       disableTypeConversion: true,
       onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
     });
-    return rowFrom(entity, storedFromAnswer(entity, bodyText), table);
+    return rowFrom(entity, storedFromResponse(entity, bodyText), table);
   } catch (error) {
     if (isNotFound(error)) return noRow;
     throw error;
