@@ -151,7 +151,7 @@ export type WaitResult<R> =
   /** It was too slow for the other callers. `done` resolves when it has ended. */
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
   /** Its caller has left. */
-  | { readonly kind: "gone" };
+  | { readonly kind: "abandoned" };
 
 /**
  * Waits for a caller's async function until the caller leaves, or other callers have waited too long for it: a function that
@@ -167,18 +167,18 @@ export async function waitOrDetach<R>(
   let timer: ReturnType<typeof setTimeout> | undefined;
   const ended = Promise.resolve(promise).then((result) => ({ kind: "done" as const, result }));
   const notify = call.onSettled;
-  const interrupted = new Promise<"detached" | "gone">((resolve) => {
+  const interrupted = new Promise<"detached" | "abandoned">((resolve) => {
     const check = (): void => {
       if (hasOtherWaiters()) resolve("detached");
       else timer = setTimeout(check, timeoutInMs);
     };
     timer = setTimeout(check, Math.max(timeoutInMs, Math.min(maxWaitInMs, call.tookInMs * 1.5)));
     call.onSettled = () => {
-      resolve("gone");
+      resolve("abandoned");
       notify?.();
     };
     // The function may have cancelled its own call before it returned. That call is not notified a second time.
-    if (call.isSettled()) resolve("gone");
+    if (call.isSettled()) resolve("abandoned");
   });
   const first = await Promise.race([ended, interrupted]).finally(() => {
     clearTimeout(timer);
@@ -186,7 +186,7 @@ export async function waitOrDetach<R>(
   });
   if (typeof first === "object") return first;
   const done = ended.catch(() => undefined);
-  return first === "detached" ? { kind: "detached", done } : { kind: "gone" };
+  return first === "detached" ? { kind: "detached", done } : { kind: "abandoned" };
 }
 
 export function isThenable<R>(value: R | PromiseLike<R>): value is PromiseLike<R> {

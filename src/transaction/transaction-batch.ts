@@ -49,7 +49,7 @@ type Step =
   | { readonly kind: "failed"; readonly error: unknown }
   | { readonly kind: "postponed" }
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
-  | { readonly kind: "gone" };
+  | { readonly kind: "abandoned" };
 
 /** How long other callers wait for a function that does more than read rows. */
 const detachAfterInMs = 1_000;
@@ -75,7 +75,7 @@ export class TransactionBatch {
         continue;
       }
       const hasOtherWaiters = (): boolean => this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
-      const step: Step = call.isSettled() ? { kind: "gone" } : await this.#runOne(call, index > 0, requestOptions, hasOtherWaiters);
+      const step: Step = call.isSettled() ? { kind: "abandoned" } : await this.#runOne(call, index > 0, requestOptions, hasOtherWaiters);
       this.#steps.push(step);
       full = step.kind === "postponed";
     }
@@ -105,7 +105,7 @@ export class TransactionBatch {
       await tx.finish();
       if (call.isSettled()) {
         rollBack("postponed");
-        return { kind: "gone" };
+        return { kind: "abandoned" };
       }
       if (tx.needsCleanView) throw new NeedsCleanView(); // caught by the function, which could not know what it means
       // Together with the ones before it, it is more than fits into one request: it has to wait for the next.
