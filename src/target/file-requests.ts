@@ -1,11 +1,11 @@
 import type { FileAnswerLike, FileCallOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
 import type { RequestContext } from "./target.js";
 
-/** What the adapters of files and shares have in common. */
+/** Shared by the adapters of files and shares. */
 
 export const fileStaleETag = '"0x0"';
 
-/** The options of one request, which is counted here. */
+/** The options of one request. Counts the request. */
 export function fileOptions(context: RequestContext): FileCallOptions {
   return {
     ...unleasedOptions(context, context.abortSignal),
@@ -13,20 +13,20 @@ export function fileOptions(context: RequestContext): FileCallOptions {
   };
 }
 
-/** The same for a request to another file than the one that is leased. */
+/** The same for a request to a file other than the leased one. */
 export function unleasedOptions(context: RequestContext, abortSignal: AbortSignal): FileCallOptions {
   context.onRequest?.();
   return { abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
 }
 
-/** The headers in the form in which they are written. `Content-MD5` is left out: it belongs to the content. */
-export function fileHeadersOf(answer: FileAnswerLike): FileHttpHeadersLike {
+/** The headers in the form in which they are written. `Content-MD5` is omitted: it belongs to the content. */
+export function fileHeadersOf(response: FileAnswerLike): FileHttpHeadersLike {
   return {
-    ...(answer.contentType && { fileContentType: answer.contentType }),
-    ...(answer.cacheControl && { fileCacheControl: answer.cacheControl }),
-    ...(answer.contentEncoding && { fileContentEncoding: answer.contentEncoding }),
-    ...(answer.contentLanguage && { fileContentLanguage: answer.contentLanguage }),
-    ...(answer.contentDisposition && { fileContentDisposition: answer.contentDisposition }),
+    ...(response.contentType && { fileContentType: response.contentType }),
+    ...(response.cacheControl && { fileCacheControl: response.cacheControl }),
+    ...(response.contentEncoding && { fileContentEncoding: response.contentEncoding }),
+    ...(response.contentLanguage && { fileContentLanguage: response.contentLanguage }),
+    ...(response.contentDisposition && { fileContentDisposition: response.contentDisposition }),
   };
 }
 
@@ -37,18 +37,18 @@ export function checkFile(file: FileLike): void {
   }
 }
 
-/** How the file is called in which new content is written, beside the file itself: its name and this. */
+/** Suffix of the staging file: new content is written to a file with the target's name and this suffix, beside the target. */
 export const stagingSuffix = ".asc-new";
 
-/** What the service takes as the name of a file. */
+/** The maximum length of a file name that the service accepts. */
 export const maxNameLength = 255;
 
-/** More than this the service does not take in one request. */
+/** The maximum that the service accepts in one request. */
 export const maxRangeInBytes: number = 4 * 1024 * 1024;
 
 /**
- * Fills a file that was created with this length. One request for each 4 MiB, one after the other; none if it is empty.
- * Returns the ETag of the last one.
+ * Fills a file that was created with this length. Sends one request for each 4 MiB, one after the other, and none if the file
+ * is empty. Returns the ETag from the last response.
  */
 export async function putRanges(file: FileLike, bytes: Uint8Array, options: () => FileCallOptions): Promise<string | undefined> {
   let etag: string | undefined;
@@ -60,9 +60,9 @@ export async function putRanges(file: FileLike, bytes: Uint8Array, options: () =
 }
 
 /**
- * A client for another file in the same directory, with the same rights and policies. The SDK offers no way from a
- * file to its directory; so this does what its own `withShareSnapshot` does: the same class, on another URL, with the
- * same pipeline.
+ * A client for another file in the same directory, with the same credentials and policies. The SDK offers no way from a file
+ * to its directory, so this does what the SDK's `withShareSnapshot` does: it constructs the same class with another URL and
+ * the same pipeline.
  */
 export function siblingOf(file: FileLike, name: string): FileLike {
   const { pipeline, shareClientConfig } = file as { pipeline?: unknown; shareClientConfig?: unknown };

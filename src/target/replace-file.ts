@@ -4,42 +4,43 @@ import { WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
 import { logger, redactUrl } from "../core/telemetry.js";
-import { putRanges, unleasedOptions } from "./file-requests.js";
 import { requireETag } from "../core/validate.js";
+import { putRanges, unleasedOptions } from "./file-requests.js";
 import type { RequestContext } from "./target.js";
 
 /**
- * How new content replaces old content at once, although the service can only write a file piece by piece.
+ * Atomic replacement of a file's content, although the service can only write a file range by range.
  *
- * It is written to a staging file beside the target, which is then renamed to the target: a rename happens or does not, for
- * readers and crashes alike. There is one staging file for each target, always of the same name: the staging file of a crashed
- * writer is found without searching, and the next write uses it up.
+ * New content is written to a staging file beside the target, which is then renamed to the target. The rename is atomic for
+ * readers and in a crash. Each target has one staging file, always of the same name: the staging file of a crashed writer is
+ * found without searching, and the next write replaces it.
  *
  * The staging file is leased before it is renamed, with the id of the lease that the writer holds on the target:
- * - A writer that was stopped, and whose lease was broken, can do no harm when it wakes up. Its rename carries an id that
- *   is worth nothing any more, and is refused.
- * - The lease travels with the rename, so the target is under the same lease afterwards as before.
- * Not before it is complete: the rename of an earlier send, whose response was lost and which is still in flight, would
- * find the half of it under the right id. Until then another writer can write to it, one that was stopped and does not
- * know that it has lost the lease. The ETag tells: a lease leaves it alone. Then it is written once more, under the lease.
+ * - A writer that was suspended, and whose lease was broken meanwhile, cannot overwrite anything when it resumes. Its rename
+ *   carries an id that is not valid any more, and is rejected.
+ * - The lease moves with the rename, so the target has the same lease before and after it.
+ * It is leased only once it is complete. If it were leased earlier, the rename of an earlier send, whose response was lost
+ * and which is still in flight, would find a partly written file under the right id. Until it is leased, another writer that
+ * was suspended and does not know that it has lost the lease can write to it. The ETag shows that, since acquiring a lease
+ * does not change it. The staging file is then written once more, under the lease.
  *
- * The holder of the lease on the target takes the staging file from any other writer: those have lost it. That is safe even
- * if such a writer is alive: its rename is refused.
+ * The holder of the lease on the target takes the staging file over from any other writer: such a writer has lost the lease.
+ * That is safe even if that writer is still running, because its rename is rejected.
  */
 export interface Replacement {
   readonly file: FileLike;
   readonly staging: FileLike;
   readonly bytes: Uint8Array;
-  /** What the rename brings along. */
+  /** The properties of the staging file, which the target has after the rename. */
   readonly properties: FileCreateOptions;
   /** The lease on the target that the writer holds. */
   readonly leaseId: string;
 }
 
-/** A leftover can be deleted later as well: it must not hold up the caller for long. */
+/** A leftover staging file can also be deleted later, so the caller must not wait long for it. */
 const discardTimeoutInMs = 2_000;
 
-/** How often a staging file is taken from other writers that keep coming back. */
+/** How often a staging file is taken over from other writers that lease it again. */
 const maxTakeovers = 20;
 
 /** Returns the ETag of the target. Costs 4 requests, and one more for each further 4 MiB. */
@@ -62,7 +63,7 @@ export async function replaceViaStaging(replacement: Replacement, context: Reque
 
 /** Deletes the staging file that a crashed writer left. For holders of the lease on the target. Costs 1 request if there is none. */
 export async function deleteStagingFile(staging: FileLike, context: RequestContext): Promise<void> {
-  await takingOver(staging, context, context.abortSignal, async () => {
+  await withTakeover(staging, context, context.abortSignal, async () => {
     try {
       await staging.delete(unleasedOptions(context, context.abortSignal));
     } catch (error) {
@@ -71,34 +72,34 @@ export async function deleteStagingFile(staging: FileLike, context: RequestConte
   });
 }
 
-/** Creates the staging file, fills it and leases it. Only writers of the same target notice. */
+/** Creates the staging file, fills it and leases it. Affects other writers of the same target only. */
 async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
   const { staging, leaseId } = replacement;
   const signal = context.preparationSignal ?? context.abortSignal;
-  let mayExist = false;
-  const fillAndLease = async (): Promise<"undisturbed" | "disturbed"> => {
+  let mayExist = false as boolean;
+  const fillAndLease = async (): Promise<"unchanged" | "changed"> => {
     try {
       mayExist = true;
       const etag = await fill(replacement, context, undefined);
       const lease = await staging.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
-      return etag !== undefined && lease.etag === etag ? "undisturbed" : "disturbed";
+      return etag !== undefined && lease.etag === etag ? "unchanged" : "changed";
     } catch (error) {
       if (isDefinitive(error)) mayExist = false;
       throw error;
     }
   };
   try {
-    if ((await takingOver(staging, context, signal, fillAndLease)) === "disturbed") await fill(replacement, context, leaseId);
+    if ((await withTakeover(staging, context, signal, fillAndLease)) === "changed") await fill(replacement, context, leaseId);
   } catch (error) {
     if (mayExist) await discard(staging, leaseId);
     if (!isDefinitive(error)) throw error;
-    // Another writer took it over, or deleted it. If that is because the lease on the target is lost, reading tells.
+    // Another writer took it over, or deleted it. If the reason is that the lease on the target is lost, the next read shows it.
     throw new WriteNotSentError(error, isLeaseConflict(error) || isNotFound(error));
   }
 }
 
-/** Carries out an operation on the staging file; if the lease of another writer rejects it, breaks that lease and tries again. */
-async function takingOver<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
+/** Performs an operation on the staging file. If it fails because of another writer's lease, breaks that lease and tries again. */
+async function withTakeover<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
   const isTaken = (error: unknown): boolean => isLeaseConflict(error) || isLeaseTaken(error);
   try {
     return await operation();
@@ -112,7 +113,7 @@ async function takingOver<R>(staging: FileLike, context: RequestContext, signal:
   return retry(takeOver, { maxAttempts: maxTakeovers, shouldRetry: isTaken, abortSignal: signal });
 }
 
-/** Returns the ETag that the staging file has then. */
+/** Creates and fills the staging file. Returns its ETag. */
 async function fill({ staging, bytes, properties }: Replacement, context: RequestContext, leaseId: string | undefined): Promise<string | undefined> {
   const signal = context.preparationSignal ?? context.abortSignal;
   const options = () => ({
@@ -132,7 +133,7 @@ async function breakLease(staging: FileLike, context: RequestContext, abortSigna
   }
 }
 
-/** Deletes a staging file of this writer that is of no use any more. Also keeps a rename in flight from taking effect. */
+/** Deletes a staging file of this writer that is not needed any more. This also prevents a rename in flight from taking effect. */
 async function discard(staging: FileLike, leaseId: string): Promise<void> {
   const attempt = (options: { leaseAccessConditions?: { leaseId: string } }) =>
     request((abortSignal) => staging.delete({ ...options, abortSignal }), { timeoutInMs: discardTimeoutInMs });
