@@ -1,7 +1,6 @@
 import { Command, CommanderError } from "commander";
-
-import { isConcurrencyError } from "../errors.js";
 import { codeOf, statusOf } from "../core/storage-errors.js";
+import { isConcurrencyError } from "../errors.js";
 import { addInbox } from "./commands/inbox.js";
 import { addLeases } from "./commands/leases.js";
 import { addLocks } from "./commands/locks.js";

@@ -1,9 +1,8 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { CrashGuard } from "../lease/lease-options.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+import type { AcquireLeaseOptions, CrashGuard } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
 import type { LeaseInfo } from "../lock/inspect-lease.js";
@@ -13,7 +12,7 @@ import type { Watch } from "../read/watch.js";
 import { jsonFile } from "../target/file-content.js";
 import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
 import type { HttpHeadersValue } from "../target/property-set.js";
-import type { GuardedTarget } from "../target/target.js";
+import type { GuardedTarget, ReadResult } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { leaseOptionsOf } from "../update/exclusive-access.js";
@@ -22,7 +21,6 @@ import { leasedUpdate } from "../update/leased-update.js";
 import type { TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
-import type { ReadResult } from "../target/target.js";
 import { overwrite } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 

@@ -4,11 +4,11 @@ import { request as send } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
+import { LeaseWaiter } from "./acquire.js";
+import type { LeaseGrant } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
-import { LeaseWaiter } from "./acquire.js";
-import type { LeaseGrant } from "./acquire.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 

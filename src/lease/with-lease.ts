@@ -2,12 +2,12 @@ import type { LeasableLike } from "../clients/leasable.js";
 import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
+import { LeaseWaiter } from "./acquire.js";
 import { leaseAdapterOf } from "./lease-adapters.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import { checkCrashGuard, checkLeaseOptions, checkWait } from "./lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease-options.js";
-import { LeaseWaiter } from "./acquire.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 
 /**

@@ -11,6 +11,7 @@ import { LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest } from "../lease/acquire.js";
 import { acquireGuarded } from "../lease/crash-guard.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
+import { LockGuard } from "../lease/lease-guard.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, GuardedAcquireRequest, TryAcquireLeaseOptions } from "../lease/lease-options.js";
@@ -21,7 +22,6 @@ import { epochAllocator } from "./epoch-allocator.js";
 import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
 import { blobNameOf, checkHolder, lockNameOf, parseLockRecord, thisProcess } from "./lock-record.js";
-import { LockGuard } from "../lease/lease-guard.js";
 import { LockSet } from "./lock-set.js";
 
 /** Options of {@link BlobLocks}. */

@@ -3,10 +3,10 @@ import { read } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { redactUrl } from "../core/telemetry.js";
+import { requireETag } from "../core/validate.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { EpochAllocator } from "../lease/waiter-queue.js";
-import { requireETag } from "../core/validate.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 

@@ -1,15 +1,15 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
-import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
 import { retry } from "../core/retry.js";
+import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger } from "../core/telemetry.js";
+import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
+import { defaultJournalName } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "../transaction/commit-transaction.js";
 import type { TransactionOutcome } from "../transaction/commit-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { ownRowPrefix, readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
-import { toConcurrencyError } from "../core/storage-errors.js";
-import { defaultJournalName } from "../target/journal.js";
 
 /** Where a partition keeps the number of the last holder of the lock that guards it. */
 export const fenceRowKey: string = `${ownRowPrefix}fence`;

@@ -1,10 +1,10 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
-import { withSpan } from "../core/telemetry.js";
 import { read } from "../core/request.js";
+import { withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
-import { entityDiff, entityUrl, entityValue, partitionUrl, equalStored, storedFromValue } from "../target/stored-entity.js";
+import { entityDiff, entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { EntityValue } from "../target/table-entity.js";

@@ -1,11 +1,11 @@
 import type { CallOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
-import { TargetNotFoundError } from "../errors.js";
-import { isNotFound, isParentNotFound, isNotLeased, isConflict } from "../core/storage-errors.js";
+import { read } from "../core/request.js";
+import { isConflict, isNotFound, isNotLeased, isParentNotFound } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { read } from "../core/request.js";
+import { TargetNotFoundError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { parseLockRecord } from "./lock-record.js";

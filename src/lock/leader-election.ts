@@ -7,10 +7,10 @@ import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/tele
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { isLeaseLostError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
 /** One time of being the leader. */
 export interface Term {

@@ -1,13 +1,13 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TransactionTableLike } from "../clients/table.js";
-import { checkKey } from "../target/table-entity.js";
 import { sha256 } from "../core/identity.js";
-import { withSpan } from "../core/telemetry.js";
 import { read } from "../core/request.js";
+import { withSpan } from "../core/telemetry.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import { checkKey } from "../target/table-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
 import { FencedPartition } from "./fenced-partition.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
 /** A table, partition or entity whose lock is held. */
 export class HeldTable implements AsyncDisposable {

@@ -6,11 +6,11 @@ import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { LeaseUnavailableError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 import { blobNameOf } from "./lock-record.js";
 
 /**

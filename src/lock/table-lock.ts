@@ -1,18 +1,18 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TransactionTableLike } from "../clients/table.js";
-import { GranularityMismatchError } from "../errors.js";
 import { sha256 } from "../core/identity.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf } from "../core/validate.js";
+import { GranularityMismatchError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { useLease } from "../lease/with-lease.js";
-import { tableUrl } from "../target/stored-entity.js";
-import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { jsonBlob } from "../target/blob-content.js";
+import { tableUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
+import { createIfAbsent } from "../update/create-if-not-exists.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import { HeldTable } from "./locked-table.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
 /** How much of a table one lock is for. */
 export type TableLockGranularity = "table" | "partition" | "entity";

@@ -3,7 +3,7 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { isParentNotFound } from "../core/storage-errors.js";
-import { redactUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";
+import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
 import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
 import { consumerSettings } from "./options.js";

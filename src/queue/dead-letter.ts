@@ -1,7 +1,7 @@
 import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
-import { logger } from "../core/telemetry.js";
 import { request } from "../core/request.js";
+import { logger } from "../core/telemetry.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, PoisonFacts } from "./envelope.js";
 import type { ConsumerContext } from "./process-message.js";

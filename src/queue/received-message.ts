@@ -1,7 +1,7 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
+import type { Clock } from "../core/stopwatch.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkSchema } from "../target/content.js";
-import type { Clock } from "../core/stopwatch.js";
 import type { MessageInfo } from "./context.js";
 import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";

@@ -1,6 +1,6 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
-
 import { AzuriteStartError } from "./azurite-error.js";
 
 type Service = "Blob" | "Queue" | "Table";

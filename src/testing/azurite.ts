@@ -4,7 +4,8 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AzuriteStartError } from "./azurite-error.js";
 import { launchAzurite } from "./azurite-process.js";
-import { emulatorAccount, emulatorConnectionString, type StorageEndpoints } from "./connection-string.js";
+import { emulatorAccount, emulatorConnectionString } from "./connection-string.js";
+import type { StorageEndpoints } from "./connection-string.js";
 
 /** Options of {@link startAzurite}. */
 export interface StartAzuriteOptions {

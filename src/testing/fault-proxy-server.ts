@@ -1,11 +1,12 @@
 import { setMaxListeners } from "node:events";
-import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { Agent, createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
 import { serveExchange } from "./fault-exchange.js";
 import type { FaultProxy, WaitForRequestOptions } from "./fault-proxy.js";
 import type { FaultRule } from "./fault-rule.js";
-import { type LoggedRequest, RequestLog } from "./request-log.js";
+import { RequestLog } from "./request-log.js";
+import type { LoggedRequest } from "./request-log.js";
 import { RuleSet } from "./rule-set.js";
 
 /** The server behind `startFaultProxy`: owns the connections, and holds the rules and the log of the moment. */

@@ -1,5 +1,5 @@
-import type { FaultRule } from "./fault-rule.js";
 import { FaultProxyServer } from "./fault-proxy-server.js";
+import type { FaultRule } from "./fault-rule.js";
 import type { LoggedRequest } from "./request-log.js";
 
 /** Options of {@link startFaultProxy}. */

@@ -1,5 +1,5 @@
-import { type Agent, type IncomingMessage, request, type ServerResponse } from "node:http";
-
+import { request } from "node:http";
+import type { Agent, IncomingMessage, ServerResponse } from "node:http";
 import type { FaultAnswer } from "./fault-rule.js";
 
 // They belong to one connection and not to the message. All others, `Host` too, go through as they are:

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-
 import type { LoggedRequest, RequestOutcome } from "./request-log.js";
 
 /**

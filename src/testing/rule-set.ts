@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-
-import { type FaultAction, type FaultAnswerHead, type FaultRequest, type FaultRule, nameOf, stageOf } from "./fault-rule.js";
+import { nameOf, stageOf } from "./fault-rule.js";
+import type { FaultAction, FaultAnswerHead, FaultRequest, FaultRule } from "./fault-rule.js";
 
 interface ArmedRule {
   readonly rule: FaultRule;

@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-
 import type { LeasableLike } from "../../clients/leasable.js";
 import { inspectLease } from "../../lock/inspect-lease.js";
 import { contextOf } from "../connect.js";

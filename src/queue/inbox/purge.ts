@@ -1,7 +1,7 @@
 import type { CallOptions } from "../../clients/call.js";
 import type { InboxTableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
-import { isNotFound, isConflict } from "../../core/storage-errors.js";
+import { isConflict, isNotFound } from "../../core/storage-errors.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 

@@ -1,8 +1,8 @@
 import type { AbortSignalLike } from "../../clients/call.js";
 import type { InboxTableLike, TableEntityLike } from "../../clients/table.js";
-import { isNotFound } from "../../core/storage-errors.js";
 import { sha256 } from "../../core/identity.js";
 import { read } from "../../core/request.js";
+import { isNotFound } from "../../core/storage-errors.js";
 import type { InboxDelivery } from "./inbox.js";
 
 /** What an inbox stores about a key. */

@@ -1,16 +1,16 @@
 import type { CallOptions } from "../../clients/call.js";
 import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
-import { withSpan } from "../../core/telemetry.js";
-import { checkOneOf } from "../../core/validate.js";
 import { startStopwatch } from "../../core/stopwatch.js";
 import type { Clock } from "../../core/stopwatch.js";
+import { withSpan } from "../../core/telemetry.js";
+import { checkOneOf } from "../../core/validate.js";
 import { commitOnce } from "./commit.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
 import { purgeRecords } from "./purge.js";
 import { ownerIdOf, readRecord, rowKeyOf } from "./record.js";
 import { ClaimWrite, TransitionWrite } from "./transition-write.js";
 import type { HeldClaim } from "./transition-write.js";
-import { WriteBatcher, maxGroup, submitWrites } from "./write-batcher.js";
+import { maxGroup, submitWrites, WriteBatcher } from "./write-batcher.js";
 
 /** Options of {@link TableInbox}. */
 export interface TableInboxOptions {

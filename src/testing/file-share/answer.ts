@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-
 import type { FileRequest } from "./request.js";
 import type { StorageFault } from "./storage-fault.js";
 import { element, xmlDocument } from "./xml.js";

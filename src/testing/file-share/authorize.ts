@@ -1,7 +1,9 @@
-import type { FileRequest } from "./request.js";
 import { parsePath, splitUrl } from "./request.js";
-import { type Demand, verifySas } from "./shared-access-signature.js";
-import { type Account, verifySharedKey } from "./shared-key.js";
+import type { FileRequest } from "./request.js";
+import { verifySas } from "./shared-access-signature.js";
+import type { Demand } from "./shared-access-signature.js";
+import { verifySharedKey } from "./shared-key.js";
+import type { Account } from "./shared-key.js";
 import { StorageFault } from "./storage-fault.js";
 
 /** Lets a request in, or throws. */

@@ -1,5 +1,4 @@
 import { parseArgs } from "node:util";
-
 import { startFileShareServer } from "./file-share-server.js";
 
 const { values } = parseArgs({ options: { port: { type: "string", default: "0" } } });

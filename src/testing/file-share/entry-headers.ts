@@ -1,5 +1,6 @@
 import { fileTime, httpDate } from "./answer.js";
-import { isLocked, leaseAt, type Lease } from "./lease-machine.js";
+import { isLocked, leaseAt } from "./lease-machine.js";
+import type { Lease } from "./lease-machine.js";
 import type { FileRequest } from "./request.js";
 import { StorageFault } from "./storage-fault.js";
 import type { Entry, FileSystemEntry, Stamped } from "./tree.js";

@@ -1,7 +1,9 @@
 import { emulatorAccount } from "../connection-string.js";
 import { HttpListener } from "./http-listener.js";
-import { type FileShareClock, ServerClock } from "./server-clock.js";
-import { type SmbClient, smbClientOf } from "./smb-client.js";
+import { ServerClock } from "./server-clock.js";
+import type { FileShareClock } from "./server-clock.js";
+import { smbClientOf } from "./smb-client.js";
+import type { SmbClient } from "./smb-client.js";
 import { FileShareState } from "./state.js";
 
 /** Options of {@link startFileShareServer}. */

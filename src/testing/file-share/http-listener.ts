@@ -1,9 +1,10 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
 import { readAll } from "../http-messages.js";
 import { headersOf } from "../request-record.js";
-import { faultAnswer, type FileAnswer, wireAnswer } from "./answer.js";
+import { faultAnswer, wireAnswer } from "./answer.js";
+import type { FileAnswer } from "./answer.js";
 import { parseRequest } from "./request.js";
 import { route } from "./router.js";
 import type { Account } from "./shared-key.js";

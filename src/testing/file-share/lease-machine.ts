@@ -1,4 +1,5 @@
-import { type FaultCode, StorageFault } from "./storage-fault.js";
+import { StorageFault } from "./storage-fault.js";
+import type { FaultCode } from "./storage-fault.js";
 
 /**
  * The lease of a file or a share: a value, and functions from one value to the next. A file has the smaller machine:

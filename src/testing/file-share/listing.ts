@@ -1,7 +1,8 @@
 import type { RouteContext } from "./operation.js";
 import { numberIn } from "./request.js";
 import { StorageFault } from "./storage-fault.js";
-import { element, type Xml } from "./xml.js";
+import { element } from "./xml.js";
+import type { Xml } from "./xml.js";
 
 /** One page of a listing. */
 export interface ListPage<T> {

@@ -1,7 +1,7 @@
 import type { FileAnswer } from "./answer.js";
 import type { FileRequest } from "./request.js";
-import type { Account } from "./shared-key.js";
 import type { Demand } from "./shared-access-signature.js";
+import type { Account } from "./shared-key.js";
 import type { FileShareState } from "./state.js";
 
 /** What a route works with. */

@@ -3,9 +3,9 @@ import { authorize } from "./authorize.js";
 import type { Operation, RouteContext } from "./operation.js";
 import type { FileRequest } from "./request.js";
 import { createDirectory, deleteDirectory, getDirectoryProperties, listDirectory, setDirectoryMetadata } from "./routes/directory.js";
+import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { getFile, listRanges, putRange } from "./routes/file-content.js";
 import { copyFile, renameFile } from "./routes/file-rename.js";
-import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { listShares } from "./routes/service.js";
 import {
   createShare,

@@ -1,5 +1,6 @@
 import type { FileRequest } from "./request.js";
-import { type Account, isSignature } from "./shared-key.js";
+import { isSignature } from "./shared-key.js";
+import type { Account } from "./shared-key.js";
 import { StorageFault } from "./storage-fault.js";
 
 /** What an operation asks of a token: one of these permissions (`"cw"`: create or write), on this level. */

@@ -1,5 +1,4 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-
 import type { FileRequest } from "./request.js";
 import { StorageFault } from "./storage-fault.js";
 

@@ -1,8 +1,9 @@
 import { isLocked, leaseAt } from "./lease-machine.js";
-import { closeOpen, type SmbAccess, type SmbOpen } from "./smb-opens.js";
+import { closeOpen } from "./smb-opens.js";
+import type { SmbAccess, SmbOpen } from "./smb-opens.js";
 import type { FileShareState } from "./state.js";
-import type { FileEntry } from "./tree.js";
 import { findPlace } from "./tree.js";
+import type { FileEntry } from "./tree.js";
 
 /** Options of {@link SmbClient.open}. */
 export interface SmbOpenOptions {

@@ -1,6 +1,6 @@
-import type { FileEntry } from "./tree.js";
-import { detach } from "./tree.js";
 import { StorageFault } from "./storage-fault.js";
+import { detach } from "./tree.js";
+import type { FileEntry } from "./tree.js";
 
 export type SmbAccess = "read" | "write" | "delete";
 

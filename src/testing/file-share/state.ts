@@ -1,6 +1,6 @@
-import { type FileShareClock } from "./server-clock.js";
+import type { FileShareClock } from "./server-clock.js";
 import { StorageFault } from "./storage-fault.js";
-import { type Share, type Stamped } from "./tree.js";
+import type { Share, Stamped } from "./tree.js";
 
 const ticksAt1970 = 621_355_968_000_000_000n;
 

@@ -4,8 +4,10 @@ import { listPage } from "../listing.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, type DirectoryEntry, type Entry, findPlace, newDirectory } from "../tree.js";
-import { element, type Xml, xmlDocument } from "../xml.js";
+import { attach, detach, findPlace, newDirectory } from "../tree.js";
+import type { DirectoryEntry, Entry } from "../tree.js";
+import { element, xmlDocument } from "../xml.js";
+import type { Xml } from "../xml.js";
 
 /** The directory that a request names; without a path it is the root of the share. */
 function directoryFor({ request, state }: RouteContext): DirectoryEntry {

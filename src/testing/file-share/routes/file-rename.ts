@@ -8,9 +8,10 @@ import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, requiredHeader } from "../request.js";
 import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, findPlace, type FileEntry, type Place } from "../tree.js";
-import { checkChange, checkNotReadOnly, permissionsToPut, placeFor } from "./file-access.js";
+import { attach, detach, fileAt, findPlace } from "../tree.js";
+import type { FileEntry, Place } from "../tree.js";
 import { putFile } from "./file.js";
+import { checkChange, checkNotReadOnly, permissionsToPut, placeFor } from "./file-access.js";
 
 /** The file keeps its content, properties and lease under another path. What it replaces is gone, lease and all. */
 export const renameFile: Operation = {

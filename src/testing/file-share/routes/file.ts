@@ -7,7 +7,8 @@ import type { FileRequest } from "../request.js";
 import { checkLeasable, checkLocks } from "../smb-opens.js";
 import { SparseContent } from "../sparse-content.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, newFile, type FileEntry } from "../tree.js";
+import { attach, detach, fileAt, newFile } from "../tree.js";
+import type { FileEntry } from "../tree.js";
 import { changeFile, checkChange, checkNotReadOnly, fileToRead, permissionsToPut, placeFor } from "./file-access.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 

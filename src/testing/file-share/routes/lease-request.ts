@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-
 import type { FileAnswer } from "../answer.js";
 import { stampHeaders } from "../entry-headers.js";
 import { normalizeLeaseId } from "../lease-id.js";
-import { applyLease, type Lease, type LeaseKind, type LeaseRequest } from "../lease-machine.js";
-import { type FileRequest, leaseIdOf, numberIn, requiredHeader } from "../request.js";
+import { applyLease } from "../lease-machine.js";
+import type { Lease, LeaseKind, LeaseRequest } from "../lease-machine.js";
+import { leaseIdOf, numberIn, requiredHeader } from "../request.js";
+import type { FileRequest } from "../request.js";
 import { StorageFault } from "../storage-fault.js";
 import type { Stamped } from "../tree.js";
 

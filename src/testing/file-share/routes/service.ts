@@ -3,7 +3,8 @@ import { leaseHeaders } from "../entry-headers.js";
 import { listPage } from "../listing.js";
 import type { Operation } from "../operation.js";
 import type { Share } from "../tree.js";
-import { element, type Xml, xmlDocument } from "../xml.js";
+import { element, xmlDocument } from "../xml.js";
+import type { Xml } from "../xml.js";
 
 export const listShares: Operation = {
   level: "service",

@@ -1,10 +1,12 @@
 import { leaseHeaders, stampHeaders } from "../entry-headers.js";
-import { type Lease, neverLeased, passLease } from "../lease-machine.js";
+import { neverLeased, passLease } from "../lease-machine.js";
+import type { Lease } from "../lease-machine.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, numberIn } from "../request.js";
 import { StorageFault } from "../storage-fault.js";
-import { newDirectory, type Share, type Stamped } from "../tree.js";
+import { newDirectory } from "../tree.js";
+import type { Share, Stamped } from "../tree.js";
 import { element, xmlDocument } from "../xml.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
