@@ -32,13 +32,13 @@ import type { OverwriteOptions } from "../update/single-call.js";
 export interface ConcurrentBlobOptions<T> {
   /** Checks the document when it is read and before it is written. */
   schema?: StandardSchemaLike<T> | undefined;
-  /** What the content is. @defaultValue a JSON document */
+  /** How the content is read and written. @defaultValue a JSON document */
   target?: UpdateTarget<T> | undefined;
   /** Options of every call, unless the call has its own. */
   defaults?: OptimisticUpdateOptions<T> | undefined;
 }
 
-/** One block blob, and what can be done with it safely. */
+/** All helpers for one block blob. */
 export class ConcurrentBlob<T = unknown> {
   readonly client: BlockBlobLike & BlobLeasableLike;
   readonly #target: UpdateTarget<T>;
@@ -127,7 +127,7 @@ export class ConcurrentBlob<T = unknown> {
   }
 }
 
-/** The defaults that do not speak of the document's value. */
+/** The defaults that do not contain a value of the document. */
 function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "firstRead"> {
   const rest = { ...defaults };
   delete rest.initial;

@@ -28,15 +28,15 @@ import type { OverwriteOptions } from "../update/single-call.js";
 export interface ConcurrentFileOptions<T> {
   /** Checks the document when it is read and before it is written. */
   schema?: StandardSchemaLike<T> | undefined;
-  /** What the content is. @defaultValue a JSON document */
+  /** How the content is read and written. @defaultValue a JSON document */
   target?: GuardedTarget<T> | undefined;
-  /** A `BlobLocks`, the same for all users of the file: takes over the lease of one that crashed. Strongly advised. */
+  /** A `BlobLocks`, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended. */
   crashGuard?: CrashGuard | undefined;
-  /** Options of every call that takes the lease, unless the call has its own. */
+  /** Options of every call that acquires the lease, unless the call has its own. */
   defaults?: LeasedUpdateOptions<T> | undefined;
 }
 
-/** One file of a share, and what can be done with it safely. */
+/** All helpers for one file of a share. */
 export class ConcurrentFile<T = unknown> {
   readonly client: FileLike;
   readonly #target: GuardedTarget<T>;
@@ -102,7 +102,7 @@ export class ConcurrentFile<T = unknown> {
   }
 }
 
-/** The defaults that do not speak of the document's value. */
+/** The defaults that do not contain a value of the document. */
 function withoutValues<T>(defaults: LeasedUpdateOptions<T>): LeasedUpdateOptions<never> {
   const rest = { ...defaults };
   delete rest.initial;

@@ -26,7 +26,7 @@ import type { OverwriteOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentTable}. */
 export interface ConcurrentTableOptions {
-  /** Where the locks are kept: needed for `withLock`. */
+  /** Stores the locks: needed for `withLock`. */
   locks?: BlobLocks | undefined;
   /** See {@link TableLock}. @defaultValue "table" */
   granularity?: TableLockGranularity | undefined;
@@ -36,7 +36,7 @@ export interface ConcurrentTableOptions {
   defaults?: Omit<OptimisticUpdateOptions<never>, "initial" | "firstRead"> | undefined;
 }
 
-/** One table, and what can be done with its entities safely. `T` is what they have in common. */
+/** All helpers for the entities of one table. `T` is their common type. */
 export class ConcurrentTable<T extends object = Record<string, unknown>> {
   readonly client: TransactionTableLike;
   readonly #options: ConcurrentTableOptions;
