@@ -91,7 +91,7 @@ function writeRange(request: FileRequest): ByteRange {
   return range;
 }
 
-/** The range that is asked for, cut to the file; undefined for the whole of it. */
+/** The requested range, limited to the file; undefined for the whole file. */
 function readRange(request: FileRequest, size: number): ByteRange | undefined {
   const value = request.headers["x-ms-range"] ?? request.headers["range"];
   if (value === undefined) return undefined;

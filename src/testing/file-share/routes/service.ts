@@ -1,7 +1,7 @@
-import { httpDate } from "../answer.js";
 import { leaseHeaders } from "../entry-headers.js";
 import { listPage } from "../listing.js";
 import type { Operation } from "../operation.js";
+import { httpDate } from "../response.js";
 import type { Share } from "../tree.js";
 import { element, xmlDocument } from "../xml.js";
 import type { Xml } from "../xml.js";

@@ -12,12 +12,6 @@ import { parseLeaseRequest, runLease } from "./lease-request.js";
 
 const defaultQuotaInGiB = 5_120;
 
-/** The share that a request names, and its lease as it is if the request succeeds. */
-function shareFor({ request, state }: RouteContext, access: "read" | "write"): { share: Share; lease: Lease } {
-  const share = state.share(request.target.share ?? "");
-  return { share, lease: passLease("share", share.lease, leaseIdOf(request), access, state.clock.now()) };
-}
-
 export const createShare: Operation = {
   level: "share",
   permissions: "cw",
@@ -92,6 +86,12 @@ export const leaseShare: Operation = {
     return runLease("share", state.share(request.target.share ?? ""), lease, state.clock.now());
   },
 };
+
+/** The share that a request names, and its lease as it is if the request succeeds. */
+function shareFor({ request, state }: RouteContext, access: "read" | "write"): { share: Share; lease: Lease } {
+  const share = state.share(request.target.share ?? "");
+  return { share, lease: passLease("share", share.lease, leaseIdOf(request), access, state.clock.now()) };
+}
 
 function changeShare(change: (share: Share, context: RouteContext) => void): Operation {
   return {
