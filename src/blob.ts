@@ -1,4 +1,4 @@
-/** What concerns blobs, for applications that have `@azure/storage-blob` alone. */
+/** Entry point with the helpers for blobs, for applications that only install `@azure/storage-blob`. */
 export { appendExactly } from "./append/append-exactly.js";
 export type { AppendExactlyOptions } from "./append/append-options.js";
 export type { AppendResult } from "./append/append-queue.js";

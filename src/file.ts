@@ -1,4 +1,4 @@
-/** What concerns files, for applications that have `@azure/storage-file-share` alone. */
+/** Entry point with the helpers for files, for applications that only install `@azure/storage-file-share`. */
 export {
   CommitUnknownError,
   ConcurrencyError,

@@ -1,4 +1,4 @@
-/** What concerns queues, for applications that have `@azure/storage-queue` (and `@azure/data-tables` for an inbox) alone. */
+/** Entry point with the helpers for queues, for applications that only install `@azure/storage-queue` (and `@azure/data-tables` for an inbox). */
 export type { Renewal } from "./core/renewal.js";
 export type { Clock } from "./core/stopwatch.js";
 export { ConcurrentQueue } from "./facade/concurrent-queue.js";

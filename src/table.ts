@@ -1,4 +1,4 @@
-/** What concerns tables, for applications that have `@azure/data-tables` alone. */
+/** Entry point with the helpers for tables, for applications that only install `@azure/data-tables`. */
 export {
   AlreadyExistsError,
   CommitUnknownError,
