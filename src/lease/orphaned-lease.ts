@@ -6,24 +6,24 @@ import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 
 const releaseTimeoutInMs = 5_000;
-/** Two minutes: most network outages are over by then, and a process that ends is not held up for longer. */
+/** Two minutes in total: most network outages are over by then, and the exit of a process is not delayed for longer. */
 const retryAfterInMs = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
 
-/** Releases a lease that may be left over and has no holder. False if it is not known to be gone. Never rejects. */
+/** Releases a lease that may exist without a holder. False if it may still exist afterwards. Never rejects. */
 export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promise<boolean> {
   const released = await request((abortSignal) => adapter.release(leaseId, { abortSignal }), { timeoutInMs: releaseTimeoutInMs });
   if (released.kind === "ok") return true;
-  logger.verbose(`a lease on ${adapter.url} that may be left was not released: ${errorLabel(released.error)}`);
-  // Refused: there is no such lease. (Or this client may not release it, and never will.)
+  logger.verbose(`a lease on ${adapter.url} that may be orphaned was not released: ${errorLabel(released.error)}`);
+  // Rejected: there is no such lease. (Or this client is not authorized to release it, and never will be.)
   return isDefinitive(released.error);
 }
 
-/** No request has been seen to arrive later than this. */
+/** No request has been observed to arrive later than this. */
 const lateArrivalsInMs = [1_000, 4_000];
 
 /**
- * A request to acquire that was given up may arrive after the release that was to undo it, and would block all other clients
- * forever. So a lease that was not there yet is released twice more, in the background.
+ * An abandoned acquire request may arrive after the release that was to undo it, and would then block all other clients
+ * forever. So a lease that did not exist yet is released twice more, in the background.
  */
 export function releaseAfterLateAcquire(adapter: LeaseAdapter, leaseId: string): void {
   for (const waitInMs of lateArrivalsInMs) startTimer(waitInMs, () => void tryRelease(adapter, leaseId));
@@ -31,7 +31,7 @@ export function releaseAfterLateAcquire(adapter: LeaseAdapter, leaseId: string):
 
 /**
  * Releases in the background a lease that never expires, and would otherwise block all other clients forever because of a
- * temporary outage. Bounded in number and time; a lease that is left then is in the log. Returns a function that ends it.
+ * temporary outage. Bounded in number and time; a lease that still exists then is logged. Returns a function that stops it.
  */
 export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): () => void {
   const stop = new AbortController();
@@ -41,11 +41,11 @@ export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): () 
 
 /** Never rejects. */
 async function releaseUntilGone(adapter: LeaseAdapter, leaseId: string, abortSignal: AbortSignal): Promise<void> {
-  const notReleased = new Error("the lease may still be there");
+  const notReleased = new Error("the lease may still exist");
   try {
     await retry(
       async (attempt) => {
-        // The first release has just failed, in the caller's hands: this one waits, too.
+        // The caller's own release has just failed: the first attempt only waits.
         if (attempt === 1 || !(await tryRelease(adapter, leaseId))) throw notReleased;
       },
       {
@@ -59,7 +59,7 @@ async function releaseUntilGone(adapter: LeaseAdapter, leaseId: string, abortSig
     if (abortSignal.aborted) return;
     logger.error(
       `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
-        "release it with its id, or break it, before anybody can have it again",
+        "release it with its id, or break it, before another client can acquire it",
     );
   }
 }

@@ -1,24 +1,25 @@
 import { setMaxListeners } from "node:events";
-import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { Agent, createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
 import { serveExchange } from "./fault-exchange.js";
 import type { FaultProxy, WaitForRequestOptions } from "./fault-proxy.js";
 import type { FaultRule } from "./fault-rule.js";
-import { type LoggedRequest, RequestLog } from "./request-log.js";
+import { RequestLog } from "./request-log.js";
+import type { LoggedRequest } from "./request-log.js";
 import { RuleSet } from "./rule-set.js";
 
-/** The server behind `startFaultProxy`: owns the connections, and holds the rules and the log of the moment. */
+/** The server behind `startFaultProxy`: owns the connections, the current rules and the log. */
 export class FaultProxyServer implements FaultProxy {
   url = "";
   readonly #target: URL;
   readonly #seed: number;
   readonly #logLimit: number;
   readonly #server: Server;
-  // Free sockets are given up well before a server's usual 5 seconds, so that none is reused while it is being closed.
+  // Free sockets are closed well before a server's usual 5 seconds, so that none is reused while the server closes it.
   readonly #agent = new Agent({ keepAlive: true, timeout: 2_000 });
   readonly #stopped = new AbortController();
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #inFlight = new Set<Promise<void>>();
   #ruleSet: RuleSet;
   #log: RequestLog;
   #stopping: Promise<void> | undefined;
@@ -32,7 +33,7 @@ export class FaultProxyServer implements FaultProxy {
     setMaxListeners(0, this.#stopped.signal);
     this.#server = createServer((message, client) => this.#onRequest(message, client));
     this.#server.on("connection", (socket) => socket.unref());
-    // No fault but those asked for: idle and slow connections are never closed.
+    // No faults but those of the rules: idle and slow connections are never closed.
     this.#server.keepAliveTimeout = 0;
     this.#server.headersTimeout = 0;
     this.#server.requestTimeout = 0;
@@ -55,8 +56,8 @@ export class FaultProxyServer implements FaultProxy {
       log: this.#log,
       stopped: this.#stopped.signal,
     });
-    this.#underWay.add(exchange);
-    void exchange.finally(() => this.#underWay.delete(exchange));
+    this.#inFlight.add(exchange);
+    void exchange.finally(() => this.#inFlight.delete(exchange));
   }
 
   get rules(): readonly FaultRule[] {
@@ -119,6 +120,6 @@ export class FaultProxyServer implements FaultProxy {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#server.closeAllConnections();
     this.#agent.destroy();
-    await Promise.all([closed, ...this.#underWay]);
+    await Promise.all([closed, ...this.#inFlight]);
   }
 }

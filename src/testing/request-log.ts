@@ -1,27 +1,27 @@
 import type { FaultRequest } from "./fault-rule.js";
 import type { RequestRecord } from "./request-record.js";
 
-/** What became of a request, seen from the client. */
+/** The outcome of a request, as the client sees it. */
 export type RequestOutcome =
-  /** Still under way, or hanging. */
+  /** Still in flight, or hanging. */
   | "pending"
-  /** The client was sent an answer, the storage's or another. */
+  /** The client was sent a response, by the service or by the proxy. */
   | "answered"
   /** A rule cut the connection. */
   | "cut"
   /** The client gave up, or the proxy was stopped. */
   | "abandoned"
-  /** The storage could not be reached or broke off; the client's connection was cut. */
+  /** The service could not be reached, or its connection broke; the client's connection was cut. */
   | "failed";
 
 /** A request that went through the proxy. Changes until its outcome is known. */
 export interface LoggedRequest extends FaultRequest {
   readonly outcome: RequestOutcome;
-  /** What the client was sent; undefined if nothing. */
+  /** The status that the client was sent; undefined if none. */
   readonly status: number | undefined;
-  /** What the storage answered; undefined if it was not asked, or has not answered. */
+  /** The status of the service's response; undefined if the service did not receive the request, or has not responded. */
   readonly storageStatus: number | undefined;
-  /** The rules that struck, in order. */
+  /** The rules that fired, in order. */
   readonly ruleNames: readonly string[];
 }
 
@@ -31,7 +31,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-/** What has gone through the proxy since it was started or reset: exact counts, and the latest requests. */
+/** The requests to the proxy since it was started or reset: exact counters, and the latest requests. */
 export class RequestLog {
   requests = 0;
   forwarded = 0;
@@ -51,7 +51,7 @@ export class RequestLog {
   add(record: RequestRecord): void {
     this.requests += 1;
     this.#entries.push(record);
-    // Cut back in large steps: removing one by one would move the whole array for each request.
+    // Truncated in large steps: removing one by one would move the whole array for each request.
     if (this.#entries.length >= 2 * this.#limit + 64) this.#entries = this.#limit === 0 ? [] : this.#entries.slice(-this.#limit);
     this.touch(record);
   }

@@ -1,10 +1,9 @@
 import type { IncomingMessage } from "node:http";
-
 import type { LoggedRequest, RequestOutcome } from "./request-log.js";
 
 /**
- * The log's entry of one request. Query and headers are parsed when somebody asks, as most requests pass unlooked at;
- * the message itself is not kept, it would keep its socket and buffers alive.
+ * The log entry of one request. Query and headers are parsed on demand, as most are never read; the message itself is not kept, as
+ * it would keep its socket and buffers alive.
  */
 export class RequestRecord implements LoggedRequest {
   readonly method: string;
