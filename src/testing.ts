@@ -2,7 +2,8 @@ export { type Azurite, startAzurite, type StartAzuriteOptions } from "./testing/
 export { AzuriteStartError, type AzuriteStartFailure } from "./testing/azurite-error.js";
 export { emulatorAccount, emulatorConnectionString, replaceEndpoints, type StorageEndpoints } from "./testing/connection-string.js";
 export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-rule.js";
-export { type FaultProxy, type FaultProxyOptions, startFaultProxy, type WaitForRequestOptions } from "./testing/fault-proxy.js";
+export type { FaultProxy, WaitForRequestOptions } from "./testing/fault-proxy.js";
+export { type FaultProxyOptions, startFaultProxy } from "./testing/fault-proxy-server.js";
 export type {
   AnswerFaultRuleOptions,
   FaultAction,
@@ -25,8 +26,8 @@ export {
   rewriteAnswer,
   type StagedFaultRuleOptions,
 } from "./testing/fault-rules.js";
-export type { LoggedRequest, RequestOutcome } from "./testing/request-log.js";
+export type { LoggedRequest, RequestOutcome } from "./testing/request-record.js";
 export { type FileShareServer, startFileShareServer, type StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
 export type { FileShareClock } from "./testing/file-share/server-clock.js";
 export type { SmbClient, SmbHandle, SmbOpenOptions } from "./testing/file-share/smb-client.js";
-export type { SmbAccess } from "./testing/file-share/smb-opens.js";
+export type { SmbAccess } from "./testing/file-share/tree.js";

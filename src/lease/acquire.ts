@@ -17,22 +17,9 @@ import type { Attempts } from "../core/telemetry.js";
 import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import type { LeaseGrant } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { PollResult } from "./poll-pacing.js";
-
-/** The number of one holder of a named lock. */
-export interface FencingToken {
-  readonly epoch: number;
-  /** The smallest number that the holder before may have had: not all reserved numbers were used. */
-  readonly previousEpoch: number;
-}
-
-/** A lease that a caller has been given: the lease, its fencing token if it has one, and how to release it. */
-export interface LeaseGrant {
-  readonly lease: HeldLease;
-  readonly token: FencingToken | undefined;
-  readonly release: () => Promise<void>;
-}
 
 /** What to acquire, and how long to wait for it: `"try"` makes one attempt and does not wait. */
 export interface AcquireRequest extends CallOptions {

@@ -1,9 +1,22 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
-import type { LeaseGrant } from "./acquire.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { HeldLease } from "./held-lease.js";
+
+/** The number of one holder of a named lock. */
+export interface FencingToken {
+  readonly epoch: number;
+  /** The smallest number that the holder before may have had: not all reserved numbers were used. */
+  readonly previousEpoch: number;
+}
+
+/** A lease that a caller has been given: the lease, its fencing token if it has one, and how to release it. */
+export interface LeaseGrant {
+  readonly lease: HeldLease;
+  readonly token: FencingToken | undefined;
+  readonly release: () => Promise<void>;
+}
 
 /** A lease that is held, by one holder. Made by `acquireLease`, and given to the function of `withLease`. */
 export class LeaseGuard implements AsyncDisposable {

@@ -5,10 +5,11 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
+import type { LeaseWaiter } from "./acquire.js";
 import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import type { FencingToken } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
-import type { FencingToken, LeaseWaiter } from "./acquire.js";
 import { releaseAfterLateAcquire, releaseInBackground, tryRelease } from "./orphaned-lease.js";
 import { FailureStreak, PollPacing } from "./poll-pacing.js";
 

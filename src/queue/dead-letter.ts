@@ -2,9 +2,9 @@ import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { logger } from "../core/telemetry.js";
 import { request } from "../core/request.js";
+import type { ConsumerContext } from "./context.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, PoisonFacts } from "./envelope.js";
-import type { ConsumerContext } from "./process-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays that should be put aside and cannot. */

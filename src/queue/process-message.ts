@@ -1,4 +1,3 @@
-import type { QueueLike } from "../clients/queue.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
 import { RenewalLoop } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -6,24 +5,11 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { describeSpan, failSpan, inSpan } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { DeadlineError, MessageLostError } from "../errors.js";
-import type { Emit, MessageContext, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit, MessageContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { Inbox, InboxClaim } from "./inbox/inbox.js";
 import { renewHalfway } from "./message-lease.js";
-import type { ConsumerSettings } from "./options.js";
 import type { ReceivedMessage } from "./received-message.js";
-
-/** What working on a message needs to know of its consumer. */
-export interface ConsumerContext<T> {
-  readonly queue: QueueLike;
-  readonly handler: MessageHandler<T>;
-  readonly settings: ConsumerSettings<T>;
-  readonly emit: Emit;
-  /** Aborts when the consumer is stopping and has waited long enough: handlers are to stop. */
-  readonly stopHandlers: AbortSignal;
-  /** Aborts when it has waited long enough for those, too: everything is dropped as it is. */
-  readonly dropAll: AbortSignal;
-}
 
 /**
  * One attempt at one message: the handler, and what follows from how it ended.

@@ -5,8 +5,47 @@ import type { AddressInfo } from "node:net";
 import { serveExchange } from "./fault-exchange.js";
 import type { FaultProxy, WaitForRequestOptions } from "./fault-proxy.js";
 import type { FaultRule } from "./fault-rule.js";
-import { type LoggedRequest, RequestLog } from "./request-log.js";
+import { RequestLog } from "./request-log.js";
+import type { LoggedRequest } from "./request-record.js";
 import { RuleSet } from "./rule-set.js";
+
+/** Options of {@link startFaultProxy}. */
+export interface FaultProxyOptions {
+  /**
+   * Where the draws for `probability` and random delays come from. The same seed, rules and order of requests give
+   * the same faults.
+   * @defaultValue 1, so that a failing run can be repeated
+   */
+  seed?: number | undefined;
+
+  /**
+   * How many of the latest requests the log keeps. Each takes a few kilobytes; the counts are exact without it.
+   * @defaultValue 10_000
+   */
+  logLimit?: number | undefined;
+}
+
+/**
+ * Starts an HTTP proxy on a free port of 127.0.0.1 that passes everything on to a storage endpoint, except where a
+ * rule says otherwise. Paths, headers (`Host` as well) and bodies go through unchanged, so shared-key signatures stay valid.
+ *
+ * The proxy does not keep the process from ending.
+ *
+ * @param targetUrl - An `http:` URL, for example `azurite.blobUrl`. A path is kept in {@link FaultProxy.url}.
+ */
+export async function startFaultProxy(
+  targetUrl: string,
+  rules: readonly FaultRule[] = [],
+  options: FaultProxyOptions = {},
+): Promise<FaultProxy> {
+  const { seed = 1, logLimit = 10_000 } = options;
+  const target = new URL(targetUrl);
+  if (target.protocol !== "http:") throw new TypeError(`the fault proxy speaks http: only, not ${target.protocol}`);
+
+  const proxy = new FaultProxyServer(target, rules, seed, logLimit);
+  await proxy.listen();
+  return proxy;
+}
 
 /** The server behind `startFaultProxy`: owns the connections, and holds the rules and the log of the moment. */
 export class FaultProxyServer implements FaultProxy {

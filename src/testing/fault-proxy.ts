@@ -1,22 +1,5 @@
 import type { FaultRule } from "./fault-rule.js";
-import { FaultProxyServer } from "./fault-proxy-server.js";
-import type { LoggedRequest } from "./request-log.js";
-
-/** Options of {@link startFaultProxy}. */
-export interface FaultProxyOptions {
-  /**
-   * Where the draws for `probability` and random delays come from. The same seed, rules and order of requests give
-   * the same faults.
-   * @defaultValue 1, so that a failing run can be repeated
-   */
-  seed?: number | undefined;
-
-  /**
-   * How many of the latest requests the log keeps. Each takes a few kilobytes; the counts are exact without it.
-   * @defaultValue 10_000
-   */
-  logLimit?: number | undefined;
-}
+import type { LoggedRequest } from "./request-record.js";
 
 /** Options of {@link FaultProxy.waitOrDetach}. */
 export interface WaitForRequestOptions {
@@ -63,26 +46,4 @@ export interface FaultProxy extends AsyncDisposable {
 
   /** Cuts all connections and closes the port. Safe to call again. */
   stop(): Promise<void>;
-}
-
-/**
- * Starts an HTTP proxy on a free port of 127.0.0.1 that passes everything on to a storage endpoint, except where a
- * rule says otherwise. Paths, headers (`Host` as well) and bodies go through unchanged, so shared-key signatures stay valid.
- *
- * The proxy does not keep the process from ending.
- *
- * @param targetUrl - An `http:` URL, for example `azurite.blobUrl`. A path is kept in {@link FaultProxy.url}.
- */
-export async function startFaultProxy(
-  targetUrl: string,
-  rules: readonly FaultRule[] = [],
-  options: FaultProxyOptions = {},
-): Promise<FaultProxy> {
-  const { seed = 1, logLimit = 10_000 } = options;
-  const target = new URL(targetUrl);
-  if (target.protocol !== "http:") throw new TypeError(`the fault proxy speaks http: only, not ${target.protocol}`);
-
-  const proxy = new FaultProxyServer(target, rules, seed, logLimit);
-  await proxy.listen();
-  return proxy;
 }

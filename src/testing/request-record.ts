@@ -1,6 +1,30 @@
 import type { IncomingMessage } from "node:http";
 
-import type { LoggedRequest, RequestOutcome } from "./request-log.js";
+import type { FaultRequest } from "./fault-rule.js";
+
+/** What became of a request, seen from the client. */
+export type RequestOutcome =
+  /** Still under way, or hanging. */
+  | "pending"
+  /** The client was sent an answer, the storage's or another. */
+  | "answered"
+  /** A rule cut the connection. */
+  | "cut"
+  /** The client gave up, or the proxy was stopped. */
+  | "abandoned"
+  /** The storage could not be reached or broke off; the client's connection was cut. */
+  | "failed";
+
+/** A request that went through the proxy. Changes until its outcome is known. */
+export interface LoggedRequest extends FaultRequest {
+  readonly outcome: RequestOutcome;
+  /** What the client was sent; undefined if nothing. */
+  readonly status: number | undefined;
+  /** What the storage answered; undefined if it was not asked, or has not answered. */
+  readonly storageStatus: number | undefined;
+  /** The rules that struck, in order. */
+  readonly ruleNames: readonly string[];
+}
 
 /**
  * The log's entry of one request. Query and headers are parsed when somebody asks, as most requests pass unlooked at;

@@ -1,7 +1,7 @@
 import { isLocked, leaseAt } from "./lease-machine.js";
-import { closeOpen, type SmbAccess, type SmbOpen } from "./smb-opens.js";
+import { closeOpen } from "./smb-opens.js";
 import type { FileShareState } from "./state.js";
-import type { FileEntry } from "./tree.js";
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 import { findPlace } from "./tree.js";
 
 /** Options of {@link SmbClient.open}. */

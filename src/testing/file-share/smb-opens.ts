@@ -1,16 +1,6 @@
-import type { FileEntry } from "./tree.js";
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 import { detach } from "./tree.js";
 import { StorageFault } from "./storage-fault.js";
-
-export type SmbAccess = "read" | "write" | "delete";
-
-/** A file that an SMB client has open. */
-export interface SmbOpen {
-  readonly access: ReadonlySet<SmbAccess>;
-  /** What it lets others do meanwhile. */
-  readonly shares: ReadonlySet<SmbAccess>;
-  locks: { start: number; end: number }[];
-}
 
 /** Refuses a REST request that an SMB client's share mode does not let in. */
 export function checkSharing(file: FileEntry, needs: readonly SmbAccess[]): void {

@@ -1,6 +1,5 @@
 import type { Lease } from "./lease-machine.js";
 import { neverLeased } from "./lease-machine.js";
-import type { SmbOpen } from "./smb-opens.js";
 import { SparseContent } from "./sparse-content.js";
 import { StorageFault } from "./storage-fault.js";
 
@@ -38,6 +37,16 @@ export interface FileEntry extends FileSystemEntry {
   deletePending: boolean;
   /** How many more requests wait in vain for an SMB client to flush its cache. */
   flushDelays: { left: number; status: number };
+}
+
+export type SmbAccess = "read" | "write" | "delete";
+
+/** A file that an SMB client has open. */
+export interface SmbOpen {
+  readonly access: ReadonlySet<SmbAccess>;
+  /** What it lets others do meanwhile. */
+  readonly shares: ReadonlySet<SmbAccess>;
+  locks: { start: number; end: number }[];
 }
 
 export type Entry = DirectoryEntry | FileEntry;

@@ -2,9 +2,9 @@ import { entryHeaders } from "../entry-headers.js";
 import { type Lease, passLease } from "../lease-machine.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf } from "../request.js";
-import { awaitFlush, checkSharing, type SmbAccess } from "../smb-opens.js";
+import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
-import { fileAt, type FileEntry, findPlace, type Place } from "../tree.js";
+import { fileAt, type FileEntry, findPlace, type Place, type SmbAccess } from "../tree.js";
 
 export function placeFor({ request, state }: RouteContext): Place {
   return findPlace(state.share(request.target.share ?? ""), request.target.path);
