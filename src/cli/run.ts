@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 
 import { isConcurrencyError } from "../errors.js";
-import { codeOf, statusOf } from "../core/storage-errors.js";
+import { codeOf, isNotFound, isParentNotFound, statusOf } from "../core/storage-errors.js";
 import { addInbox } from "./commands/inbox.js";
 import { addLeases } from "./commands/leases.js";
 import { addLocks } from "./commands/locks.js";
@@ -49,5 +49,5 @@ function failureOf(error: unknown): { exitCode: ExitCode; message: string } {
   // The message of the service goes on with ids and times over several lines.
   const said = (error as Error).message.split("\n", 1)[0] ?? "";
   const code = codeOf(cause) ?? statusOf(cause);
-  return { exitCode: statusOf(cause) === 404 ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${said}` };
+  return { exitCode: isNotFound(cause) || isParentNotFound(cause) ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${said}` };
 }

@@ -6,7 +6,7 @@ import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
-import { isDefinitive, isLeaseIdMismatch, leaseLossOf, statusOf } from "../core/storage-errors.js";
+import { isDefinitive, isLeaseIdMismatch, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLeftError, LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
@@ -195,7 +195,7 @@ export class HeldLease {
     );
     if (released.kind === "ok") return;
     const { error } = released;
-    if (statusOf(error) === 404) return; // deleted, most likely by its holder: there is nothing left to release
+    if (leaseLossOf(error) === "deleted") return; // deleted, most likely by its holder: there is nothing left to release
     const reason = this.#lossReasonOf(error);
     if (!reason) throw this.#releaseFailed(error);
     // Sent more than once: an earlier send released it, and this one found no lease.

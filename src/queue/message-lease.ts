@@ -214,7 +214,7 @@ export class MessageLease {
       case "recognised":
         return this.#settled("done");
       case "unknown":
-        return this.#gone ? "unsettled" : this.#settled("unsettled");
+        return this.#settled("unsettled");
       case "conflict":
       case "rejected":
         // An update whose response was lost may have changed the receipt: then the message is still this consumer's.

@@ -75,22 +75,22 @@ export async function deleteStagingFile(staging: FileLike, context: RequestConte
 async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
   const { staging, leaseId } = replacement;
   const signal = context.preparationSignal ?? context.abortSignal;
-  let mayExist = false;
+  const created = { maybe: false };
   const fillAndLease = async (): Promise<"undisturbed" | "disturbed"> => {
     try {
-      mayExist = true;
+      created.maybe = true;
       const etag = await fill(replacement, context, undefined);
       const lease = await staging.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
       return etag !== undefined && lease.etag === etag ? "undisturbed" : "disturbed";
     } catch (error) {
-      if (isDefinitive(error)) mayExist = false;
+      if (isDefinitive(error)) created.maybe = false;
       throw error;
     }
   };
   try {
     if ((await takingOver(staging, context, signal, fillAndLease)) === "disturbed") await fill(replacement, context, leaseId);
   } catch (error) {
-    if (mayExist) await discard(staging, leaseId);
+    if (created.maybe) await discard(staging, leaseId);
     if (!isDefinitive(error)) throw error;
     // Another writer took it over, or deleted it. If that is because the lease on the target is lost, reading tells.
     throw new WriteNotSentError(error, isLeaseConflict(error) || isNotFound(error));
