@@ -8,6 +8,7 @@ import { LeaseWaiter } from "./acquire.js";
 import type { LeaseGrant } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
+import type { LeaseGrant } from "./lease-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";

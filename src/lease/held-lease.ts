@@ -6,7 +6,7 @@ import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
-import { isDefinitive, isLeaseIdMismatch, leaseLossOf, statusOf } from "../core/storage-errors.js";
+import { isDefinitive, isLeaseIdMismatch, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLeftError, LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";

@@ -1,5 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { QueueLike } from "../clients/queue.js";
 import type { InboxTableAction } from "../clients/table.js";
+import type { ConsumerSettings } from "./options.js";
 
 /** The second argument of a handler, after the payload. */
 export interface MessageContext {
@@ -75,3 +77,15 @@ export interface QueueConsumerEvents {
 
 /** Calls the listeners of an event. */
 export type Emit = <E extends keyof QueueConsumerEvents>(event: E, ...args: Parameters<QueueConsumerEvents[E]>) => void;
+
+/** What working on a message needs to know of its consumer. */
+export interface ConsumerContext<T> {
+  readonly queue: QueueLike;
+  readonly handler: MessageHandler<T>;
+  readonly settings: ConsumerSettings<T>;
+  readonly emit: Emit;
+  /** Aborts when the consumer is stopping and has waited long enough: handlers are to stop. */
+  readonly stopHandlers: AbortSignal;
+  /** Aborts when it has waited long enough for those, too: everything is dropped as it is. */
+  readonly dropAll: AbortSignal;
+}

@@ -4,7 +4,6 @@ import { request } from "../core/request.js";
 import { logger } from "../core/telemetry.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, PoisonFacts } from "./envelope.js";
-import type { ConsumerContext } from "./process-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays hidden that should be dead-lettered and cannot. */

@@ -5,12 +5,11 @@ import { fullJitter, jitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 import { Capacity } from "./capacity.js";
-import type { Emit, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit, MessageHandler } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { InboxVerdict } from "./inbox/inbox.js";
 import type { ConsumerSettings } from "./options.js";
 import { processMessage } from "./process-message.js";
-import type { ConsumerContext } from "./process-message.js";
 import { ReceivedMessage } from "./received-message.js";
 
 /** How long handlers may take to end after their signals were aborted. */

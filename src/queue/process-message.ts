@@ -1,4 +1,3 @@
-import type { QueueLike } from "../clients/queue.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
 import { RenewalLoop } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -6,11 +5,10 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { describeSpan, failSpan, inSpan } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { DeadlineError, MessageLostError } from "../errors.js";
-import type { Emit, MessageContext, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit, MessageContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { Inbox, InboxClaim } from "./inbox/inbox.js";
 import { renewHalfway } from "./message-lease.js";
-import type { ConsumerSettings } from "./options.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** What the processing of a message needs of its consumer. */

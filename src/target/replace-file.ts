@@ -79,19 +79,19 @@ async function prepare(replacement: Replacement, context: RequestContext): Promi
   let mayExist = false as boolean;
   const fillAndLease = async (): Promise<"unchanged" | "changed"> => {
     try {
-      mayExist = true;
+      created.maybe = true;
       const etag = await fill(replacement, context, undefined);
       const lease = await staging.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
       return etag !== undefined && lease.etag === etag ? "unchanged" : "changed";
     } catch (error) {
-      if (isDefinitive(error)) mayExist = false;
+      if (isDefinitive(error)) created.maybe = false;
       throw error;
     }
   };
   try {
     if ((await withTakeover(staging, context, signal, fillAndLease)) === "changed") await fill(replacement, context, leaseId);
   } catch (error) {
-    if (mayExist) await discard(staging, leaseId);
+    if (created.maybe) await discard(staging, leaseId);
     if (!isDefinitive(error)) throw error;
     // Another writer took it over, or deleted it. If the reason is that the lease on the target is lost, the next read shows it.
     throw new WriteNotSentError(error, isLeaseConflict(error) || isNotFound(error));

@@ -4,8 +4,8 @@ import { pipeline } from "node:stream/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultAction, FaultAnswer, FaultRequest } from "./fault-rule.js";
 import { drain, endToEndHeaders, forward, readAll, sendWhole } from "./http-messages.js";
-import type { RequestLog, RequestOutcome } from "./request-log.js";
-import { headersOf, RequestRecord } from "./request-record.js";
+import type { RequestLog } from "./request-log.js";
+import { headersOf, type RequestOutcome, RequestRecord } from "./request-record.js";
 import type { RuleSet } from "./rule-set.js";
 
 export interface ExchangeContext {

@@ -40,6 +40,16 @@ export interface FileEntry extends FileSystemEntry {
   flushDelays: { left: number; status: number };
 }
 
+export type SmbAccess = "read" | "write" | "delete";
+
+/** A file that an SMB client has open. */
+export interface SmbOpen {
+  readonly access: ReadonlySet<SmbAccess>;
+  /** What it lets others do meanwhile. */
+  readonly shares: ReadonlySet<SmbAccess>;
+  locks: { start: number; end: number }[];
+}
+
 export type Entry = DirectoryEntry | FileEntry;
 
 export interface Share extends Stamped {
