@@ -24,5 +24,5 @@ export { startFileShareServer } from "./testing/file-share/file-share-server.js"
 export type { FileShareServer, StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
 export type { FileShareClock } from "./testing/file-share/server-clock.js";
 export type { SmbClient, SmbHandle, SmbOpenOptions } from "./testing/file-share/smb-client.js";
-export type { SmbAccess } from "./testing/file-share/smb-opens.js";
-export type { LoggedRequest, RequestOutcome } from "./testing/request-log.js";
+export type { SmbAccess } from "./testing/file-share/tree.js";
+export type { LoggedRequest, RequestOutcome } from "./testing/request-record.js";

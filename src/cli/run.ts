@@ -1,5 +1,5 @@
 import { Command, CommanderError } from "commander";
-import { codeOf, statusOf } from "../core/storage-errors.js";
+import { codeOf, isNotFound, isParentNotFound, statusOf } from "../core/storage-errors.js";
 import { isConcurrencyError } from "../errors.js";
 import { addInbox } from "./commands/inbox.js";
 import { addLeases } from "./commands/leases.js";
@@ -48,5 +48,5 @@ function failureOf(error: unknown): { exitCode: ExitCode; message: string } {
   // Only the first line of the service's message: ids and times follow on further lines.
   const firstLine = (error as Error).message.split("\n", 1)[0] ?? "";
   const code = codeOf(cause) ?? statusOf(cause);
-  return { exitCode: statusOf(cause) === 404 ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${firstLine}` };
+  return { exitCode: isNotFound(cause) || isParentNotFound(cause) ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${firstLine}` };
 }

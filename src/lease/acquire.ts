@@ -21,20 +21,6 @@ import type { LeaseGrant } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { PollResult } from "./poll-pacing.js";
 
-/** Identifies one holder of a named lock. */
-export interface FencingToken {
-  readonly epoch: number;
-  /** The smallest epoch that the previous holder may have had: not all reserved epochs are used. */
-  readonly previousEpoch: number;
-}
-
-/** A lease granted to a caller: the lease, its fencing token if it has one, and how to release it. */
-export interface LeaseGrant {
-  readonly lease: HeldLease;
-  readonly token: FencingToken | undefined;
-  readonly release: () => Promise<void>;
-}
-
 /** What to acquire, and how long to wait for it: `"try"` makes one attempt and does not wait. */
 export interface AcquireRequest extends CallOptions {
   /** For error messages: `the lease on ...`. */

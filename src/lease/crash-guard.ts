@@ -5,7 +5,6 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { LeaseWaiter } from "./acquire.js";
-import type { LeaseGrant } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import type { LeaseGrant } from "./lease-guard.js";

@@ -195,9 +195,9 @@ export class HeldLease {
     );
     if (released.kind === "ok") return;
     const { error } = released;
-    // The target was deleted, most likely by the holder: there is nothing left to release.
-    if (statusOf(error) === 404) return;
     const reason = this.#lossReasonOf(error);
+    // The target was deleted, most likely by the holder: there is nothing left to release.
+    if (reason === "deleted") return;
     if (!reason) throw this.#releaseFailed(error);
     // Sent more than once: an earlier send released it, and this one found no lease.
     if (released.kind === "rejected" && !this.#releaseSent) throw this.#lose(this.#lossOf(reason, error));

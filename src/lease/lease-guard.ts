@@ -4,6 +4,20 @@ import { isLeaseLostError, LeaseLostError } from "../errors.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { HeldLease } from "./held-lease.js";
 
+/** Identifies one holder of a named lock. */
+export interface FencingToken {
+  readonly epoch: number;
+  /** The smallest epoch that the previous holder may have had: not all reserved epochs are used. */
+  readonly previousEpoch: number;
+}
+
+/** A lease granted to a caller: the lease, its fencing token if it has one, and how to release it. */
+export interface LeaseGrant {
+  readonly lease: HeldLease;
+  readonly token: FencingToken | undefined;
+  readonly release: () => Promise<void>;
+}
+
 /** A lease that one holder has acquired. Returned by `acquireLease`, and passed to the function of `withLease`. */
 export class LeaseGuard implements AsyncDisposable {
   readonly url: string;

@@ -5,7 +5,7 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
-import type { FencingToken, LeaseWaiter } from "./acquire.js";
+import type { LeaseWaiter } from "./acquire.js";
 import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import type { FencingToken } from "./lease-guard.js";

@@ -78,14 +78,14 @@ export interface QueueConsumerEvents {
 /** Calls the listeners of an event. */
 export type Emit = <E extends keyof QueueConsumerEvents>(event: E, ...args: Parameters<QueueConsumerEvents[E]>) => void;
 
-/** What working on a message needs to know of its consumer. */
+/** What the processing of a message needs of its consumer. */
 export interface ConsumerContext<T> {
   readonly queue: QueueLike;
   readonly handler: MessageHandler<T>;
   readonly settings: ConsumerSettings<T>;
   readonly emit: Emit;
-  /** Aborts when the consumer is stopping and has waited long enough: handlers are to stop. */
+  /** Aborts when the consumer is stopping and has waited long enough for handlers: they must end. */
   readonly stopHandlers: AbortSignal;
-  /** Aborts when it has waited long enough for those, too: everything is dropped as it is. */
+  /** Aborts when it has waited long enough after that, too: all messages are dropped as they are. */
   readonly dropAll: AbortSignal;
 }

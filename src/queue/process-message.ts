@@ -11,18 +11,6 @@ import type { Inbox, InboxClaim } from "./inbox/inbox.js";
 import { renewHalfway } from "./message-lease.js";
 import type { ReceivedMessage } from "./received-message.js";
 
-/** What the processing of a message needs of its consumer. */
-export interface ConsumerContext<T> {
-  readonly queue: QueueLike;
-  readonly handler: MessageHandler<T>;
-  readonly settings: ConsumerSettings<T>;
-  readonly emit: Emit;
-  /** Aborts when the consumer is stopping and has waited long enough for handlers: they must end. */
-  readonly stopHandlers: AbortSignal;
-  /** Aborts when it has waited long enough after that, too: all messages are dropped as they are. */
-  readonly dropAll: AbortSignal;
-}
-
 /**
  * Processes one delivery of a message: runs the handler, and settles the message according to its outcome.
  *

@@ -76,7 +76,7 @@ export async function deleteStagingFile(staging: FileLike, context: RequestConte
 async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
   const { staging, leaseId } = replacement;
   const signal = context.preparationSignal ?? context.abortSignal;
-  let mayExist = false as boolean;
+  const created = { maybe: false };
   const fillAndLease = async (): Promise<"unchanged" | "changed"> => {
     try {
       created.maybe = true;

@@ -1,29 +1,4 @@
-import type { FaultRequest } from "./fault-rule.js";
-import type { RequestRecord } from "./request-record.js";
-
-/** The outcome of a request, as the client sees it. */
-export type RequestOutcome =
-  /** Still in flight, or hanging. */
-  | "pending"
-  /** The client was sent a response, by the service or by the proxy. */
-  | "answered"
-  /** A rule cut the connection. */
-  | "cut"
-  /** The client gave up, or the proxy was stopped. */
-  | "abandoned"
-  /** The service could not be reached, or its connection broke; the client's connection was cut. */
-  | "failed";
-
-/** A request that went through the proxy. Changes until its outcome is known. */
-export interface LoggedRequest extends FaultRequest {
-  readonly outcome: RequestOutcome;
-  /** The status that the client was sent; undefined if none. */
-  readonly status: number | undefined;
-  /** The status of the service's response; undefined if the service did not receive the request, or has not responded. */
-  readonly storageStatus: number | undefined;
-  /** The rules that fired, in order. */
-  readonly ruleNames: readonly string[];
-}
+import type { LoggedRequest, RequestRecord } from "./request-record.js";
 
 interface Waiter {
   readonly matches: (request: LoggedRequest) => boolean;

@@ -1,9 +1,8 @@
 import { isLocked, leaseAt } from "./lease-machine.js";
 import { closeOpen } from "./smb-opens.js";
-import type { SmbAccess, SmbOpen } from "./smb-opens.js";
 import type { FileShareState } from "./state.js";
 import { findPlace } from "./tree.js";
-import type { FileEntry } from "./tree.js";
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 
 /** Options of {@link SmbClient.open}. */
 export interface SmbOpenOptions {

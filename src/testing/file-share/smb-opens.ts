@@ -1,16 +1,6 @@
 import { StorageFault } from "./storage-fault.js";
 import { detach } from "./tree.js";
-import type { FileEntry } from "./tree.js";
-
-export type SmbAccess = "read" | "write" | "delete";
-
-/** A file that an SMB client has open. */
-export interface SmbOpen {
-  readonly access: ReadonlySet<SmbAccess>;
-  /** What it allows other clients to do meanwhile. */
-  readonly shares: ReadonlySet<SmbAccess>;
-  locks: { start: number; end: number }[];
-}
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 
 /** Rejects a REST request that the share mode of an SMB client does not allow. */
 export function checkSharing(file: FileEntry, needs: readonly SmbAccess[]): void {

@@ -1,6 +1,5 @@
 import { neverLeased } from "./lease-machine.js";
 import type { Lease } from "./lease-machine.js";
-import type { SmbOpen } from "./smb-opens.js";
 import { SparseContent } from "./sparse-content.js";
 import { StorageFault } from "./storage-fault.js";
 

@@ -4,10 +4,9 @@ import type { Lease } from "../lease-machine.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf } from "../request.js";
 import { awaitFlush, checkSharing } from "../smb-opens.js";
-import type { SmbAccess } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
 import { fileAt, findPlace } from "../tree.js";
-import type { FileEntry, Place } from "../tree.js";
+import type { FileEntry, Place, SmbAccess } from "../tree.js";
 
 export function placeFor({ request, state }: RouteContext): Place {
   return findPlace(state.share(request.target.share ?? ""), request.target.path);
