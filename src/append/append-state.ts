@@ -101,9 +101,9 @@ export function claimantOf(claims: readonly Claim[], position: number): string |
 export function metadataWithClaims(metadata: Readonly<Record<string, string>>, claims: readonly Claim[]): Record<string, string> {
   const encoder = new TextEncoder();
   const others = Object.entries(metadata).reduce((sum, [name, value]) => sum + name.length + encoder.encode(value).length, 0);
-  const room = maxMetadataInBytes - others - claimsName.length;
+  const available = maxMetadataInBytes - others - claimsName.length;
   let text = formatClaims(claims);
-  while (text.length > room && text.split("~").length > 2) text = text.slice(0, text.lastIndexOf("~"));
+  while (text.length > available && text.split("~").length > 2) text = text.slice(0, text.lastIndexOf("~"));
   return { ...metadata, [claimsName]: text };
 }
 

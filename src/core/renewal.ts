@@ -77,7 +77,7 @@ export class RenewalLoop {
     this.#arm();
   }
 
-  /** How long it is certainly held, minus the margin; 0 or less once it is lost. Reads the clock, and reports a loss that it detects. */
+  /** How long it is certainly held, minus the margin; 0 or less once it is lost. Reports a loss that it detects. */
   get remainingInMs(): number {
     return this.isHeld() ? this.#untilDeadline() : 0;
   }

@@ -7,7 +7,7 @@ import { fullJitter, retry } from "./retry.js";
 import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
-/** What the stored state says about a write. `"unchanged"`: it is still the state before the write, so a send may yet take effect. */
+/** What the stored state says about a write. `"unchanged"`: it is the state before the write, so a send may still take effect. */
 export type Recognition = "committed" | "not committed" | "unchanged" | "unknown";
 
 /** A write whose outcome can be determined by reading. `V`: what the service returns. `S`: what is stored. */
@@ -67,7 +67,7 @@ export interface ResolveLimits {
   readonly resolveAfterAbort?: boolean | undefined;
 }
 
-/** How often reading back is tried at a time. */
+/** How often reading back is attempted after each send. */
 const maxReadBacks = 3;
 
 /**
@@ -97,7 +97,7 @@ export class WriteNotSentError extends Error {
  * | none, 5xx, or to a re-send       | has this write       | recognised                                                 |
  * | none, 5xx, or to a re-send       | excludes this write  | conflict                                                   |
  * | none, 5xx, or to a re-send       | unchanged            | send again: it and an earlier send exclude each other      |
- * | none, 5xx, or to a re-send       | tells nothing        | unknown                                                    |
+ * | none, 5xx, or to a re-send       | inconclusive         | unknown                                                    |
  *
  * The send count does not include copies made below the SDK: Chromium re-sends a PUT when a kept-alive connection breaks, and
  * so do reverse proxies. So after each conflict, the read that the caller needs anyway is checked for the write.
