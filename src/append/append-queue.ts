@@ -102,6 +102,7 @@ class AppendQueue extends CallQueue<AppendCall> {
     if (!this.#state || !this.#rejectOversized(this.#state)) return;
     if (!this.#unique) {
       const claiming = [...this.waiting];
+      beginTogether(claiming);
       const claim = await claimEnd(this.#blob, this.#state, this.#context(claiming), () => this.#backoff(claiming));
       if (claim.kind !== "committed") {
         for (const call of claiming) call.attempts++;
@@ -128,6 +129,8 @@ class AppendQueue extends CallQueue<AppendCall> {
 
   async #append(end: AppendBlobState, started: number): Promise<void> {
     const calls = this.takeBatch(this.#batchSize(end));
+    // Some may have been enqueued while the end was read or claimed.
+    beginTogether(calls);
     for (const call of calls) call.attempts++;
     if (!this.beginWrite(calls, calls)) {
       this.requeue(calls);

@@ -3,7 +3,7 @@ import { delay } from "./deadline.js";
 import type { WriteCall } from "./pending-call.js";
 import { fullJitter } from "./retry.js";
 import { isLeaseConflict, isParentNotFound, isUnauthorized, toConcurrencyError } from "./storage-errors.js";
-import { beginTogether, endUnsettled, logger } from "./telemetry.js";
+import { beginTogether, endUnsettled, errorLabel, logger } from "./telemetry.js";
 
 /**
  * Identifies a client's credentials and policies: its pipeline, which clients created from each other share, or the client
@@ -113,7 +113,7 @@ export abstract class CallQueue<C extends QueuedCall> {
         const cleanUp = this.beforeIdle();
         if (cleanUp) await cleanUp;
       } catch (error) {
-        logger.error(`cleaning up after writes to ${this.url} failed`, error);
+        logger.error(`cleaning up after writes to ${this.url} failed: ${errorLabel(error)}`);
       }
       // Calls may have been enqueued during the clean-up.
     } while (this.hasWork());
@@ -137,7 +137,7 @@ export abstract class CallQueue<C extends QueuedCall> {
         if (call.inFlight) call.rejectUnknown(error);
         else call.reject(explained);
       } catch (defect) {
-        logger.error(`settling a call on ${this.url} failed`, defect);
+        logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
       }
     }
   }
@@ -158,6 +158,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   protected takeBatch(max: number): C[] {
     const alone = this.waiting.findIndex((call) => call.commitAlone);
     const batch = this.waiting.splice(0, alone < 0 ? max : Math.min(max, Math.max(alone, 1)));
+    // The callers that waited before may all have gone, and these have been enqueued since: their requests are not cut off.
+    if (this.#io.signal.aborted) this.#io = new AbortController();
     this.waitFor(batch);
     return batch;
   }

@@ -2,7 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
 import { abortReason, onAbort, startTimer } from "./deadline.js";
-import { Attempts } from "./telemetry.js";
+import { Attempts, errorLabel, logger } from "./telemetry.js";
 
 /** The options that every pending call takes from its caller. */
 export interface PendingCallOptions {
@@ -48,14 +48,14 @@ export abstract class PendingCall<R> {
     if (!this.#settle()) return;
     this.#resolve(result);
     this.onSettled?.();
-    this.trace.end(outcome);
+    this.#endTrace(outcome);
   }
 
   reject(error: unknown): void {
     if (!this.#settle()) return;
     this.#reject(error);
     this.onSettled?.();
-    this.trace.end("failed", error);
+    this.#endTrace("failed", error);
   }
 
   /** The time is over: rejects, or waits for the end of the request in flight. */
@@ -67,6 +67,15 @@ export abstract class PendingCall<R> {
     this.#settled = true;
     this.#dispose();
     return true;
+  }
+
+  #endTrace(outcome: string, error?: unknown): void {
+    try {
+      this.trace.end(outcome, error);
+    } catch (defect) {
+      // Thrown, it would reject the other callers of a write that is committed, or end the process from a timer.
+      logger.error(`ending the span of a call failed: ${errorLabel(defect)}`);
+    }
   }
 
   #dispose(): void {

@@ -142,7 +142,8 @@ async function outcomeOfOnlySend<V, S>(
   try {
     const waitInMs = write.onConflict(error);
     if (waitInMs > 0) await delay(waitInMs, abortSignal);
-    const found = await write.readBack("conflict");
+    // Not given up easily: a copy of this write may be stored, which the caller's next read would take for another client's.
+    const found = await retry(() => write.readBack("conflict"), { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal });
     const recognition = await write.recognise(found, "conflict", error);
     return recognition === "committed" ? { kind: "recognised", found } : { kind: "conflict", error, found };
   } catch {

@@ -2,8 +2,10 @@ import { useInstrumenter } from "@azure/core-tracing";
 import { AzureLogger, setLogLevel } from "@azure/logger";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Attempts, beginTogether, describeSpan, inSpan, spanAttributes, withAttempts, withSpan } from "../../src/core/telemetry.js";
-import { ConflictError, optimisticUpdate } from "../../src/index.js";
+import { appendExactly, ConflictError, optimisticUpdate } from "../../src/index.js";
+import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
+import { FakeService } from "../fakes/fake-service.js";
 import { counterBlob, increment } from "../support/counter.js";
 
 let instrumenter: FakeInstrumenter;
@@ -152,6 +154,16 @@ describe("attempts", () => {
     const [, , ofA, ofB] = instrumenter.spans;
     expect(ofA).toMatchObject({ name: "a.attempt", links: [] });
     expect(ofB!.links).toEqual([ofA]);
+  });
+
+  it("are counted for every record of a block, also for those that came while the end of the blob was claimed", async () => {
+    const blob = new FakeAppendBlob(new FakeService());
+    blob.put();
+    await Promise.all(["a", "b", "c"].map((record) => appendExactly(blob, record)));
+    expect(blob.stored?.blocks).toBe(1);
+    const spans = instrumenter.spans.filter(({ name }) => name === "appendExactly");
+    expect(spans.map(({ attributes }) => attributes["azsc.attempts"])).toEqual([1, 1, 1]);
+    expect(instrumenter.spans.filter(({ name }) => name === "appendExactly.attempt")).toHaveLength(3);
   });
 
   it("have no spans if nobody records", async () => {

@@ -12,6 +12,19 @@ export const loseAnswer: Fault = async (exchange) => {
   return exchange.send();
 };
 
+/**
+ * A browser or a reverse proxy sends the request again below the SDK: the service gets it twice, and the SDK sees one send and
+ * the response to the second copy.
+ */
+export const copyBelowSdk: Fault = (exchange) =>
+  exchange.send(() => {
+    try {
+      exchange.serve();
+    } catch {
+      // the response to the first copy is lost
+    }
+  });
+
 /** The answer is lost, and the SDK gives up. */
 export const loseAnswerForGood: Fault = async (exchange) => {
   await exchange.send().catch(ignore);
