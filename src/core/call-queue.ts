@@ -127,19 +127,17 @@ export abstract class CallQueue<C extends QueuedCall> {
    */
   #contain(error: unknown): void {
     this.onBatchFailed();
-    // Aborted because all its callers had left: this does not affect a call that was added at the same moment.
-    if (this.#io.signal.aborted) return;
     this.#interruptible = false;
+    const batch = this.#batch;
+    // Aborted because all its callers had left: a call that was added at the same moment gets another batch.
+    const abandoned = this.#io.signal.aborted;
     const explained = toConcurrencyError(error, this.url);
     // While a request serves all waiting calls, there is no batch yet.
-    for (const call of this.#batch.length > 0 ? this.#batch : this.waiting) {
-      try {
-        if (call.inFlight) call.rejectUnknown(error);
-        else call.reject(explained);
-      } catch (defect) {
-        logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
-      }
+    for (const call of batch.length > 0 || abandoned ? batch : this.waiting) {
+      if (call.inFlight) call.rejectUnknown(error);
+      else if (!abandoned) call.reject(explained);
     }
+    this.requeue(batch.filter((call) => !this.waiting.includes(call)));
   }
 
   /** A batch threw: what the queue knows of the stored state may be wrong. */
@@ -172,6 +170,12 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** Puts calls back at the front of the queue. */
   protected requeue(calls: readonly C[]): void {
     this.waiting.unshift(...calls.filter((call) => !call.isSettled()));
+  }
+
+  /** Cuts off requests of functions that go on although their batch has ended. */
+  protected abortRequests(): void {
+    this.#io.abort();
+    this.#io = new AbortController();
   }
 
   protected get abortSignal(): AbortSignal {

@@ -64,6 +64,8 @@ export class RenewalLoop {
   #stopTimer: (() => void) | undefined;
   #renews = true;
   #stopped = false;
+  /** Stopped because of a loss, and not by its owner. */
+  #lost = false;
   #dependency: RenewalDependency | undefined;
   #offDependency: (() => void) | undefined;
 
@@ -150,13 +152,13 @@ export class RenewalLoop {
 
   async #renew(): Promise<Renewal> {
     // After a suspension past the deadline, the renewal may be the first timer to fire.
-    if (!this.isHeld()) return { kind: "failed", error: this.#lastError };
+    if (!this.isHeld() && this.#lost) return { kind: "failed", error: this.#lastError };
     // If the hold expires before a response arrives, this is the error that onLost gets.
     this.#lastError ??= new RequestTimeoutError("a renewal got no response in time");
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
     // Too late: the loss has been reported, and a lost hold is never silently re-established.
-    if (!this.isHeld()) return renewal.kind === "renewed" ? { kind: "failed", error: this.#lastError } : renewal;
+    if (!this.isHeld() && this.#lost && renewal.kind === "renewed") return { kind: "failed", error: this.#lastError };
     this.adopt(renewal);
     return renewal;
   }
@@ -183,6 +185,7 @@ export class RenewalLoop {
 
   #lose(error: unknown, expired: boolean): void {
     if (this.#stopped) return;
+    this.#lost = true;
     this.stop();
     this.#renewable.onLost(error, expired);
   }

@@ -26,6 +26,11 @@ export interface RequestLimits {
    * SDK as it is, which saves a controller.
    */
   readonly exclusiveSignal?: AbortSignal | undefined;
+  /**
+   * After an abort, wait until `send` has settled: it cleans up, and its end must not overlap with what the caller does next.
+   * @defaultValue false: the outcome is reported at once, even if the client ignores its signal
+   */
+  readonly awaitSend?: boolean | undefined;
 }
 
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */
@@ -43,7 +48,8 @@ export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>,
   const limit = exclusiveSignal ? new SignalRace(exclusiveSignal) : deadlineOf(limits);
   const counter = countSends(limit.signal);
   try {
-    const value = await limit.race(send(limit.signal));
+    const sending = send(limit.signal);
+    const value = await (limits.awaitSend ? sending : limit.race(sending));
     return { kind: "ok", value, sends: counter.sends() };
   } catch (error) {
     const sends = counter.sends();

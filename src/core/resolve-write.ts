@@ -45,13 +45,18 @@ export type WriteOutcome<V, S> =
   | { readonly kind: "conflict"; readonly error: unknown; readonly found?: S }
   /** The service rejected it for good. Nothing of the write is stored. */
   | { readonly kind: "rejected"; readonly error: unknown }
-  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: S };
+  /** `readError`: why it could not be found out, if reading back failed. */
+  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: S; readonly readError?: unknown };
 
 /** Limits of one resolution. */
 export interface ResolveLimits {
   readonly abortSignal?: AbortSignalLike | undefined;
   /** See {@link RequestLimits.exclusiveSignal}. */
   readonly exclusiveSignal?: AbortSignal | undefined;
+  /** See {@link RequestLimits.awaitSend}. */
+  readonly awaitSend?: boolean | undefined;
+  /** How often reading back is tried at a time. @defaultValue 3 */
+  readonly maxReadBacks?: number | undefined;
   /** The time for one send. @defaultValue Infinity: the caller's deadline aborts the signal */
   readonly timeoutInMs?: (() => number) | undefined;
   /** How often the write is sent again while nothing has changed. @defaultValue 10 */
@@ -68,7 +73,7 @@ export interface ResolveLimits {
 }
 
 /** How often reading back is attempted after each send. */
-const maxReadBacks = 3;
+const defaultMaxReadBacks = 3;
 
 /**
  * Thrown by `send` of a write that takes several requests: a request before the deciding one was rejected for good, so other
@@ -103,17 +108,19 @@ export class WriteNotSentError extends Error {
  * so do reverse proxies. So after each conflict, the read that the caller needs anyway is checked for the write.
  */
 export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: ResolveLimits = {}): Promise<WriteOutcome<V, S>> {
-  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, maxResends = 10, backoff = defaultBackoff } = limits;
+  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, awaitSend, maxResends = 10, backoff = defaultBackoff } = limits;
+  const maxReadBacks = limits.maxReadBacks ?? defaultMaxReadBacks;
   const readSignal = limits.resolveAfterAbort ? undefined : abortSignal;
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
   for (let resend = 0; ; resend++) {
-    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, timeoutInMs: timeoutInMs?.() });
+    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, awaitSend, timeoutInMs: timeoutInMs?.() });
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
-    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, abortSignal);
-    if (certain && !(certain.kind === "rejected" && limits.retryRejected?.(certain.error))) return certain;
+    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, abortSignal);
+    const isFinal = certain?.kind === "recognised" || (certain && "error" in certain && !limits.retryRejected?.(certain.error));
+    if (certain && isFinal) return certain;
     uncertain ||= certain === undefined;
-    const outcome = await outcomeOfLostSend(write, sent, readSignal);
+    const outcome = await outcomeOfLostSend(write, sent, maxReadBacks, readSignal);
     if (outcome.kind !== "send again") return outcome;
     if (resend >= maxResends) return { kind: "unknown", error: outcome.error };
     try {
@@ -132,6 +139,7 @@ function defaultBackoff(resend: number): number {
 async function outcomeOfOnlySend<V, S>(
   write: ResolvableWrite<V, S>,
   sent: Exclude<RequestOutcome<V>, { kind: "ok" }>,
+  maxReadBacks: number,
   abortSignal: AbortSignalLike | undefined,
 ): Promise<WriteOutcome<V, S> | undefined> {
   const { error } = sent;
@@ -156,6 +164,7 @@ async function outcomeOfOnlySend<V, S>(
 async function outcomeOfLostSend<V, S>(
   write: ResolvableWrite<V, S>,
   sent: Exclude<RequestOutcome<V>, { kind: "ok" }>,
+  maxReadBacks: number,
   abortSignal: AbortSignalLike | undefined,
 ): Promise<WriteOutcome<V, S> | { readonly kind: "send again"; readonly error: unknown }> {
   const { error } = sent;
@@ -167,8 +176,8 @@ async function outcomeOfLostSend<V, S>(
     found = await retry(() => write.readBack("lost"), { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal });
     recognition = await write.recognise(found, "lost", error);
   } catch (readError) {
-    const both = new AggregateError([error, readError], "the write got no response, and reading back failed");
-    return mayReadAgain(readError) && !isAborted(abortSignal) ? { kind: "send again", error: both } : { kind: "unknown", error: both };
+    // Not sent again: where `readBack` keeps earlier sends from taking effect, that has failed, too.
+    return { kind: "unknown", error: new AggregateError([error, readError], "the write got no response, and reading back failed"), readError };
   }
   switch (recognition) {
     case "committed":

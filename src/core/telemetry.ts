@@ -46,8 +46,8 @@ export const spanAttributes: Readonly<Record<keyof SpanDetails | "errorType", st
   errorType: "error.type",
 });
 
-/** A span that another function ends. */
-export type CallSpan = Omit<TracingSpan, "end">;
+/** A span that its creator ends; undefined if the tracer failed to make one. */
+export type CallSpan = Omit<TracingSpan, "end"> | undefined;
 
 /**
  * Runs a public call in a span, at almost no cost while no instrumenter is registered. Logs the error that the call throws.
@@ -78,13 +78,25 @@ export async function inSpan<R>(
   describeSpan(span, details);
   try {
     // The status of a success stays unset, as OpenTelemetry recommends. A message whose handler failed counts as processed.
-    return await client.withContext(tracingOptions.tracingContext, () => fn(tracingOptions, span));
+    return await inContext(tracingOptions, () => fn(tracingOptions, span));
   } catch (error) {
     describeSpan(span, { outcome: options.abortSignal?.aborted ? "aborted" : "failed" });
     failSpan(span, error);
     throw error;
   } finally {
-    span.end();
+    endSpan(span);
+  }
+}
+
+/** Runs `fn` with the span as the active one, as far as the tracer lets it. */
+function inContext<R>(tracingOptions: OperationTracingOptions | undefined, fn: () => Promise<R>): Promise<R> {
+  if (!tracingOptions?.tracingContext) return fn();
+  let running: Promise<R> | undefined;
+  try {
+    return client.withContext(tracingOptions.tracingContext, () => (running = fn()));
+  } catch (error) {
+    tracerFailed(error);
+    return running ?? fn();
   }
 }
 
@@ -93,16 +105,48 @@ export function startSpan(
   name: string,
   parent: OperationTracingOptions | undefined,
   options: TracingSpanOptions = {},
-): { span: TracingSpan; tracingOptions: Required<OperationTracingOptions> } {
-  const { span, updatedOptions } = client.startSpan(name, parent ? { tracingOptions: parent } : {}, options);
-  return { span, tracingOptions: updatedOptions.tracingOptions };
+): { span: TracingSpan | undefined; tracingOptions: OperationTracingOptions | undefined } {
+  try {
+    const { span, updatedOptions } = client.startSpan(name, parent ? { tracingOptions: parent } : {}, options);
+    return { span, tracingOptions: updatedOptions.tracingOptions };
+  } catch (error) {
+    tracerFailed(error);
+    return { span: undefined, tracingOptions: parent };
+  }
+}
+
+function endSpan(span: TracingSpan | undefined): void {
+  try {
+    span?.end();
+  } catch (error) {
+    tracerFailed(error);
+  }
+}
+
+function isRecording(span: CallSpan): boolean {
+  try {
+    return span?.isRecording() ?? false;
+  } catch (error) {
+    tracerFailed(error);
+    return false;
+  }
+}
+
+/** A tracer that throws must change neither the result of a call nor what the library does next. */
+function tracerFailed(error: unknown): void {
+  logger.warning(`the tracer threw: ${errorLabel(error)}`);
 }
 
 export function describeSpan(span: CallSpan, details: SpanDetails): void {
-  for (const [name, value] of Object.entries(details) as [keyof SpanDetails, string | number | undefined][]) {
-    if (value === undefined) continue;
-    // Redacted again, even if the caller has done so: a URL with its SAS must never reach a trace.
-    span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+  if (!span) return;
+  try {
+    for (const [name, value] of Object.entries(details) as [keyof SpanDetails, string | number | undefined][]) {
+      if (value === undefined) continue;
+      // Redacted again, even if the caller has done so: a URL with its SAS must never reach a trace.
+      span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+    }
+  } catch (error) {
+    tracerFailed(error);
   }
 }
 
@@ -111,8 +155,12 @@ export function describeSpan(span: CallSpan, details: SpanDetails): void {
  * contain confidential data.
  */
 export function failSpan(span: CallSpan, error: unknown): void {
-  span.setAttribute(spanAttributes.errorType, errorType(error));
-  span.setStatus({ status: "error", error: errorLabel(error) });
+  try {
+    span?.setAttribute(spanAttributes.errorType, errorType(error));
+    span?.setStatus({ status: "error", error: errorLabel(error) });
+  } catch (thrown) {
+    tracerFailed(thrown);
+  }
 }
 
 const logged = new WeakSet();
@@ -174,12 +222,12 @@ export class Attempts {
   /** When the attempt in progress began. */
   #begun: number | undefined;
   #span: TracingSpan | undefined;
-  #attempt: Required<OperationTracingOptions> | undefined;
+  #attempt: OperationTracingOptions | undefined;
 
-  constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan | undefined) {
+  constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan) {
     this.#name = name;
     this.#call = call;
-    this.#recording = span?.isRecording() ?? false;
+    this.#recording = isRecording(span);
   }
 
   /** The parent of the next request. */
@@ -217,7 +265,7 @@ export class Attempts {
     this.#attempt = undefined;
     describeSpan(span, { outcome, requests: this.#requests - this.#requestsBefore });
     if (error !== undefined) failSpan(span, error);
-    span.end();
+    endSpan(span);
   }
 
   /** A request is made for this call. */

@@ -149,7 +149,8 @@ export class HeldLease {
 
   async #renewOnce(timeoutInMs: number): Promise<Renewal> {
     // An earlier change may have found the lease lost, or used up the remaining time.
-    if (!this.#loop.isHeld()) return { kind: "failed", error: this.#lost };
+    const lost = this.check();
+    if (lost) return { kind: "lost", error: lost };
     const clock = startStopwatch();
     const renewed = await this.#ids.use((leaseId) => this.#renewAs(leaseId, timeoutInMs));
     if (renewed.kind !== "ok") {

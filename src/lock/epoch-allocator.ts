@@ -13,6 +13,8 @@ import type { LockRecord } from "./lock-record.js";
 /** More are never used under one lease: it is released before. */
 const maxReservation = 1_000;
 const timeoutInMs = 5_000;
+/** Short: waiters of this process and of others wait for it. */
+const readBackTimeoutInMs = 1_000;
 
 /** How often a reservation is attempted, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
@@ -115,9 +117,9 @@ class LockRecordBlob {
     this.#reservation = reservation;
   }
 
-  async read(): Promise<StoredRecord> {
+  async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {
     const options = this.#options({ leaseId: this.#lease.leaseId });
-    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout() });
+    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
     return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
   }
 
@@ -133,7 +135,7 @@ class LockRecordBlob {
           const { etag } = await this.#blob.setMetadata(metadata, { ...options, abortSignal });
           return { epoch, reserved, previousEpoch, etag: requireETag(etag, redactUrl(this.#blob.url)) };
         },
-        readBack: () => this.read(),
+        readBack: () => this.read(readBackTimeoutInMs),
         recognise: ({ record, etag }) => {
           if (etag === base.etag) return "unchanged";
           return this.#isOwn(record) ? "committed" : "not committed";
@@ -141,7 +143,7 @@ class LockRecordBlob {
         onConflict: () => 0,
       },
       // A write that was not committed is not sent again: the queue releases the lease and continues to poll.
-      { timeoutInMs: () => this.#timeout(), maxResends: 0 },
+      { timeoutInMs: () => this.#timeout(), maxResends: 0, maxReadBacks: 1 },
     );
     switch (outcome.kind) {
       case "committed":
@@ -150,8 +152,10 @@ class LockRecordBlob {
         return { epoch: outcome.found.record.epoch, reserved, previousEpoch, etag: outcome.found.etag };
       case "conflict":
         return { conflict: outcome.error, found: outcome.found };
-      default:
+      case "rejected":
         throw outcome.error;
+      case "unknown":
+        throw outcome.readError ?? outcome.error;
     }
   }
 
@@ -160,8 +164,8 @@ class LockRecordBlob {
     return record.holder === holder && record.reserved === reserved && record.since?.getTime() === this.#since.getTime();
   }
 
-  #timeout(): number {
-    return Math.min(timeoutInMs, Math.max(1, this.#lease.remainingInMs));
+  #timeout(limitInMs: number = timeoutInMs): number {
+    return Math.min(limitInMs, Math.max(1, this.#lease.remainingInMs));
   }
 
   #options(conditions: BlobConditions): Omit<BlobCallOptions, "abortSignal"> {

@@ -82,10 +82,12 @@ class Delivery<T> {
     const { emit, settings, stopHandlers } = this.#consumer;
     const { info } = this.#message;
     if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
+    // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
+    this.#claimLoop?.isHeld();
     const elapsedInMs = startStopwatch();
     let error: unknown;
     try {
-      await this.#handle(tracingOptions);
+      if (!this.#controller.signal.aborted) await this.#handle(tracingOptions);
     } catch (thrown) {
       error = thrown ?? new Error("the handler rejected without a reason");
       failSpan(span, error);

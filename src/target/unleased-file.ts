@@ -53,8 +53,9 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       // Another client may have overwritten it by now, so an ETag read now may belong to that version.
       return fileStaleETag;
     case "conflict":
+      if (outcome.found === "discarded") throw new WriteNotSentError(outcome.error, true);
       await discard(staging);
-      throw outcome.found === undefined ? outcome.error : new WriteNotSentError(outcome.error, true);
+      throw outcome.error;
     case "rejected":
       await discard(staging);
       throw outcome.error;

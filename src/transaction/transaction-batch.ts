@@ -162,6 +162,11 @@ export class TransactionBatch {
     return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind === "postponed");
   }
 
+  /** Whether a function of the batch may still be running. */
+  hasRunningFunctions(): boolean {
+    return this.#steps.some(({ kind }) => kind === "detached" || kind === "abandoned");
+  }
+
   /** The calls whose functions are still running, each with a promise of its end. */
   detached(): [TransactionCall, Promise<unknown>][] {
     return this.#calls.flatMap((call, index) => {

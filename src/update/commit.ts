@@ -58,7 +58,7 @@ export async function commit<Raw>(
       onConflict,
     },
     // A write of several requests must not count those that prepare it.
-    adapter.requiresLease ? { abortSignal: context.abortSignal } : { exclusiveSignal: context.abortSignal },
+    adapter.requiresLease ? { abortSignal: context.abortSignal, awaitSend: true } : { exclusiveSignal: context.abortSignal },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind !== "recognised") return outcome;

@@ -178,8 +178,13 @@ class LeasedRun<T, Raw> {
       return;
     }
     call.inFlight = true;
+    const onConflict = (): number => {
+      call.inFlight = false;
+      return 0;
+    };
     const plan = { base: snapshot, draft: batch.draft, journaling: this.#settings.journaling };
-    const outcome = await commit(adapter, plan, context, () => 0);
+    // Without a journal a read could not tell whether a copy of the write is stored.
+    const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
     call.inFlight = false;
     if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));

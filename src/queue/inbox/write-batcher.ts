@@ -137,7 +137,7 @@ export async function submitWrites(
         // Another record of the batch has changed, so no send of it can be committed any more.
         invalidateEarlierSends: () => Promise.resolve(true),
       },
-      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, backoff: (resend) => fullJitter(resend, 10, 500) },
+      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, maxReadBacks: 1, backoff: (resend) => fullJitter(resend, 10, 500) },
     );
     switch (outcome.kind) {
       case "committed": {
@@ -164,9 +164,10 @@ export async function submitWrites(
         break;
       }
       case "rejected":
+        throw outcome.error;
       case "unknown":
         throwIfAborted(abortSignal);
-        throw outcome.error;
+        throw outcome.readError ?? outcome.error;
     }
   }
   throw lastError;
