@@ -211,13 +211,16 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
   if (isResourceTypeMismatch(error)) {
     return new TargetNotFoundError(`there is no file ${url}: a directory has that name`, { url, cause: error });
   }
+  return toNotFoundError(error, url, notFoundAdvice) ?? error;
+}
+
+/** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */
+export function toNotFoundError(error: unknown, url: string, notFoundAdvice: string | undefined): TargetNotFoundError | undefined {
   if (isParentNotFound(error)) {
     return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
   }
-  if (notFoundAdvice !== undefined && isNotFound(error)) {
-    return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
-  }
-  return error;
+  if (notFoundAdvice === undefined || !isNotFound(error)) return undefined;
+  return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
 }
 
 /** What is wrong with the lease id of a request: it has none, its lease has ended, or another lease is active. */

@@ -11,7 +11,7 @@ import {
   isNotFound,
   isParentNotFound,
   isTransient,
-  toConcurrencyError,
+  toNotFoundError,
 } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
@@ -143,5 +143,5 @@ function toAcquireError(error: unknown, { url, kind, create }: LeaseAdapter): un
   if (isParentNotFound(error) && (kind === "container" || kind === "share")) {
     return new TargetNotFoundError(`${url} does not exist: ${advice}`, { url, cause: error });
   }
-  return toConcurrencyError(error, url, advice);
+  return toNotFoundError(error, url, advice) ?? error;
 }

@@ -1,6 +1,5 @@
 import { startTimer } from "../core/deadline.js";
 import { request } from "../core/request.js";
-import { retry } from "../core/retry.js";
 import { isDefinitive } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
@@ -34,32 +33,26 @@ export function releaseAfterLateAcquire(adapter: LeaseAdapter, leaseId: string):
  * temporary outage. Bounded in number and time; a lease that still exists then is logged. Returns a function that stops it.
  */
 export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): () => void {
-  const stop = new AbortController();
-  void releaseUntilGone(adapter, leaseId, stop.signal);
-  return () => stop.abort();
-}
-
-/** Never rejects. */
-async function releaseUntilGone(adapter: LeaseAdapter, leaseId: string, abortSignal: AbortSignal): Promise<void> {
-  const notReleased = new Error("the lease may still exist");
-  try {
-    await retry(
-      async (attempt) => {
-        // The caller's own release has just failed: the first attempt only waits.
-        if (attempt === 1 || !(await tryRelease(adapter, leaseId))) throw notReleased;
-      },
-      {
-        maxAttempts: retryAfterInMs.length + 1,
-        shouldRetry: (error) => error === notReleased,
-        backoff: (attempt) => retryAfterInMs[attempt - 1] ?? 0,
-        abortSignal,
-      },
-    );
-  } catch {
-    if (abortSignal.aborted) return;
-    logger.error(
-      `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
-        "release it with its id, or break it, before another client can acquire it",
-    );
-  }
+  let stopped = false;
+  let stopTimer: (() => void) | undefined;
+  // A schedule of timers and not a retry: no caller waits for it, and an application that uses leases only need not load p-retry.
+  const releaseAfter = ([waitInMs, ...later]: readonly number[]): void => {
+    if (waitInMs === undefined) {
+      logger.error(
+        `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
+          "release it with its id, or break it, before anybody can have it again",
+      );
+      return;
+    }
+    stopTimer = startTimer(waitInMs, () => {
+      void tryRelease(adapter, leaseId).then((gone) => {
+        if (!gone && !stopped) releaseAfter(later);
+      });
+    });
+  };
+  releaseAfter(retryAfterInMs);
+  return () => {
+    stopped = true;
+    stopTimer?.();
+  };
 }

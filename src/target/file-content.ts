@@ -9,8 +9,18 @@ import { checkNumber, requireETag } from "../core/validate.js";
 import { SchemaError } from "../errors.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
-import { checkFile, fileHeadersOf, fileOptions, fileStaleETag, maxNameLength, maxRangeInBytes, siblingOf, stagingSuffix } from "./file-requests.js";
-import { deleteStagingFile, replaceViaStaging } from "./replace-file.js";
+import {
+  checkFile,
+  deleteStagingFile,
+  fileHeadersOf,
+  fileOptions,
+  fileStaleETag,
+  maxNameLength,
+  maxRangeInBytes,
+  replaceViaStaging,
+  siblingOf,
+  stagingSuffix,
+} from "./file-requests.js";
 import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";

@@ -1,6 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { delay, linkSignals, onAbort } from "../core/deadline.js";
-import { fullJitter } from "../core/retry.js";
+import { linkSignals, onAbort } from "../core/deadline.js";
+import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
@@ -62,6 +62,9 @@ export function leasedUpdate<T = unknown>(
   });
 }
 
+/** Says that an attempt met a conflict, and the call has not been settled. */
+const metConflict = new Error("the attempt met a conflict");
+
 /** One update under a lease: acquire, read, apply, write, release; starts again after a conflict. */
 class LeasedRun<T, Raw> {
   readonly #adapter: TargetAdapter<T, Raw>;
@@ -96,15 +99,24 @@ class LeasedRun<T, Raw> {
     call.onSettled = () => {
       if (this.#interruptible) this.#io.abort();
     };
-    for (let conflicts = 0; !call.isSettled(); conflicts++) {
-      try {
-        if (conflicts > 0) await delay(fullJitter(conflicts, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs), this.#io.signal);
-        call.trace.begin();
-        await this.#attempt();
-        call.trace.end("conflict");
-      } catch (error) {
-        call.reject(toConcurrencyError(error, this.#adapter.url));
-      }
+    const { retryDelayInMs, maxRetryDelayInMs } = call.settings;
+    const attempt = async (): Promise<void> => {
+      call.trace.begin();
+      await this.#attempt();
+      if (call.isSettled()) return;
+      call.trace.end("conflict");
+      throw metConflict;
+    };
+    try {
+      await retry(attempt, {
+        // The attempts are counted by the call, which is settled after the last one.
+        maxAttempts: Infinity,
+        shouldRetry: (error) => error === metConflict,
+        backoff: (conflicts) => fullJitter(conflicts - 1, retryDelayInMs, maxRetryDelayInMs),
+        abortSignal: this.#io.signal,
+      });
+    } catch (error) {
+      call.reject(toConcurrencyError(error, this.#adapter.url));
     }
   }
 

@@ -17,7 +17,7 @@ async function whileHandling(inbox: Inbox | undefined, test: (context: MessageCo
     return new Promise((_, reject) => context.signal.addEventListener("abort", () => reject(context.signal.reason as Error)));
   };
   const poisonQueue = new FakeQueue("poison");
-  const consumer = new QueueConsumer(queue, handler, { poisonQueue, inbox, maxConcurrency: 1, visibilityTimeoutInSeconds: 60 });
+  const consumer = new QueueConsumer(queue, handler, { poisonQueue, inbox, concurrency: 1, visibilityTimeoutInSeconds: 60 });
   await consumer.start();
   await pass(10);
   await test(contexts[0]!);
