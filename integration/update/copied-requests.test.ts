@@ -36,7 +36,9 @@ const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open:
       await blob.upload('{"n":0}', 7);
       const target = jsonBlob<Counter>(containerClient(containerName, { through: proxyUrl }).getBlockBlobClient("counter"));
       return {
-        run: () => optimisticUpdate(target, (doc) => void doc.n++),
+        run: () => optimisticUpdate(target, (doc) => {
+          doc.n++;
+        }),
         effects: async () => (JSON.parse((await blob.downloadToBuffer()).toString()) as Counter).n,
       };
     },
@@ -47,7 +49,7 @@ const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open:
     async open(proxyUrl) {
       const { tableName, effects } = await counterRow();
       const target = tableEntity<Counter>(tableClient(tableName, { through: proxyUrl }), "p", "r");
-      return { run: () => optimisticUpdate(target, (entity) => void entity.n++), effects };
+      return { run: () => optimisticUpdate(target, (entity) => { entity.n++; }), effects };
     },
     requests: (copies) => 2 * operations + copies,
   },

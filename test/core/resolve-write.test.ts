@@ -265,7 +265,7 @@ describe("reading back", () => {
 
   it("whose result cannot be judged for now lets the write be sent again", async () => {
     const write = new ScriptedWrite([reset, ok], ["unknown"]);
-    write.recognise.mockRejectedValueOnce(restError(busy) as never);
+    write.recognise.mockRejectedValueOnce(restError(busy));
     expect(await resolve(write)).toEqual({ kind: "committed", value: "response" });
   });
 });
