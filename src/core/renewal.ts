@@ -157,8 +157,7 @@ export class RenewalLoop {
     this.#lastError ??= new RequestTimeoutError("a renewal got no response in time");
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
-    // Too late: the loss has been reported, and a lost hold is never silently re-established.
-    if (!this.isHeld() && this.#lost && renewal.kind === "renewed") return { kind: "failed", error: this.#lastError };
+    if (!this.isHeld() && this.#lost && (renewal.kind === "renewed" || renewal.kind === "last")) return { kind: "failed", error: this.#lastError };
     this.adopt(renewal);
     return renewal;
   }

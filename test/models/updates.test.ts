@@ -19,7 +19,11 @@ interface Call {
   readonly behaviour: Behaviour;
   /** The ids of updates that had succeeded before it began. */
   readonly before: readonly number[];
-  readonly unknownAllowed: () => boolean;
+  /**
+   * Whether the outcome may be unknown: of the writes since its mutator last ran, which alone can carry its change, one went
+   * wrong, or had no response yet when its caller was rejected.
+   */
+  unknownAllowed: () => boolean;
   seen?: readonly number[];
   outcome?: "done" | "not written" | "unknown" | "aborted";
 }
@@ -40,12 +44,11 @@ class Updates implements Scenario {
 
   start(process: number, behaviour: Behaviour, coalesce: boolean, abortAfterInMs: number | undefined): void {
     const at = this.#processes[process]!;
-    const { faultyWrites } = at;
     const call: Call = {
       id: this.#calls.length,
       behaviour,
       before: this.#calls.filter(({ outcome }) => outcome === "done").flatMap(({ id, behaviour: b }) => (b.startsWith("add") ? [id] : [])),
-      unknownAllowed: () => at.faultyWrites > faultyWrites,
+      unknownAllowed: () => false,
     };
     this.#calls.push(call);
     const stop = new AbortController();
@@ -83,7 +86,7 @@ class Updates implements Scenario {
     if (this.#kind === "blob") {
       const result: UpdateResult<{ ids: number[] }> = await optimisticUpdate(
         jsonBlob<{ ids: number[] }>(at.blob("list.json")),
-        (doc) => this.#mutate(call, (id) => doc.ids.push(id)),
+        (doc) => this.#mutate(at, call, (id) => doc.ids.push(id)),
         { ...options, initial: { ids: [] } },
       );
       return result.value.ids;
@@ -91,14 +94,16 @@ class Updates implements Scenario {
     const keys = { partitionKey: "p", rowKey: "list" };
     const { value } = await optimisticUpdate(
       tableEntity<{ ids: string }>(at.table("lists"), "p", "list"),
-      (entity) => this.#mutate(call, (id) => (entity.ids += `${id} `)),
+      (entity) => this.#mutate(at, call, (id) => (entity.ids += `${id} `)),
       { ...options, initial: { ids: "", ...keys } },
     );
     return parse(value.ids);
   }
 
-  #mutate({ id, behaviour }: Call, add: (id: number) => void): undefined | Promise<void> {
+  #mutate(at: SimProcess, call: Call, add: (id: number) => void): undefined | Promise<void> {
+    const { id, behaviour } = call;
     const act = (): void => {
+      call.unknownAllowed = at.watchWrites();
       if (behaviour.startsWith("throw")) {
         add(-1); // has to be rolled back
         throw new Refusal();

@@ -39,6 +39,43 @@ it.each([
   expect(await write(fate)).toMatchObject(expected);
 });
 
+it.each<[Exclude<Fate, "ok"> | undefined, boolean]>([
+  [undefined, false],
+  ["request lost", true],
+  ["busy", true],
+  ["failed after commit", true],
+  ["silence after commit", true],
+])("a write on a network of nothing but %j leaves its process in doubt: %s", async (fate, inDoubt) => {
+  const world = new World(1);
+  await world.time.run(async () => {
+    world.networkConditions = { latency: { min: 10, max: 10 }, faults: fate ? { [fate]: 1 } : {} };
+    const process = world.newProcess();
+    const isInDoubt = process.watchWrites();
+    expect(isInDoubt()).toBe(false);
+    void process.table("t").upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }).catch(() => undefined);
+    // In flight, and no response yet.
+    expect(isInDoubt()).toBe(true);
+    await world.time.sleep(60_000);
+    expect(isInDoubt()).toBe(inDoubt);
+    expect(process.watchWrites()()).toBe(false);
+  });
+});
+
+it.each(["aborted", "sent by a process that is cut off"])("a write that is %s before its response arrives leaves its process in doubt", async (how) => {
+  const world = new World(1);
+  await world.time.run(async () => {
+    const process = world.newProcess();
+    const controller = new AbortController();
+    const isInDoubt = process.watchWrites();
+    const options = { abortSignal: controller.signal };
+    void process.table("t").upsertEntity({ partitionKey: "p", rowKey: "r", n: 1 }, "Merge", options).catch(() => undefined);
+    if (how === "aborted") controller.abort();
+    else process.cutOff();
+    await world.time.sleep(60_000);
+    expect(isInDoubt()).toBe(true);
+  });
+});
+
 it("refuses what is past the limit of a resource, and nothing else", async () => {
   const world = new World(1, { blob: Infinity, table: 100, queue: Infinity });
   await world.time.run(async () => {

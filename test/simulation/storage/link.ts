@@ -21,8 +21,10 @@ export class Link extends FakeService {
   override readonly resources: Map<string, unknown>;
   readonly backend: Backend;
   networkConditions: NetworkConditions = calm;
-  /** How many sends of writes have gone wrong so far. */
-  faultyWrites = 0;
+  /** How many sends of writes there were so far. */
+  #writes = 0;
+  /** The numbers of those without a response that says what became of them: in flight, aborted, or gone wrong. */
+  readonly #unanswered = new Set<number>();
   #cut = false;
 
   constructor(backend: Backend) {
@@ -34,7 +36,12 @@ export class Link extends FakeService {
   /** The process is dead, or cut off: nothing it sends from now on arrives, and it hears nothing any more. */
   cutOff(): void {
     this.#cut = true;
-    this.faultyWrites++; // there may be one under way
+  }
+
+  /** Returns whether the process cannot know, at the time of asking, what became of a write that it sends from now on. */
+  watchWrites(): () => boolean {
+    const before = this.#writes;
+    return () => [...this.#unanswered].some((write) => write > before);
   }
 
   override newETag(): number {
@@ -61,15 +68,14 @@ export class Link extends FakeService {
     const { time } = this.backend;
     const { min, max } = this.networkConditions.latency;
     const fate = this.#cut ? "silence" : drawFate(this.networkConditions, time.random);
-    if (fate !== "ok") {
-      this.backend.faults++;
-      if (call.kind === "write") this.faultyWrites++;
-    }
+    if (fate !== "ok") this.backend.faults++;
     return new Promise<R>((resolve, reject) => {
       if (signal?.aborted) {
         reject(abortError());
         return;
       }
+      const write = call.kind === "write" ? ++this.#writes : undefined;
+      if (write !== undefined) this.#unanswered.add(write);
       // Whoever aborts takes nothing back: what is on its way arrives, unless it has not left yet.
       const leaves = time.random() < 0.5;
       let over = false;
@@ -89,7 +95,11 @@ export class Link extends FakeService {
         if (fate !== "ok" && fate !== "busy") return;
         time.after(way(), () => {
           if (this.#cut) return;
-          end(() => ("error" in answer ? reject(answer.error) : resolve(answer.value)));
+          end(() => {
+            if (write !== undefined && !answer.busy) this.#unanswered.delete(write);
+            if ("error" in answer) reject(answer.error);
+            else resolve(answer.value);
+          });
         });
       };
       if (fate === "straggler") time.after(time.random() * maxStragglingInMs, () => this.#arrive(call, error, serve, false));
@@ -102,12 +112,12 @@ export class Link extends FakeService {
     });
   }
 
-  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): { value: R } | { error: Error } {
-    if (busy || this.backend.refuses(call.resource)) return { error: error(503, "ServerBusy") };
+  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): ({ value: R } | { error: Error }) & { busy: boolean } {
+    if (busy || this.backend.refuses(call.resource)) return { error: error(503, "ServerBusy"), busy: true };
     try {
-      return { value: serve() };
+      return { value: serve(), busy: false };
     } catch (refusal) {
-      return { error: refusal as Error };
+      return { error: refusal as Error, busy: false };
     }
   }
 

@@ -77,8 +77,10 @@ export class SimProcess {
     return new SimQueue(this.queues, name);
   }
 
-  get faultyWrites(): number {
-    return this.blobs.faultyWrites + this.tables.faultyWrites + this.queues.faultyWrites;
+  /** Returns whether this process cannot know, at the time of asking, what became of a write that it sends from now on. */
+  watchWrites(): () => boolean {
+    const watches = [this.blobs, this.tables, this.queues].map((link) => link.watchWrites());
+    return () => watches.some((isInDoubt) => isInDoubt());
   }
 
   setNetworkConditions(networkConditions: NetworkConditions): void {
