@@ -1,29 +1,26 @@
-/** What concerns queues, for applications that have `@azure/storage-queue` (and `@azure/data-tables` for an inbox) alone. */
+/** Entry point with the helpers for queues, for applications that only install `@azure/storage-queue` (and `@azure/data-tables` for an inbox). */
+export type { Renewal } from "./core/renewal.js";
+export type { Clock } from "./core/stopwatch.js";
 export { ConcurrentQueue } from "./facade/concurrent-queue.js";
 export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
-export type { Clock } from "./core/stopwatch.js";
 export { QueueConsumer } from "./queue/consumer.js";
 export type { QueueConsumerHealth } from "./queue/consumer.js";
-export type { MessageContext, MessageHandler } from "./queue/context.js";
-export type { QueueEncoding } from "./queue/envelope.js";
+export type { MessageContext, MessageHandler, MessageInfo, QueueConsumerEvents } from "./queue/context.js";
 export { enqueue } from "./queue/enqueue.js";
 export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
-export type { PoisonFacts } from "./queue/envelope.js";
-export type { MessageInfo, QueueConsumerEvents } from "./queue/context.js";
+export type { PoisonFacts, QueueEncoding } from "./queue/envelope.js";
 export type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./queue/inbox/inbox.js";
 export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
 export { TableInbox } from "./queue/inbox/table-inbox.js";
 export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
-export type { Renewal } from "./core/renewal.js";
 export type { MessageFacts, QueueConsumerOptions } from "./queue/options.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
+export { queueMetadata } from "./target/queue-metadata.js";
+export type { GuardedTarget, ReadResult } from "./target/target.js";
+export type { UpdateResult } from "./update/batch.js";
 export type { HeldLike, LeasedUpdateOptions, LockChoice, LocksLike } from "./update/exclusive-access.js";
 export { leasedUpdate } from "./update/leased-update.js";
+export { readTarget } from "./update/read-target.js";
 export { overwrite } from "./update/single-call.js";
 export type { OverwriteOptions } from "./update/single-call.js";
-export { readTarget } from "./update/read-target.js";
-export type { ReadResult } from "./target/target.js";
-export type { GuardedTarget } from "./target/target.js";
-export { queueMetadata } from "./target/queue-metadata.js";
-export type { UpdateResult } from "./update/batch.js";

@@ -1,4 +1,4 @@
-/** What concerns tables, for applications that have `@azure/data-tables` alone. */
+/** Entry point with the helpers for tables, for applications that only install `@azure/data-tables`. */
 export {
   AlreadyExistsError,
   CommitUnknownError,
@@ -34,29 +34,25 @@ export type { PartitionAction } from "./lock/fenced-partition.js";
 export { HeldTable } from "./lock/locked-table.js";
 export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
-export type { EdmType } from "./target/edm.js";
-export { purgeTombstones } from "./transaction/tombstone-cleanup.js";
-export type { PurgeTombstonesOptions } from "./transaction/tombstone-cleanup.js";
-export { runTransaction } from "./transaction/run-transaction.js";
-export type { TransactionOptions } from "./transaction/run-transaction.js";
-export type { TransactionResult } from "./transaction/transaction-batch.js";
-export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
-export type { WatchedState } from "./read/poller.js";
+export type { WatchOptions, WatchedState } from "./read/poller.js";
 export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
-export type { WatchOptions } from "./read/poller.js";
-export { createIfAbsent } from "./update/create-if-not-exists.js";
-export { remove } from "./update/batch.js";
-export type { Mutator, MutatorContext } from "./update/batch.js";
-export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
-export { overwrite } from "./update/single-call.js";
-export type { OverwriteOptions } from "./update/single-call.js";
-export { readTarget } from "./update/read-target.js";
-export type { ReadTargetOptions } from "./update/read-target.js";
-export type { ReadResult } from "./target/target.js";
-export { removeIfUnchanged } from "./update/single-call.js";
-export type { UpdateTarget } from "./target/target.js";
+export type { EdmType } from "./target/edm.js";
 export { tableEntity } from "./target/table-entity.js";
 export type { EntityValue, TableEntityOptions } from "./target/table-entity.js";
-export type { UpdateResult } from "./update/batch.js";
+export type { ReadResult, UpdateTarget } from "./target/target.js";
+export { runTransaction } from "./transaction/run-transaction.js";
+export type { TransactionOptions } from "./transaction/run-transaction.js";
+export { purgeTombstones } from "./transaction/tombstone-cleanup.js";
+export type { PurgeTombstonesOptions } from "./transaction/tombstone-cleanup.js";
+export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
+export type { TransactionResult } from "./transaction/transaction-batch.js";
+export { remove } from "./update/batch.js";
+export type { Mutator, MutatorContext, UpdateResult } from "./update/batch.js";
+export { createIfAbsent } from "./update/create-if-not-exists.js";
+export { optimisticUpdate } from "./update/optimistic-update.js";
+export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export { readTarget } from "./update/read-target.js";
+export type { ReadTargetOptions } from "./update/read-target.js";
+export { overwrite, removeIfUnchanged } from "./update/single-call.js";
+export type { OverwriteOptions } from "./update/single-call.js";

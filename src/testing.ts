@@ -1,8 +1,12 @@
-export { type Azurite, startAzurite, type StartAzuriteOptions } from "./testing/azurite.js";
-export { AzuriteStartError, type AzuriteStartFailure } from "./testing/azurite-error.js";
-export { emulatorAccount, emulatorConnectionString, replaceEndpoints, type StorageEndpoints } from "./testing/connection-string.js";
+export { startAzurite } from "./testing/azurite.js";
+export type { Azurite, StartAzuriteOptions } from "./testing/azurite.js";
+export { AzuriteStartError } from "./testing/azurite-error.js";
+export type { AzuriteStartFailure } from "./testing/azurite-error.js";
+export { emulatorAccount, emulatorConnectionString, replaceEndpoints } from "./testing/connection-string.js";
+export type { StorageEndpoints } from "./testing/connection-string.js";
+export { startFaultProxy } from "./testing/fault-proxy.js";
+export type { FaultProxy, FaultProxyOptions, WaitForRequestOptions } from "./testing/fault-proxy.js";
 export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-rule.js";
-export { type FaultProxy, type FaultProxyOptions, startFaultProxy, type WaitForRequestOptions } from "./testing/fault-proxy.js";
 export type {
   AnswerFaultRuleOptions,
   FaultAction,
@@ -14,19 +18,11 @@ export type {
   FaultRuleOptions,
   FaultStage,
 } from "./testing/fault-rule.js";
-export {
-  answerWith,
-  type AnswerWithOptions,
-  cutBody,
-  delay,
-  dropAnswer,
-  hang,
-  refuse,
-  rewriteAnswer,
-  type StagedFaultRuleOptions,
-} from "./testing/fault-rules.js";
-export type { LoggedRequest, RequestOutcome } from "./testing/request-log.js";
-export { type FileShareServer, startFileShareServer, type StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
+export { answerWith, cutBody, delay, dropAnswer, hang, refuse, rewriteAnswer } from "./testing/fault-rules.js";
+export type { AnswerWithOptions, StagedFaultRuleOptions } from "./testing/fault-rules.js";
+export { startFileShareServer } from "./testing/file-share/file-share-server.js";
+export type { FileShareServer, StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
 export type { FileShareClock } from "./testing/file-share/server-clock.js";
 export type { SmbClient, SmbHandle, SmbOpenOptions } from "./testing/file-share/smb-client.js";
-export type { SmbAccess } from "./testing/file-share/smb-opens.js";
+export type { SmbAccess } from "./testing/file-share/tree.js";
+export type { LoggedRequest, RequestOutcome } from "./testing/request-record.js";

@@ -3,43 +3,53 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** What can be taken out of the library, to see that a chaos run notices. */
+/** A piece of a compiled file, and what replaces it. */
+export interface Replacement {
+  readonly file: string;
+  readonly find: string;
+  readonly replaceBy: string;
+}
+
+/** The guarantees that can be removed from the library, to prove that a chaos run notices. */
 export const breakable = {
-  // Without it, a loop has to believe the answer to the last try, as loops written by hand do.
+  // An update cannot recognise its own write: it believes the response to its last send, as loops on the plain SDK do.
   journal: [
-    { file: "update/options.js", find: "journaling: journal !== false", put: "journaling: false" },
-    { file: "update/commit.js", find: "resend === 0 && counted.sends() === 1 && isDefinitive(error)", put: "isDefinitive(error)" },
-  ],
-  fence: [
-    { file: "lock/fence.js", find: "if (fencedBy > this.#epoch)", put: "if (fencedBy < 0)" },
-    { file: "lock/fence.js", find: `["update", entity, "Merge", { etag: row.etag }]`, put: `["upsert", entity, "Merge"]` },
-  ],
-  deadline: [
+    { file: "update/options.js", find: "journaling: journal !== false", replaceBy: "journaling: false" },
     {
-      file: "lease/lease-keeper.js",
-      find: "const own = this.#times.durationInMs - this.#times.safetyMarginInMs - this.#since.elapsedInMs();",
-      put: "const own = this.#times.durationInMs;",
+      file: "update/commit.js",
+      find: "recognise: (found, reason) => recognise(adapter, plan, journal, found, reason)",
+      replaceBy: `recognise: (found, reason, error) => error?.statusCode === 412 ? "not committed" : recognise(adapter, plan, journal, found, reason)`,
     },
   ],
-} as const;
+  // A holder neither notices the number of its successor, nor makes its writes depend on the fence row.
+  fence: [
+    { file: "lock/fence.js", find: "if (fencedBy <= this.#epoch)", replaceBy: "if (true)" },
+    { file: "lock/fence.js", find: `["update", entity, "Merge", { etag: row.etag }]`, replaceBy: `["upsert", entity, "Merge"]` },
+  ],
+  // A holder learns that its lease is lost from responses only, not from the clock.
+  deadline: [{ file: "lease/held-lease.js", find: "marginInMs: () => times.safetyMarginInMs", replaceBy: "marginInMs: () => -Infinity" }],
+} as const satisfies Readonly<Record<string, readonly Replacement[]>>;
 
 export type Breakable = keyof typeof breakable;
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Where the build is, as a URL to import: `dist`, or a copy of it without one of its guarantees. */
+/** The URL of the build to import: `dist`, or a copy of it without one of its guarantees. */
 export async function libraryUrl(broken: Breakable | undefined): Promise<string> {
   if (!broken) return pathToFileURL(join(root, "dist", "index.js")).href;
   const folder = await mkdtemp(join(tmpdir(), "azure-storage-concurrency-broken-"));
   await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
   await cp(join(root, "package.json"), join(folder, "package.json"));
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-  for (const { file, find, put } of breakable[broken]) {
-    const path = join(folder, "dist", file);
-    const code = await readFile(path, "utf8");
-    // Code that has moved on would leave the build whole, and the run would prove nothing.
-    if (code.split(find).length !== 2) throw new Error(`${file} does not have exactly one ${JSON.stringify(find)}: nothing was broken`);
-    await writeFile(path, code.replace(find, put));
+  for (const replacement of breakable[broken]) {
+    const path = join(folder, "dist", replacement.file);
+    await writeFile(path, replaced(await readFile(path, "utf8"), replacement));
   }
   return pathToFileURL(join(folder, "dist", "index.js")).href;
+}
+
+/** Throws if the code has changed since: it would be left intact, and the run would prove nothing. */
+export function replaced(code: string, { file, find, replaceBy }: Replacement): string {
+  if (code.split(find).length !== 2) throw new Error(`${file} does not have exactly one ${JSON.stringify(find)}: nothing was broken`);
+  return code.replace(find, () => replaceBy);
 }

@@ -52,7 +52,7 @@ interface Option {
 function optionsOf(folder: string): Option[] {
   const surface = readFileSync(join(folder, "index.ts"), "utf8");
   const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".ts") && !/^(testing|cli)\b/.test(path) && path !== "clients.ts")
+    .filter((path) => path.endsWith(".ts") && !/^(testing|cli|clients)\b/.test(path))
     .map((path) => readFileSync(join(folder, path), "utf8"));
   return sources
     .flatMap((source) => [...source.matchAll(/export interface (\w+Options)\b[^{]*\{\n([\s\S]*?)\n\}/g)])

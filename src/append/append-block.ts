@@ -2,15 +2,15 @@ import type { AppendBlobLike } from "../clients/blob.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import type { ResolvableWrite } from "../core/resolve-write.js";
 import { redactUrl } from "../core/telemetry.js";
+import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
-import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "../target/target.js";
 import { claimantOf, metadataWithClaims, readAppendBlob, withClaim } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
 
-/** What became of a request. `found`: the state of the blob, where that was read. */
+/** The outcome of a request. `found`: the state of the blob, if it was read. */
 export type AppendOutcome =
   | { readonly kind: "committed"; readonly state: AppendBlobState }
   | { readonly kind: "conflict"; readonly error: unknown; readonly found?: AppendBlobState | undefined }
@@ -34,18 +34,18 @@ export async function claimEnd(
     },
     recognise(found) {
       if (found?.etag === state.etag) return "unchanged";
-      // The own claim, and nothing appended since: any other appender that wants the position has to claim it first.
+      // This claim, and nothing appended since: any other appender has to claim the position first.
       return found?.length === state.length && found.claims[0]?.id === claims[0]?.id ? "committed" : "not committed";
     },
     onConflict,
   });
-  // A claim is not a record: whether one that got no response was written does not matter to any caller.
+  // A claim is not a record: no caller needs to know whether a claim without a response was written.
   return outcome.kind === "unknown" ? { kind: "rejected", error: outcome.error } : outcome;
 }
 
 /**
- * Appends one block at the end of `state`. With a claim, only if nothing changed since it was written; without one, only
- * if that is still the end, and then no other appender may ever append the same bytes.
+ * Appends one block at the end of `state`. With a claim, only if the blob has not changed since the claim was written. Without
+ * one, only if that is still the end, and then no other appender may ever append the same bytes.
  */
 export function appendBlock(
   blob: AppendBlobLike,
@@ -69,9 +69,9 @@ export function appendBlock(
       };
     },
     async recognise(found) {
-      // Gone, or created anew: what was in it before cannot be known.
+      // The blob was deleted, or deleted and created again: its former content is unknown.
       if (!found || found.length < position) return "unknown";
-      // With a claim a send in flight needs the ETag; without one, the end of the blob.
+      // With a claim, a send in flight is conditional on the ETag; without one, on the end of the blob.
       if (claimed ? found.etag === state.etag : found.length === position) return "unchanged";
       if (found.length < position + bytes.length) return "not committed";
       const claimant = claimantOf(found.claims, position);

@@ -7,16 +7,16 @@ import { AppendCall, enqueueAppend } from "./append-queue.js";
 import type { AppendResult } from "./append-queue.js";
 
 /**
- * Appends one record to an append blob: exactly once, also when answers of the service are lost, and as a whole, with
- * any number of appenders in any number of processes. Records of one process stand in the order of the calls.
+ * Appends one record to an append blob: exactly once, even if responses of the service are lost, and atomically, with any
+ * number of appenders in any number of processes. Records of one process are stored in the order of the calls.
  *
- * Others may append by other means too, but not the same bytes: if the answer to an append is lost that did not land, and
- * somebody who knows nothing of claims puts the same bytes in its place, they are taken for the record.
+ * Clients that do not use claims may append too, but not the same bytes: if the response to an append that was not committed
+ * is lost, and such a client appends the same bytes at its position, they are taken for the record.
  *
- * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more where the end of the blob is not known from the
- * last append through the same client; records that wait for each other share a block.
+ * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more if the end of the blob is not known from the last
+ * append through the same client. Records that wait at the same time share a block.
  *
- * @param data - Appended as it is; text in UTF-8. A line end, or another mark between records, is up to the caller.
+ * @param data - Appended as it is; text in UTF-8. Line ends or other separators between records are up to the caller.
  */
 export function appendExactly(
   blob: AppendBlobLike,
@@ -42,7 +42,7 @@ function isAppendBlob(blob: unknown): blob is AppendBlobLike {
   return typeof client === "object" && typeof client?.appendBlock === "function" && typeof client.getProperties === "function";
 }
 
-/** A copy: the caller may go on to use its buffer, and the record may have to be sent again. */
+/** A copy: the caller may reuse its buffer, and the record may have to be sent again. */
 function recordOf(data: string | Uint8Array, url: string): Uint8Array {
   if (typeof data !== "string" && !(data instanceof Uint8Array)) throw new TypeError("data must be a string or a Uint8Array");
   const record = typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);

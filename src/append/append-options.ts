@@ -11,14 +11,14 @@ export interface AppendExactlyOptions extends CallOptions {
   /** Sent with every request of the call. */
   conditions?: TargetConditions | undefined;
   /**
-   * Says that no two calls ever append the same bytes, and that no record begins with the whole of another one: lines
-   * with an id of their own, say. Saves the claim (one request for each block), and needs no right to write metadata.
-   * Where it is not true, a record whose answer was lost may be missing.
+   * Declares that no two calls ever append the same bytes, and that no record is a prefix of another: for example, lines with
+   * a unique id. Saves the claim (one request for each block), and needs no permission to write metadata. If it is not true,
+   * a record whose response was lost may be missing.
    * @defaultValue false: identical records are told apart by claims in the metadata
    */
   uniqueRecords?: boolean | undefined;
   /**
-   * Make the blob if there is none; with this content type and metadata, if they are given.
+   * Create the blob if it does not exist, with this content type and metadata, if given.
    * @defaultValue false: a missing blob is a `TargetNotFoundError`
    */
   createIfMissing?: boolean | NewLog | undefined;
@@ -28,7 +28,7 @@ export interface AppendExactlyOptions extends CallOptions {
    */
   maxSizeInBytes?: number | undefined;
   /**
-   * Records that wait are appended as one block of up to this size. A larger record is a block of its own.
+   * Waiting records are appended as one block of up to this size. A larger record gets a block of its own.
    * @defaultValue 4 MiB: what every version of the service takes, and little to read back
    */
   maxBatchInBytes?: number | undefined;
@@ -38,26 +38,26 @@ export interface AppendExactlyOptions extends CallOptions {
    */
   coalesce?: boolean | undefined;
   /**
-   * How often the record is tried to be appended before the call gives up with a `ConflictError`.
+   * The number of attempts to append the record before the call gives up with a `ConflictError`.
    * @defaultValue 50: with the default delays the deadline comes first
    */
   maxAttempts?: number | undefined;
   /**
-   * The time for the whole call, requests and waits included.
+   * The time for the whole call, including requests and delays.
    * @defaultValue 30_000
    */
   timeoutInMs?: number | undefined;
   /**
-   * After a lost race: a random wait of up to this, doubled with each further one (full jitter). Also about the time
-   * that another appender is given to carry out its claim.
+   * The maximum delay after the first conflict, doubled with each further one; the delay is random (full jitter). Also about
+   * the time that another appender gets to append after its claim.
    * @defaultValue 10
    */
   retryDelayInMs?: number | undefined;
   /** @defaultValue 1_000 */
   maxRetryDelayInMs?: number | undefined;
   /**
-   * What to do if it cannot be known whether the record was appended: `"throw"` a `CommitUnknownError`, or `"retry"`,
-   * which may append it twice.
+   * What to do if it is unknown whether the record was appended: `"throw"` a `CommitUnknownError`, or `"retry"`, which may
+   * append it twice.
    * @defaultValue "throw"
    */
   onUnknown?: "throw" | "retry" | undefined;
@@ -68,7 +68,7 @@ const defaults = Object.freeze({ maxBatchInBytes: 4 * 1024 * 1024 });
 /** The options with defaults filled in and checked. */
 export function checkAppendOptions(options: AppendExactlyOptions): Omit<AppendSettings, "options" | "label"> {
   const { createIfMissing = false, uniqueRecords = false, coalesce = updateDefaults.coalesce } = options;
-  // A word would count as yes: `"false"` too.
+  // Any string would count as true, even `"false"`.
   for (const [name, value] of Object.entries({ uniqueRecords, coalesce })) {
     if (typeof value !== "boolean") throw new TypeError(`${name} must be true or false`);
   }

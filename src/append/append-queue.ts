@@ -22,13 +22,13 @@ export interface AppendSettings extends WriteCallSettings {
   readonly maxBatchInBytes: number;
 }
 
-/** Where a record stands. */
+/** Where a record is stored. */
 export interface AppendResult {
   /** The position of its first byte in the blob. */
   offset: number;
-  /** How many blocks the blob had when the record was found to be in it. There can be 50,000. */
+  /** How many blocks the blob had when the record was known to be committed. The maximum is 50,000. */
   committedBlockCount: number;
-  /** How often it was tried: more than 1 means that others appended first. */
+  /** The number of attempts: more than 1 means that other appenders were first. */
   attempts: number;
 }
 
@@ -42,21 +42,21 @@ export class AppendCall extends WriteCall<AppendResult, AppendSettings> {
   }
 }
 
-/** The most blocks that an append blob can have. */
+/** The maximum number of blocks of an append blob. */
 const maxBlocks = 50_000;
 
-/** After this many blocks in a row other processes get a chance: an appender that goes on from its own ETag is always faster. */
+/** After this many blocks in a row, other processes get a chance: an appender that continues from its own ETag is always faster. */
 const blocksInARow = 16;
 
-/** How often a blob is read that exists at one moment and is gone at the next, or whose end another appender has claimed. */
+/** How often a blob is read that exists at one moment and does not at the next, or whose end another appender has claimed. */
 const maxReads = 10;
 
 const queues = new CallQueues<AppendQueue>();
 
-/** Where the last append through a client left its blob: saves the next one a read. If it is outdated, only that attempt is lost. */
-const remembered = new WeakMap<AppendBlobLike, AppendBlobState>();
+/** The state of each blob after the last append through its client: saves a read. If it is outdated, it costs one request. */
+const lastStates = new WeakMap<AppendBlobLike, AppendBlobState>();
 
-/** Hands a call to the queue that appends all records of this process, under the same credentials, to the same blob. */
+/** Adds a call to the queue that appends all records of this process, under the same credentials, to the same blob. */
 export function enqueueAppend(blob: AppendBlobLike, call: AppendCall): void {
   const { coalesce, uniqueRecords, leaseId } = call.settings;
   if (!coalesce) {
@@ -68,7 +68,10 @@ export function enqueueAppend(blob: AppendBlobLike, call: AppendCall): void {
   queues.get(credentialScopeOf(blob), key, (onIdle) => new AppendQueue(blob, call.settings, onIdle)).add(call);
 }
 
-/** Each batch finds the end of the blob (unless it is known from the batch before), claims it, and appends what waits as one block. */
+/**
+ * The appends of this process to one blob. Each batch finds the end of the blob (unless it is known from the previous batch),
+ * claims it, and appends the waiting records as one block.
+ */
 class AppendQueue extends CallQueue<AppendCall> {
   readonly #blob: AppendBlobLike;
   readonly #unique: boolean;
@@ -77,8 +80,11 @@ class AppendQueue extends CallQueue<AppendCall> {
   #state: AppendBlobState | undefined;
   /** A state that was read after a conflict: another appender may have claimed its end. */
   #found: AppendBlobState | undefined;
-  /** Whether it was read since this queue began: a remembered state is good to try with, not to reject a record by. */
-  #seen = false;
+  /**
+   * Whether the service has confirmed a state to this queue. A state from `lastStates` is enough to try a write, but not to
+   * reject a record.
+   */
+  #confirmed = false;
   #blocks = 0;
 
   constructor(blob: AppendBlobLike, settings: AppendSettings, onIdle: (() => void) | undefined) {
@@ -86,35 +92,35 @@ class AppendQueue extends CallQueue<AppendCall> {
     this.#blob = blob;
     this.#unique = settings.uniqueRecords;
     this.#leaseId = settings.leaseId;
-    this.#state = remembered.get(blob);
+    this.#state = lastStates.get(blob);
   }
 
   protected override async runBatch(): Promise<void> {
     const started = performance.now();
     beginTogether(this.waiting);
     this.#state ??= await this.#findEnd();
-    if (!this.#state || !this.#rejectWhatDoesNotFit(this.#state)) return;
+    if (!this.#state || !this.#rejectOversized(this.#state)) return;
     if (!this.#unique) {
       const claiming = [...this.waiting];
       beginTogether(claiming);
       const claim = await claimEnd(this.#blob, this.#state, this.#context(claiming), () => this.#backoff(claiming));
       if (claim.kind !== "committed") {
         for (const call of claiming) call.attempts++;
-        // No record is to blame for a claim that the service rejects.
+        // A rejected claim is not the fault of any single record: all calls fail.
         if (claim.kind === "rejected" && !this.abortSignal.aborted) throw claim.error;
         this.#settleFailedAppend(claim, claiming);
         return;
       }
       this.#state = claim.state;
-      // Calls may have been enqueued, or have gone, while the claim was written.
-      if (!this.hasWork() || !this.#rejectWhatDoesNotFit(this.#state)) return;
+      // Calls may have been added or cancelled while the claim was written.
+      if (!this.hasWork() || !this.#rejectOversized(this.#state)) return;
     }
     await this.#append(this.#state, started);
   }
 
   protected override beforeIdle(): undefined {
-    if (this.#state) remembered.set(this.#blob, this.#state);
-    else remembered.delete(this.#blob);
+    if (this.#state) lastStates.set(this.#blob, this.#state);
+    else lastStates.delete(this.#blob);
   }
 
   protected override onBatchFailed(): void {
@@ -130,7 +136,7 @@ class AppendQueue extends CallQueue<AppendCall> {
       this.requeue(calls);
       return;
     }
-    const outcome = await appendBlock(this.#blob, end, joined(calls), !this.#unique, this.#context(calls), () => this.#backoff(calls));
+    const outcome = await appendBlock(this.#blob, end, recordsOf(calls), !this.#unique, this.#context(calls), () => this.#backoff(calls));
     this.endWrite(calls);
     if (outcome.kind !== "committed") {
       this.#settleFailedAppend(outcome, calls);
@@ -139,18 +145,18 @@ class AppendQueue extends CallQueue<AppendCall> {
     }
     this.resetBackoff();
     this.#state = outcome.state;
-    this.#seen = true;
+    this.#confirmed = true;
     let offset = end.length;
     for (const call of calls) {
       call.resolve({ offset, committedBlockCount: outcome.state.blockCount, attempts: call.attempts }, "appended");
       offset += call.record.length;
     }
-    if (++this.#blocks % blocksInARow === 0 && this.hasWork()) await this.#giveWay(performance.now() - started);
+    if (++this.#blocks % blocksInARow === 0 && this.hasWork()) await this.#yield(performance.now() - started);
   }
 
-  /** Reads the end of the blob, and creates the blob if a caller wants that. Undefined: no caller is left. */
+  /** Reads the end of the blob, and creates the blob if a caller asked for it. Undefined: no call is left. */
   async #findEnd(): Promise<AppendBlobState | undefined> {
-    let awaited: string | undefined;
+    let awaitedClaim: string | undefined;
     for (let reads = 1; ; reads++) {
       let state = this.#found ?? (await readAppendBlob(this.#blob, this.#context(this.waiting)));
       this.#found = undefined;
@@ -162,20 +168,20 @@ class AppendQueue extends CallQueue<AppendCall> {
         if (!state && reads >= maxReads) throw this.#notFound();
       }
       if (!state) continue;
-      this.#seen = true;
-      // Another appender is about to append: a claim of this one would invalidate that, and its next one this one's. It may
-      // also have died.
+      this.#confirmed = true;
+      // Another appender has claimed the end and is about to append. A claim by this one would invalidate that append, and
+      // the other's next claim would invalidate this one's. So wait once for each claim: the other appender may have crashed.
       const [claim] = state.claims;
-      if (this.#unique || claim?.position !== state.length || claim.id === awaited || reads >= maxReads) return state;
-      awaited = claim.id;
-      await this.#giveWay(0);
+      if (this.#unique || claim?.position !== state.length || claim.id === awaitedClaim || reads >= maxReads) return state;
+      awaitedClaim = claim.id;
+      await this.#yield(0);
     }
   }
 
-  /** Returns whether any call is left. */
-  #rejectWhatDoesNotFit({ length, blockCount }: AppendBlobState): boolean {
+  /** Rejects the records that do not fit into the blob. Returns whether any call is left. */
+  #rejectOversized({ length, blockCount }: AppendBlobState): boolean {
     const fits = (call: AppendCall): boolean => blockCount < maxBlocks && length + call.record.length <= call.settings.maxSizeInBytes;
-    if (!this.#seen && !this.waiting.every(fits)) {
+    if (!this.#confirmed && !this.waiting.every(fits)) {
       this.#state = undefined;
       return false;
     }
@@ -183,7 +189,7 @@ class AppendQueue extends CallQueue<AppendCall> {
     return this.hasWork();
   }
 
-  /** How many of the next records fit into one block, and their callers allow a blob of that size. */
+  /** How many of the next records fit into one block, and into the maximum size of the blob that their callers set. */
   #batchSize({ length: end }: AppendBlobState): number {
     let length = 0;
     const count = this.waiting.findIndex((call, index) => {
@@ -194,29 +200,29 @@ class AppendQueue extends CallQueue<AppendCall> {
     return count < 0 ? this.waiting.length : count;
   }
 
-  /** An end that was only remembered is no attempt yet, and so no conflict. */
+  /** With a state from `lastStates` it was not a real attempt yet, and so not a conflict. */
   #backoff(calls: readonly AppendCall[]): number {
-    if (this.#seen) return this.backoffAfterConflict(calls, calls);
+    if (this.#confirmed) return this.backoffAfterConflict(calls, calls);
     for (const call of calls) call.inFlight = false;
     return 0;
   }
 
   #settleFailedAppend(outcome: Exclude<AppendOutcome, { kind: "committed" }>, calls: readonly AppendCall[]): void {
-    const wasSeen = this.#seen;
+    const wasConfirmed = this.#confirmed;
     this.#state = undefined;
     this.#found = outcome.kind === "conflict" ? outcome.found : undefined;
     this.endAttempt(calls, outcome.kind);
     if (outcome.kind === "rejected" && isBlockCountExceeded(outcome.error)) {
       for (const call of calls) call.reject(this.#limitReached("blocks", outcome.error));
     } else if (outcome.kind === "rejected" && this.abortSignal.aborted) {
-      // Cut off as its callers had gone: no concern of the ones that were enqueued since.
-    } else if (outcome.kind === "conflict" && !wasSeen) {
+      // Aborted because all its callers had left: this does not affect calls that were added since.
+    } else if (outcome.kind === "conflict" && !wasConfirmed) {
       for (const call of calls) call.attempts--;
     } else this.settleFailed(outcome, calls, calls);
   }
 
-  /** Waits for about the time that another appender needs. */
-  #giveWay(batchInMs: number): Promise<void> {
+  /** Waits for about the time that another appender needs for a batch. */
+  #yield(batchInMs: number): Promise<void> {
     return this.pause(jitter(1.5 * Math.max(batchInMs, this.waiting[0]?.settings.retryDelayInMs ?? 0), 1 / 3));
   }
 
@@ -234,7 +240,7 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 }
 
-function joined(calls: readonly AppendCall[]): Uint8Array {
+function recordsOf(calls: readonly AppendCall[]): Uint8Array {
   const [only] = calls;
   if (only && calls.length === 1) return only.record;
   const bytes = new Uint8Array(calls.reduce((sum, call) => sum + call.record.length, 0));

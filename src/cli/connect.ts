@@ -9,10 +9,10 @@ import type { Terminal } from "./terminal.js";
 
 const variable = "AZURE_STORAGE_CONNECTION_STRING";
 
-// Somebody waits in front of a screen: fewer and shorter retries than a service would want.
+// A user waits for the result: fewer and shorter retries than in a service.
 const retryOptions = { maxTries: 3, retryDelayInMs: 500, maxRetryDelayInMs: 2_000 };
 
-/** Clients of the account that the option or the environment names. Each SDK is loaded when it is needed. */
+/** Creates clients for the account that the option or the environment names. Each SDK is loaded when it is needed. */
 export class Account {
   readonly #connectionString: string;
 
@@ -26,24 +26,24 @@ export class Account {
 
   async container(name: string): Promise<ContainerClient> {
     const { ContainerClient } = await load("@azure/storage-blob", () => import("@azure/storage-blob"));
-    return made(() => new ContainerClient(this.#connectionString, name, { retryOptions }));
+    return createClient(() => new ContainerClient(this.#connectionString, name, { retryOptions }));
   }
 
   async queue(name: string): Promise<QueueClient> {
     const { QueueClient } = await load("@azure/storage-queue", () => import("@azure/storage-queue"));
-    return made(() => new QueueClient(this.#connectionString, name, { retryOptions }));
+    return createClient(() => new QueueClient(this.#connectionString, name, { retryOptions }));
   }
 
   async share(name: string): Promise<ShareClient> {
     const { ShareClient } = await load("@azure/storage-file-share", () => import("@azure/storage-file-share"));
-    return made(() => new ShareClient(this.#connectionString, name, { retryOptions }));
+    return createClient(() => new ShareClient(this.#connectionString, name, { retryOptions }));
   }
 
   async table(name: string): Promise<TableClient> {
     const { TableClient } = await load("@azure/data-tables", () => import("@azure/data-tables"));
-    return made(() =>
+    return createClient(() =>
       TableClient.fromConnectionString(this.#connectionString, name, {
-        // The emulator speaks plain HTTP, and its connection string says so.
+        // The emulator uses plain HTTP, as its connection string says.
         allowInsecureConnection: /=http:|UseDevelopmentStorage=true/i.test(this.#connectionString),
         retryOptions: { maxRetries: 2, retryDelayInMs: 500 },
       }),
@@ -60,10 +60,10 @@ async function load<T>(name: string, run: () => Promise<T>): Promise<T> {
   }
 }
 
-// What the SDKs say about a bad connection string may quote it.
-function made<T>(make: () => T): T {
+// The SDK's error is not shown: its message may contain the connection string.
+function createClient<T>(create: () => T): T {
   try {
-    return make();
+    return create();
   } catch (error) {
     throw new CommandError(exitCodes.usage, "the connection string is not valid", { cause: error });
   }
@@ -75,12 +75,12 @@ export interface GlobalOptions {
   json?: boolean;
 }
 
-/** What a command works with. */
+/** The context of a command. */
 export interface CommandContext extends Printing {
   readonly account: Account;
 }
 
-/** Options are those of the command and of all above it: `--json` may stand anywhere. */
+/** Global options may be given before or after the command. */
 export function contextOf(terminal: Terminal, command: Command): CommandContext {
   const { connectionString, json } = command.optsWithGlobals<GlobalOptions>();
   return { terminal, json: json ?? false, account: new Account(connectionString, terminal) };

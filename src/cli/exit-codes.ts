@@ -1,21 +1,21 @@
-/** How the command line ends, for scripts that call it. */
+/** The exit codes, for scripts that run commands. */
 export const exitCodes = {
   done: 0,
   /** The service, the network or the command line itself failed. */
   failed: 1,
-  /** The command was not understood. */
+  /** Usage error. */
   usage: 2,
-  /** What was named is not there: a container, a queue, a table, a lock that nobody holds. */
+  /** The target does not exist: a container, a queue, a table, a lock that is not held. */
   notFound: 3,
-  /** What was looked at has changed hands since: nothing was done to its successor. */
+  /** The holder has changed since it was inspected: nothing was done to the new one. */
   changed: 4,
-  /** Nobody said yes. */
+  /** The user did not confirm. */
   notConfirmed: 5,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Ends a command with a code of its own and a message for people. */
+/** Ends a command with this exit code, and a message for the user. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;

@@ -1,24 +1,24 @@
 import { InvalidArgumentError } from "commander";
 import type { Terminal } from "./terminal.js";
 
-/** What a cell may hold; a missing one is shown as a dash. */
+/** The value of a cell; a missing one is shown as a dash. */
 export type Cell = string | number | Date | undefined;
 
-/** How a result is shown. */
+/** Where and how a result is printed. */
 export interface Printing {
   readonly terminal: Terminal;
   readonly json: boolean;
 }
 
-/** Things of one kind: a table for people, or a JSON array. `nothing` is what people read if there are none. */
+/** Prints items as a table or as a JSON array. `emptyMessage` is printed instead of a table without rows. */
 export function printRows<T extends object>(
   { terminal, json }: Printing,
   items: readonly T[],
   columns: Readonly<Record<string, (item: T) => Cell>>,
-  nothing: string,
+  emptyMessage: string,
 ): void {
   if (json) printJson(terminal, items);
-  else if (items.length === 0) terminal.out(`${nothing}\n`);
+  else if (items.length === 0) terminal.out(`${emptyMessage}\n`);
   else terminal.out(tableOf(items, columns));
 }
 
@@ -32,23 +32,23 @@ function tableOf<T>(items: readonly T[], columns: Readonly<Record<string, (item:
   return lines.map((line) => `${line.map(padded).join("  ").trimEnd()}\n`).join("");
 }
 
-/** The facts of one thing: a line each for people, or a JSON object. */
-export function printFacts({ terminal, json }: Printing, facts: Readonly<Record<string, Cell>>): void {
+/** Prints the properties of one item as lines or as a JSON object. */
+export function printProperties({ terminal, json }: Printing, properties: Readonly<Record<string, Cell>>): void {
   if (json) {
-    printJson(terminal, facts);
+    printJson(terminal, properties);
     return;
   }
-  const width = Math.max(...Object.keys(facts).map((name) => name.length));
-  for (const [name, value] of Object.entries(facts)) terminal.out(`${name.padEnd(width)}  ${show(value)}\n`);
+  const width = Math.max(...Object.keys(properties).map((name) => name.length));
+  for (const [name, value] of Object.entries(properties)) terminal.out(`${name.padEnd(width)}  ${show(value)}\n`);
 }
 
-/** What was done: a sentence for people, or a JSON object. */
-export function printOutcome({ terminal, json }: Printing, sentence: string, facts: object): void {
-  if (json) printJson(terminal, facts);
+/** Prints the outcome of a command as a sentence or as a JSON object. */
+export function printOutcome({ terminal, json }: Printing, sentence: string, details: object): void {
+  if (json) printJson(terminal, details);
   else terminal.out(`${sentence}\n`);
 }
 
-/** How long ago, in the one unit that says enough. */
+/** How long ago, in the most suitable unit. */
 export function ago(date: Date | undefined, now: Date = new Date()): string | undefined {
   if (!date) return undefined;
   const seconds = Math.max(0, Math.round((now.getTime() - date.getTime()) / 1000));
@@ -58,7 +58,7 @@ export function ago(date: Date | undefined, now: Date = new Date()): string | un
   return `${Math.round(seconds / 86_400)} days ago`;
 }
 
-/** Text of any length and kind on one line. */
+/** Any text as one line of limited length. */
 export function oneLine(text: string | undefined, limit: number = 60): string | undefined {
   if (text === undefined) return undefined;
   const chars = charsOf(printable(text));
@@ -78,12 +78,12 @@ function show(cell: Cell): string {
   return printable(cell instanceof Date ? cell.toISOString() : String(cell));
 }
 
-// What stands in a storage account was written by others: it must not move the cursor or colour the screen.
+// The content of a storage account is untrusted: it must not contain control sequences for the terminal.
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
 }
 
-/** A parser of options that are whole numbers. */
+/** A parser for options that are whole numbers. */
 export function wholeNumber(min: number, max: number = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const number = Number(text);

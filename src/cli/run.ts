@@ -1,7 +1,6 @@
 import { Command, CommanderError } from "commander";
-
+import { codeOf, isNotFound, isParentNotFound, statusOf } from "../core/storage-errors.js";
 import { isConcurrencyError } from "../errors.js";
-import { codeOf, statusOf } from "../core/storage-errors.js";
 import { addInbox } from "./commands/inbox.js";
 import { addLeases } from "./commands/leases.js";
 import { addLocks } from "./commands/locks.js";
@@ -16,7 +15,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     await programFor(terminal).parseAsync(args, { from: "user" });
     return exitCodes.done;
   } catch (error) {
-    // The parser has said itself what it did not understand; help that was asked for is no error.
+    // The parser has printed the error itself; a request for help is not an error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
     const { exitCode, message } = failureOf(error);
     terminal.err(args.includes("--json") ? `${JSON.stringify({ error: message, exitCode })}\n` : `${message}\n`);
@@ -30,7 +29,7 @@ function programFor(terminal: Terminal): Command {
     .option("--connection-string <string>", "the account (default: AZURE_STORAGE_CONNECTION_STRING)")
     .option("--json", "results as JSON")
     .addHelpText("after", exitCodeHelp);
-  // Set before the commands are added, which take it over.
+  // Set before the commands are added: they inherit it.
   program.exitOverride().configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) });
   for (const add of [addLocks, addLeases, addQueue, addInbox]) add(program, terminal);
   return program;
@@ -46,8 +45,8 @@ function failureOf(error: unknown): { exitCode: ExitCode; message: string } {
     const message = error instanceof Error ? error.message : String(error);
     return { exitCode: error instanceof RangeError || error instanceof TypeError ? exitCodes.usage : exitCodes.failed, message };
   }
-  // The message of the service goes on with ids and times over several lines.
-  const said = (error as Error).message.split("\n", 1)[0] ?? "";
+  // Only the first line of the service's message: ids and times follow on further lines.
+  const firstLine = (error as Error).message.split("\n", 1)[0] ?? "";
   const code = codeOf(cause) ?? statusOf(cause);
-  return { exitCode: statusOf(cause) === 404 ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${said}` };
+  return { exitCode: isNotFound(cause) || isParentNotFound(cause) ? exitCodes.notFound : exitCodes.failed, message: `${code}: ${firstLine}` };
 }

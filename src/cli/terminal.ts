@@ -1,13 +1,13 @@
 import { CommandError, exitCodes } from "./exit-codes.js";
 
-/** Where a command reads from and writes to. */
+/** The input and output of a command. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Whether a person sits there who can be asked. */
+  /** Whether a user can be asked. */
   readonly interactive: boolean;
   out(text: string): void;
   err(text: string): void;
-  /** Asks, and returns the line that was typed; empty at the end of the input. */
+  /** Asks the user, and returns the line that was typed; empty at the end of the input. */
   ask(question: string): Promise<string>;
 }
 
@@ -19,7 +19,7 @@ export function processTerminal(): Terminal {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     ask: async (question) => {
-      // To stderr: what goes to stdout may be on its way into a file.
+      // To stderr, as stdout may be redirected to a file.
       process.stderr.write(question);
       process.stdin.setEncoding("utf8");
       let line = "";
@@ -32,12 +32,12 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** Goes on only if somebody said yes: in advance with `--yes`, or now. A pipe is nobody. */
+/** Returns only if the user confirms: in advance with `--yes`, or now. A pipe cannot confirm. */
 export async function confirm(terminal: Terminal, what: string, yes: boolean): Promise<void> {
   if (yes) return;
   if (!terminal.interactive) {
     throw new CommandError(exitCodes.notConfirmed, `${what} Nobody is here to confirm it: pass --yes.`);
   }
-  const answer = await terminal.ask(`${what} Go on? [y/N] `);
-  if (!/^\s*y(es)?\s*$/i.test(answer)) throw new CommandError(exitCodes.notConfirmed, "Nothing was done.");
+  const reply = await terminal.ask(`${what} Go on? [y/N] `);
+  if (!/^\s*y(es)?\s*$/i.test(reply)) throw new CommandError(exitCodes.notConfirmed, "Nothing was done.");
 }

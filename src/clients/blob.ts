@@ -8,14 +8,14 @@ export interface BlobConditions {
   tagConditions?: string;
 }
 
-/** Options of one blob request, as the SDK takes them. */
+/** Options of one blob request, as the SDK accepts them. */
 export interface BlobCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
   conditions?: BlobConditions;
 }
 
-/** HTTP headers of a blob, as the SDK takes them. */
+/** HTTP headers of a blob, as the SDK accepts them. */
 export interface BlobHttpHeadersLike {
   blobContentType?: string;
   blobCacheControl?: string;
@@ -25,7 +25,7 @@ export interface BlobHttpHeadersLike {
   blobContentMD5?: Uint8Array;
 }
 
-/** The properties that answers to GET and HEAD of a blob have in common. */
+/** The properties that the responses to GET and HEAD of a blob have in common. */
 export interface BlobAnswerLike {
   etag?: string | undefined;
   metadata?: Record<string, string> | undefined;
@@ -39,15 +39,15 @@ export interface BlobAnswerLike {
   tagCount?: number | undefined;
 }
 
-/** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
+/** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
 export interface BlobDownloadLike extends BlobAnswerLike {
-  /** Of a range: `bytes 0-4194303/268435456`. */
+  /** For a range: `bytes 0-4194303/268435456`. */
   contentRange?: string | undefined;
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
 
-/** The answer to `getProperties()`. */
+/** The response of `getProperties()`. */
 export interface BlobPropertiesLike extends BlobAnswerLike {
   accessTier?: string | undefined;
   accessTierInferred?: boolean | undefined;
@@ -64,13 +64,13 @@ export interface BlobLike {
   delete(options?: BlobCallOptions): Promise<unknown>;
 }
 
-/** What can be downloaded: any blob client, also one of a snapshot or a version. */
+/** Any blob client, including one for a snapshot or a version. */
 export interface DownloadableLike {
   readonly url: string;
   download(offset?: number, count?: number, options?: BlobCallOptions): Promise<BlobDownloadLike>;
 }
 
-/** Options of `upload()`, as the SDK takes them. */
+/** Options of `upload()`, as the SDK accepts them. */
 export interface BlobUploadOptions extends BlobCallOptions {
   blobHTTPHeaders?: BlobHttpHeadersLike;
   metadata?: Record<string, string>;
@@ -83,13 +83,13 @@ export interface BlockBlobLike extends BlobLike, DownloadableLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
 }
 
-/** What `getProperties()` says about an append blob. */
+/** The response of `getProperties()` for an append blob. */
 export interface AppendBlobPropertiesLike extends BlobAnswerLike {
   blobType?: string | undefined;
   blobCommittedBlockCount?: number | undefined;
 }
 
-/** Options of `appendBlock()`, as the SDK takes them. */
+/** Options of `appendBlock()`, as the SDK accepts them. */
 export interface AppendBlockOptions extends BlobCallOptions {
   conditions?: BlobConditions & { appendPosition?: number };
 }
@@ -110,7 +110,7 @@ export interface AppendBlobLike {
   ): Promise<{ etag?: string | undefined; blobCommittedBlockCount?: number | undefined }>;
 }
 
-/** Options of one request that writes pages, as the SDK takes them. */
+/** Options of one request that writes pages, as the SDK accepts them. */
 export interface PageWriteOptions extends BlobCallOptions {
   conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
 }
@@ -130,18 +130,18 @@ export interface PageBlobLike {
   clearPages(offset?: number, count?: number, options?: PageWriteOptions): Promise<{ etag?: string | undefined }>;
 }
 
-/** Options of one lease request, as the SDKs take them. */
+/** Options of one lease request, as the SDKs accept them. */
 export interface LeaseCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
   conditions?: { ifMatch?: string };
 }
 
-/** The answer to an operation on a lease. */
+/** The response to a lease operation. */
 export interface LeaseAnswerLike {
   leaseId?: string | undefined;
   leaseTime?: number | undefined;
-  /** Where a lease is confirmed by a read: what the read says of it. */
+  /** The state of the lease, if it was confirmed by a read. */
   leaseState?: string | undefined;
 }
 
@@ -154,7 +154,7 @@ export interface LeaseClientLike {
   breakLease(breakPeriod: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
 }
 
-/** What `getProperties()` says about a lease. */
+/** The lease properties in the response of `getProperties()`. */
 export interface LeasePropertiesLike {
   etag?: string | undefined;
   leaseState?: string | undefined;
@@ -170,7 +170,7 @@ export interface BlobLeasableLike {
   getProperties(options?: { abortSignal?: AbortSignal; tracingOptions?: OperationTracingOptions }): Promise<LeasePropertiesLike>;
 }
 
-/** A `ContainerClient`, as far as named locks need it. */
+/** The part of a `ContainerClient` that named locks need. */
 export interface LockContainerLike {
   readonly url: string;
   getBlockBlobClient(name: string): BlobLeasableLike & BlockBlobLike;
@@ -186,13 +186,13 @@ export interface LockContainerLike {
   }>;
 }
 
-/** One stored access policy of a container, as the SDK has it. */
+/** One stored access policy of a container, as the SDK represents it. */
 export interface SignedIdentifierLike {
   id: string;
   accessPolicy: { startsOn?: Date; expiresOn?: Date; permissions?: string };
 }
 
-/** A `ContainerClient`, as far as its own properties need it. */
+/** The part of a `ContainerClient` that reads and writes its own properties. */
 export interface ContainerLike extends BlobLeasableLike {
   setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
   getAccessPolicy(options?: BlobCallOptions): Promise<{

@@ -1,13 +1,13 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobAnswerLike, LeasePropertiesLike } from "./blob.js";
 
-/** Options of one lease request of Azure Files, as the SDK takes them. */
+/** Options of one lease request of Azure Files, as the SDK accepts them. */
 export interface ShareLeaseCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
 }
 
-/** A `ShareLeaseClient`. Its `renewLease` is left out: it throws without sending anything. */
+/** A `ShareLeaseClient`. Without `renewLease`, which throws without sending a request. */
 export interface ShareLeaseClientLike {
   acquireLease(duration?: number, options?: ShareLeaseCallOptions): Promise<{ leaseId?: string | undefined; etag?: string | undefined }>;
   changeLease(proposedLeaseId: string, options?: ShareLeaseCallOptions): Promise<{ leaseId?: string | undefined }>;
@@ -15,24 +15,24 @@ export interface ShareLeaseClientLike {
   breakLease(options?: ShareLeaseCallOptions): Promise<object>;
 }
 
-/** A `ShareFileClient`, as far as leases need it. */
+/** The part of a `ShareFileClient` that leases need. */
 export interface FileLeasableLike {
   readonly url: string;
   getShareLeaseClient(proposeLeaseId?: string): ShareLeaseClientLike;
   getProperties(options?: ShareLeaseCallOptions & { leaseAccessConditions?: { leaseId?: string } }): Promise<LeasePropertiesLike>;
 }
 
-/** A `ShareClient`, as far as leases need it. */
+/** The part of a `ShareClient` that leases need. */
 export interface ShareLeasableLike extends FileLeasableLike {
   getDirectoryClient(directoryName: string): object;
 }
 
-/** Options of one request of Azure Files, as the SDK takes them. */
+/** Options of one request of Azure Files, as the SDK accepts them. */
 export interface FileCallOptions extends ShareLeaseCallOptions {
   leaseAccessConditions?: { leaseId?: string };
 }
 
-/** HTTP headers of a file, as the SDK takes them. */
+/** HTTP headers of a file, as the SDK accepts them. */
 export interface FileHttpHeadersLike {
   fileContentType?: string;
   fileCacheControl?: string;
@@ -42,20 +42,20 @@ export interface FileHttpHeadersLike {
   fileContentMD5?: Uint8Array;
 }
 
-/** What the answers to GET and HEAD of a file have in common. */
+/** The properties that the responses to GET and HEAD of a file have in common. */
 export interface FileAnswerLike extends BlobAnswerLike {
   fileAttributes?: string | undefined;
   fileCreatedOn?: Date | undefined;
   filePermissionKey?: string | undefined;
 }
 
-/** The answer to `download()`. Node gives a stream, browsers a `Blob`. */
+/** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
 export interface FileDownloadLike extends FileAnswerLike {
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
 
-/** Options of `create()`, as the SDK takes them. */
+/** Options of `create()`, as the SDK accepts them. */
 export interface FileCreateOptions extends FileCallOptions {
   fileHttpHeaders?: FileHttpHeadersLike;
   metadata?: Record<string, string>;
@@ -64,7 +64,7 @@ export interface FileCreateOptions extends FileCallOptions {
   filePermissionKey?: string;
 }
 
-/** Options of `rename()`, as the SDK takes them. */
+/** Options of `rename()`, as the SDK accepts them. */
 export interface FileRenameOptions extends ShareLeaseCallOptions {
   replaceIfExists?: boolean;
   sourceLeaseAccessConditions?: { leaseId?: string };
@@ -74,7 +74,7 @@ export interface FileRenameOptions extends ShareLeaseCallOptions {
 /** A `ShareFileClient`. */
 export interface FileLike extends FileLeasableLike {
   readonly name: string;
-  /** Below the share. */
+  /** The path within the share. */
   readonly path: string;
   getProperties(options?: FileCallOptions): Promise<FileAnswerLike & LeasePropertiesLike>;
   download(offset?: number, count?: number, options?: FileCallOptions & { maxRetryRequests?: number }): Promise<FileDownloadLike>;
@@ -86,7 +86,7 @@ export interface FileLike extends FileLeasableLike {
   delete(options?: FileCallOptions): Promise<unknown>;
 }
 
-/** A `ShareClient`, as far as its metadata need it. */
+/** The part of a `ShareClient` that reads and writes its metadata. */
 export interface ShareLike extends ShareLeasableLike {
   setMetadata(metadata?: Record<string, string>, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;
 }

@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 
-/** Options of one queue request, as the SDK takes them. */
+/** Options of one queue request, as the SDK accepts them. */
 export interface QueueCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
@@ -39,7 +39,7 @@ export interface QueueLike {
   deleteMessage(messageId: string, popReceipt: string, options?: QueueCallOptions): Promise<object>;
 }
 
-/** A `QueueClient`, as far as its metadata need it. */
+/** The part of a `QueueClient` that reads and writes its metadata. */
 export interface QueueMetadataLike {
   readonly url: string;
   getProperties(options?: QueueCallOptions): Promise<{ metadata?: Record<string, string> | undefined }>;

@@ -1,7 +1,6 @@
 /**
- * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose input is `T`.
- * The library only checks with it: what is handed over and what is stored is the value itself, so that properties
- * which a schema would strip survive an update.
+ * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose input is `T`. The library uses it for
+ * validation only: it returns and stores the value itself, so that properties that a schema would strip survive an update.
  */
 export interface StandardSchemaLike<T> {
   readonly "~standard": {
@@ -12,12 +11,12 @@ export interface StandardSchemaLike<T> {
   };
 }
 
-/** What a Standard Schema answers: `issues` if the value does not fit. */
+/** The result of a Standard Schema: `issues` if the value is not valid. */
 export interface SchemaOutcome {
   readonly issues?: readonly SchemaIssue[] | undefined;
 }
 
-/** One thing that is wrong with a value. */
+/** One reason why a value is not valid. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

@@ -1,12 +1,12 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 
-/** Options of one table request, as the SDK takes them. */
+/** Options of one table request, as the SDK accepts them. */
 export interface TableCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
 }
 
-/** An entity as the table client takes it. */
+/** An entity as the table client accepts it. */
 export interface TableEntityLike {
   partitionKey: string;
   rowKey: string;
@@ -39,13 +39,13 @@ export interface TableLike {
   deleteEntity(partitionKey: string, rowKey: string, options?: TableCallOptions & { etag?: string }): Promise<unknown>;
 }
 
-/** One operation of an entity group transaction, as the SDK takes it. */
+/** One operation of an entity group transaction, as the SDK accepts it. */
 export type TransactionActionLike =
   | ["create" | "delete", TableEntityLike]
   | ["update", TableEntityLike, "Merge" | "Replace", { etag: string }]
   | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"];
 
-/** A `TableClient`, with what transactions need. */
+/** The part of a `TableClient` that transactions need. */
 export interface TransactionTableLike extends TableLike {
   listEntities(
     options?: TableCallOptions & {
@@ -60,14 +60,14 @@ export interface TransactionTableLike extends TableLike {
   ): Promise<{ subResponses: readonly { status: number; etag?: string | undefined }[] }>;
 }
 
-/** One operation of an entity group transaction, as `submitTransaction()` takes it. */
+/** One operation of an entity group transaction, as `submitTransaction()` accepts it. */
 export type InboxTableAction =
   | ["create" | "delete", TableEntityLike]
   | ["update" | "upsert", TableEntityLike]
   | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"]
   | ["update" | "upsert", TableEntityLike, "Merge" | "Replace", { etag?: string }];
 
-/** What an inbox needs of a `TableClient`. */
+/** The part of a `TableClient` that an inbox needs. */
 export interface InboxTableLike {
   readonly url: string;
   createTable(options?: TableCallOptions): Promise<void>;

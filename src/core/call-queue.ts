@@ -5,17 +5,20 @@ import { fullJitter } from "./retry.js";
 import { isLeaseConflict, isParentNotFound, isUnauthorized, toConcurrencyError } from "./storage-errors.js";
 import { beginTogether, endUnsettled, errorLabel, logger } from "./telemetry.js";
 
-/** Stands for a client's credentials and policies: its pipeline, which clients made from each other share; else the client. */
+/**
+ * Identifies a client's credentials and policies: its pipeline, which clients created from each other share, or the client
+ * itself if it has no pipeline.
+ */
 export function credentialScopeOf(client: object): object {
   const { pipeline } = client as { pipeline?: unknown };
   return typeof pipeline === "object" && pipeline !== null ? pipeline : client;
 }
 
-/** The queues of one kind in this process: one for each resource and credential scope, while it has work. */
+/** The queues of one kind in this process: one per resource and credential scope, kept while it has work. */
 export class CallQueues<Q> {
   readonly #scopes = new WeakMap<object, Map<string, Q>>();
 
-  /** `create` makes a queue that calls `onIdle` when it has no more work: the next call gets a new one. */
+  /** `create` makes a queue that calls `onIdle` when it has no more work. The next call then gets a new queue. */
   get(scope: object, key: string, create: (onIdle: () => void) => Q): Q {
     let queues = this.#scopes.get(scope);
     if (!queues) this.#scopes.set(scope, (queues = new Map<string, Q>()));
@@ -28,10 +31,10 @@ export class CallQueues<Q> {
   }
 }
 
-/** A call as far as its queue is concerned: what it resolves with is the business of the batch. */
+/** A call as its queue sees it. The type of its result concerns the batch only. */
 export type QueuedCall = Omit<WriteCall<never>, "promise" | "resolve">;
 
-/** What the requests of a batch have in common. */
+/** The options that the requests of a batch share. */
 export interface SharedRequest {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions: OperationTracingOptions | undefined;
@@ -48,16 +51,16 @@ export type FailedWrite =
   | { readonly kind: "unknown"; readonly error: unknown };
 
 /**
- * The callers of one resource in one process that share requests. Callers are served in the order in which they came, in
- * batches: those that come while a batch is in flight form the next one. Each has its own deadline and cancellation; a batch
- * that no caller waits for any more is cut off. One caller whose part the service rejects, or whose function is slow, is
- * separated from the others. A defect rejects the callers that it concerns, and the queue goes on.
+ * The callers of one resource in one process that share requests. Calls are served first in, first out, in batches: calls
+ * that are added while a batch is in flight form the next batch. Each call has its own deadline and cancellation. A batch
+ * that no caller waits for any more is aborted. A call whose part the service rejects, or whose function is slow, is
+ * separated from the others. A defect rejects the calls that it affects, and the queue continues.
  */
 export abstract class CallQueue<C extends QueuedCall> {
   protected readonly url: string;
   /** The calls that wait for the next batch. */
   protected waiting: C[] = [];
-  /** The calls that wait for the batch in flight; empty while a request is for all of them. */
+  /** The calls that wait for the batch in flight. Empty while a request serves all waiting calls. */
   #batch: readonly C[] = [];
   readonly #onIdle: (() => void) | undefined;
   #running = false;
@@ -66,10 +69,10 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** False while callers are settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = false;
   #conflictsInARow = 0;
-  /** The attempt of the batch ended with its conflict; a read since then belongs to the next one. */
+  /** The attempt of the batch ended with its conflict. A read since then belongs to the next attempt. */
   #attemptEnded = false;
 
-  /** @param url - What messages call the resource. */
+  /** @param url - The name of the resource in messages. */
   constructor(url: string, onIdle: (() => void) | undefined) {
     this.url = url;
     this.#onIdle = onIdle;
@@ -85,10 +88,10 @@ export abstract class CallQueue<C extends QueuedCall> {
     void this.#drain();
   }
 
-  /** Reads, applies, writes and settles once. May throw: then all calls are rejected with that error. */
+  /** Reads, applies, writes and settles once. May throw: all calls are then rejected with that error. */
   protected abstract runBatch(): Promise<void>;
 
-  /** Called when no call waits any more; may take its time. */
+  /** Called when no call is left. Calls that are added meanwhile wait until it has ended. */
   protected beforeIdle(): Promise<void> | undefined {
     return undefined;
   }
@@ -118,37 +121,38 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.#onIdle?.();
   }
 
-  /** A read that failed, or a defect of an adapter, a tracer or this code: no caller must wait in vain, and the next one gets a new batch. */
+  /**
+   * A read failed, or an adapter, a tracer or this code has a defect. Every affected call is settled, so that no caller waits
+   * forever, and the next call gets a new batch.
+   */
   #contain(error: unknown): void {
     this.onBatchFailed();
-    // Cut off as all its callers had gone: no concern of a call that was enqueued at the same moment.
-    if (this.#io.signal.aborted) return;
     this.#interruptible = false;
+    const batch = this.#batch;
+    // Aborted because all its callers had left: a call that was added at the same moment gets another batch.
+    const abandoned = this.#io.signal.aborted;
     const explained = toConcurrencyError(error, this.url);
-    // While a request is for all waiting calls there is no batch yet.
-    for (const call of this.#batch.length > 0 ? this.#batch : this.waiting) {
-      try {
-        if (call.inFlight) call.rejectUnknown(error);
-        else call.reject(explained);
-      } catch (defect) {
-        logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
-      }
+    // While a request serves all waiting calls, there is no batch yet.
+    for (const call of batch.length > 0 || abandoned ? batch : this.waiting) {
+      if (call.inFlight) call.rejectUnknown(error);
+      else if (!abandoned) call.reject(explained);
     }
+    this.requeue(batch.filter((call) => !this.waiting.includes(call)));
   }
 
-  /** A batch threw: what was known of the stored state may be wrong. */
+  /** A batch threw: what the queue knows of the stored state may be wrong. */
   protected onBatchFailed(): void {
-    // nothing is known by default
+    // The queue itself knows nothing of the stored state.
   }
 
-  /** Forgets the calls that have gone. Returns whether any is left. */
+  /** Drops the settled calls. Returns whether any call is left. */
   protected hasWork(): boolean {
     this.#batch = [];
     this.waiting = this.waiting.filter((call) => !call.isSettled());
     return this.waiting.length > 0;
   }
 
-  /** Takes the first calls for a batch, at most `max` of them; one that has to be committed alone gets a batch of its own. */
+  /** Takes the first calls for a batch, at most `max`. A call that must be committed alone gets a batch of its own. */
   protected takeBatch(max: number): C[] {
     const alone = this.waiting.findIndex((call) => call.commitAlone);
     const batch = this.waiting.splice(0, alone < 0 ? max : Math.min(max, Math.max(alone, 1)));
@@ -158,14 +162,20 @@ export abstract class CallQueue<C extends QueuedCall> {
     return batch;
   }
 
-  /** From now on the batch in flight is for these calls. */
+  /** From now on the batch in flight serves these calls. */
   protected waitFor(calls: readonly C[]): void {
     this.#batch = calls;
   }
 
-  /** Puts calls back to the front. */
+  /** Puts calls back at the front of the queue. */
   protected requeue(calls: readonly C[]): void {
     this.waiting.unshift(...calls.filter((call) => !call.isSettled()));
+  }
+
+  /** Cuts off requests of functions that go on although their batch has ended. */
+  protected abortRequests(): void {
+    this.#io.abort();
+    this.#io = new AbortController();
   }
 
   protected get abortSignal(): AbortSignal {
@@ -193,8 +203,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   }
 
   /**
-   * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome. False
-   * if a caller has gone since its function ran, or none is left: its change must not be written.
+   * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome.
+   * Returns false if a caller has left since its function ran, or no call is left: such a change must not be written.
    */
   protected beginWrite(writers: readonly C[], calls: readonly C[]): boolean {
     if (calls.length === 0 || writers.some((call) => call.isSettled())) return false;
@@ -203,17 +213,17 @@ export abstract class CallQueue<C extends QueuedCall> {
     return true;
   }
 
-  /** The outcome of the write is known, and callers are settled next. */
+  /** The outcome of the write is known. The calls are settled next. */
   protected endWrite(writers: readonly C[]): void {
     this.#interruptible = false;
     for (const call of writers) call.inFlight = false;
   }
 
   /**
-   * Settles the calls of a write that did not commit, or leaves them for the next batch. One of several writers may be to
-   * blame for a rejection: they are tried one by one then.
+   * Settles the calls of a write that did not commit, or leaves them for the next batch. A single writer may have caused the
+   * rejection of a combined write, so each writer is then tried alone.
    *
-   * @param deletes - Whether the write was a delete: credentials that allow a write need not allow that.
+   * @param deletes - Whether the write was a delete: credentials that allow a write do not necessarily allow a delete.
    */
   protected settleFailed(outcome: FailedWrite, writers: readonly C[], calls: readonly C[], deletes = false): void {
     const { error } = outcome;
@@ -242,19 +252,19 @@ export abstract class CallQueue<C extends QueuedCall> {
     for (const call of calls) if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(error);
   }
 
-  /** For `onConflict` of a write: its calls are not in flight any more. Returns the backoff. */
+  /** Implements `onConflict` of a write: its calls are not in flight any more. Returns the backoff. */
   protected backoffAfterConflict(writers: readonly C[], calls: readonly C[]): number {
     for (const call of writers) call.inFlight = false;
     for (const call of calls) call.hadConflict = true;
     const call = calls.find(({ attempts, settings }) => attempts < settings.maxAttempts);
-    // The read that follows is for the next attempt, if there is one; it confirms the conflict of the last one.
+    // The read that follows belongs to the next attempt. After the last attempt it only confirms the conflict: no backoff.
     if (!call) return 0;
     endUnsettled(calls, "conflict");
     this.#attemptEnded = true;
     return fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
   }
 
-  /** Ends the attempt of the calls that have no result. */
+  /** Ends the attempt of the calls that are not settled. */
   protected endAttempt(calls: readonly C[], outcome: string): void {
     if (!this.#attemptEnded) endUnsettled(calls, outcome);
     this.#attemptEnded = false;
@@ -264,7 +274,7 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.#conflictsInARow = 0;
   }
 
-  /** Waits before the next batch, unless all callers go. */
+  /** Waits before the next batch, until all callers have left at the latest. */
   protected async pause(ms: number): Promise<void> {
     this.#batch = [];
     this.#interruptible = true;

@@ -1,6 +1,6 @@
 import type { AbortSignalLike } from "../clients/call.js";
 
-/** What a cancelled call rejects with: the caller's own reason, or an `AbortError` as the web platform makes it. */
+/** What a cancelled call rejects with: the caller's reason, or an `AbortError` as the web platform creates it. */
 export function abortReason(signal: AbortSignalLike): unknown {
   return signal.reason ?? new DOMException("The operation was aborted.", "AbortError");
 }
@@ -9,7 +9,7 @@ export function throwIfAborted(signal: AbortSignalLike | undefined): void {
   if (signal?.aborted) throw abortReason(signal);
 }
 
-/** A function and not a property: after an `await` TypeScript still assumes what it saw before. */
+/** A function, not a property access: TypeScript keeps the narrowing of a property across an `await`. */
 export function isAborted(signal: AbortSignalLike | undefined): boolean {
   return signal?.aborted ?? false;
 }
@@ -48,7 +48,7 @@ function openHub(signal: AbortSignalLike): Hub {
   };
   const onSignal = (): void => {
     hub.close();
-    // A listener that another listener removes is not called any more, as on the signal itself.
+    // A listener that another listener removes is not called, as on the signal itself.
     for (const entry of hub.entries) {
       hub.entries.delete(entry);
       entry.listener();
@@ -71,10 +71,10 @@ export function linkSignals(...signals: readonly (AbortSignalLike | undefined)[]
   };
 }
 
-/** The longest time that `setTimeout` takes; with more it fires at once. */
+/** The maximum delay of `setTimeout`; with a longer delay it fires immediately. */
 const maxTimerInMs = 2 ** 31 - 1;
 
-/** Calls `onTime` after `ms`, however long that is; `Infinity` means never. Returns a function that stops the timer. */
+/** Calls `onTime` after `ms`, without an upper limit; `Infinity` means never. Returns a function that stops the timer. */
 export function startTimer(ms: number, onTime: () => void): () => void {
   if (ms === Infinity) return noop;
   if (ms > maxTimerInMs) return startLongTimer(ms, onTime);
@@ -107,8 +107,8 @@ export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
 }
 
 /**
- * The time limit and the cancellation of work in flight, as one signal. The work is raced as well as signalled, since a
- * client may ignore its signal. The owner disposes of it; otherwise a timer and listeners stay behind.
+ * The time limit and the cancellation of work in flight, as one signal. The work is raced as well as signalled, because a
+ * client may ignore its signal. The owner must dispose of it; otherwise a timer and listeners remain.
  */
 export class Deadline {
   readonly #controller = new AbortController();
@@ -116,7 +116,7 @@ export class Deadline {
   readonly #offs: readonly (() => void)[];
   #rejectRace: ((reason: unknown) => void) | undefined;
 
-  /** @param timeoutReason - Makes the reason of the signal when the time is over. */
+  /** @param timeoutReason - Creates the reason of the signal when the time is over. */
   constructor(timeoutInMs: number, timeoutReason: () => unknown, ...signals: readonly (AbortSignalLike | undefined)[]) {
     this.#stopTimer = startTimer(timeoutInMs, () => this.abort(timeoutReason()));
     this.#offs = signals.map((signal) => onAbort(signal, () => signal && this.abort(abortReason(signal))));
@@ -147,7 +147,7 @@ export class Deadline {
 
   /** Stops the timer and removes the listeners. */
   dispose(): void {
-    // Undefined while the constructor runs on an aborted signal; the constructor disposes then.
+    // Undefined while the constructor runs with an aborted signal. The constructor disposes again at its end.
     (this.#stopTimer as (() => void) | undefined)?.();
     for (const off of (this.#offs as readonly (() => void)[] | undefined) ?? []) off();
   }

@@ -4,9 +4,9 @@ import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
 import { abortReason, onAbort, startTimer } from "./deadline.js";
 import { Attempts, errorLabel, logger } from "./telemetry.js";
 
-/** What every pending call needs to know of its caller. */
+/** The options that every pending call takes from its caller. */
 export interface PendingCallOptions {
-  /** `Infinity`: the caller waits for as long as it takes. */
+  /** `Infinity`: no deadline. */
   readonly timeoutInMs: number;
   readonly abortSignal?: AbortSignalLike | undefined;
   readonly tracingOptions?: OperationTracingOptions | undefined;
@@ -14,7 +14,7 @@ export interface PendingCallOptions {
   readonly trace?: Attempts | undefined;
 }
 
-/** One caller of a shared operation: its promise, its deadline and its cancellation. Settles once, and leaves nothing behind. */
+/** One caller of a shared operation: its promise, its deadline and its cancellation. Settling removes its timer and listener. */
 export abstract class PendingCall<R> {
   readonly promise: Promise<R>;
   readonly trace: Attempts;
@@ -37,7 +37,7 @@ export abstract class PendingCall<R> {
     if (this.#settled) this.#dispose();
   }
 
-  /** A method and not a property: after an `await` TypeScript still assumes what it saw before. */
+  /** A method, not a property: TypeScript keeps the narrowing of a property across an `await`. */
   isSettled(): boolean {
     return this.#settled;
   }
@@ -58,7 +58,7 @@ export abstract class PendingCall<R> {
     this.#endTrace("failed", error);
   }
 
-  /** The time is over: rejects, or decides to wait for the end of what is in flight. */
+  /** The time is over: rejects, or waits for the end of the request in flight. */
   protected abstract onTimeout(): void;
 
   /** False if it is settled already. */
@@ -79,7 +79,7 @@ export abstract class PendingCall<R> {
   }
 
   #dispose(): void {
-    // Undefined while the constructor runs on an aborted signal; the constructor disposes then.
+    // Undefined while the constructor runs with an aborted signal. The constructor disposes again at its end.
     (this.#stopTimer as (() => void) | undefined)?.();
     (this.#off as (() => void) | undefined)?.();
   }
@@ -94,25 +94,25 @@ export interface WriteCallSettings {
   readonly onUnknown: "throw" | "retry";
   readonly options: CallOptions;
   readonly trace?: Attempts | undefined;
-  /** What messages call the target. */
+  /** The name of the target in messages. */
   readonly label: string;
 }
 
-/** One caller of a write that is carried out together with those of other callers. */
+/** One caller of a write that may be combined with the writes of other callers. */
 export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> extends PendingCall<R> {
   readonly settings: S;
-  /** When it was enqueued, in logical time (see the update queue). */
+  /** When it was enqueued, in logical time (see `UpdateQueue`). */
   enqueuedAt = 0;
   attempts = 0;
   lastETag: string | undefined;
-  /** Its change is part of a write whose outcome is not known yet. */
+  /** Its change is part of a write in flight, whose outcome is not known yet. */
   inFlight = false;
-  /** The outcome of an earlier write of it is unknown, and its caller asked for a retry. */
+  /** The outcome of its earlier write is unknown, and its caller asked for a retry. */
   mayHaveCommitted = false;
   hadConflict = false;
-  /** The service rejected a write in which it was combined with others. */
+  /** The service rejected a write that combined it with other calls. */
   commitAlone = false;
-  /** How long its function took when it was too slow for the other callers. */
+  /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
   readonly #started = performance.now();
 
@@ -157,19 +157,21 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   }
 }
 
-/** Longer than this no caller waits for the function of another one, however long that takes. */
+/** A caller never waits longer than this for the function of another caller. */
 const maxWaitInMs = 5_000;
 
-/** How a caller's function ended: with a result, too slow for the others (`done` resolves when it has ended), or without its caller. */
+/** How waiting for a caller's function ended. */
 export type WaitResult<R> =
   | { readonly kind: "done"; readonly result: R }
+  /** It was too slow for the other callers. `done` resolves when it has ended. */
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
-  | { readonly kind: "gone" };
+  /** Its caller has left. */
+  | { readonly kind: "abandoned" };
 
 /**
- * Waits for a caller's async function until the caller has gone, or other callers have waited too long for it: a function
- * that hangs must not block calls that merely use the same target. One that was too slow gets the time that it took the
- * next time, within limits, so that it succeeds eventually.
+ * Waits for a caller's async function until the caller leaves, or other callers have waited too long for it: a function that
+ * hangs must not block other calls that use the same target. A function that was too slow gets the time that it took on its
+ * next run, within limits, so that it succeeds eventually.
  */
 export async function waitOrDetach<R>(
   promise: PromiseLike<R>,
@@ -180,18 +182,18 @@ export async function waitOrDetach<R>(
   let timer: ReturnType<typeof setTimeout> | undefined;
   const ended = Promise.resolve(promise).then((result) => ({ kind: "done" as const, result }));
   const notify = call.onSettled;
-  const interrupted = new Promise<"detached" | "gone">((resolve) => {
+  const interrupted = new Promise<"detached" | "abandoned">((resolve) => {
     const check = (): void => {
       if (hasOtherWaiters()) resolve("detached");
       else timer = setTimeout(check, timeoutInMs);
     };
     timer = setTimeout(check, Math.max(timeoutInMs, Math.min(maxWaitInMs, call.tookInMs * 1.5)));
     call.onSettled = () => {
-      resolve("gone");
+      resolve("abandoned");
       notify?.();
     };
-    // The function may have cancelled its own call before it returned: there is no second notification.
-    if (call.isSettled()) resolve("gone");
+    // The function may have cancelled its own call before it returned. That call is not notified a second time.
+    if (call.isSettled()) resolve("abandoned");
   });
   const first = await Promise.race([ended, interrupted]).finally(() => {
     clearTimeout(timer);
@@ -199,7 +201,7 @@ export async function waitOrDetach<R>(
   });
   if (typeof first === "object") return first;
   const done = ended.catch(() => undefined);
-  return first === "detached" ? { kind: "detached", done } : { kind: "gone" };
+  return first === "detached" ? { kind: "detached", done } : { kind: "abandoned" };
 }
 
 export function isThenable<R>(value: R | PromiseLike<R>): value is PromiseLike<R> {

@@ -2,56 +2,56 @@ import { onAbort, startTimer } from "./deadline.js";
 import { RequestTimeoutError } from "./request.js";
 import type { Clock } from "./stopwatch.js";
 
-/** What came of one renewal. */
+/** The result of one renewal. */
 export type Renewal =
   /** Held for another `holdInMs`, counted by `clock`. */
   | { readonly kind: "renewed"; readonly clock: Clock; readonly holdInMs: number }
-  /** As `renewed`, but it was the last one. */
+  /** As `renewed`, but no further renewal is possible. */
   | { readonly kind: "last"; readonly clock: Clock; readonly holdInMs: number }
   /** Not held any more. */
   | { readonly kind: "lost"; readonly error: unknown }
-  /** No response, or one that says nothing: try again. */
+  /** No response, or an inconclusive one: try again. */
   | { readonly kind: "failed"; readonly error: unknown };
 
 /** What a {@link RenewalLoop} renews: a lease, a received message, an inbox claim. */
 export interface Renewable {
-  /** Asks for more time. Settles within about `timeoutInMs`. */
+  /** Extends the hold. Settles within about `timeoutInMs`. */
   renew(timeoutInMs: number): Promise<Renewal>;
   /**
-   * Called once, when the time is over or a renewal says that it is lost. `expired`: the time is over; `error` is then
-   * what kept the last renewal from succeeding, if one was tried.
+   * Called once, when the time is over or a renewal reports the loss. `expired`: the time is over; `error` is then the error
+   * of the last renewal, if one was attempted.
    */
   onLost(error: unknown, expired: boolean): void;
 }
 
 /** The times of a {@link RenewalLoop}, each as a function of the duration, which may change with each renewal. */
 export interface RenewalTimes {
-  /** How long before its end it counts as lost: covers late timers, differing clocks and the time that work needs to stop. */
+  /** How long before its end the hold counts as lost: covers late timers, clock drift and the time that work needs to stop. */
   readonly marginInMs: (durationInMs: number) => number;
-  /** When to renew, counted from the last renewal. `Infinity`: not by itself. */
+  /** When to renew, counted from the last renewal. `Infinity`: no automatic renewal. */
   readonly renewAfterInMs: (durationInMs: number) => number;
   /** The time for one renewal. */
   readonly timeoutInMs: (remainingInMs: number, durationInMs: number) => number;
-  /** The wait after a renewal that failed: short enough to use a break in the trouble, long enough not to add to it. */
+  /** The delay after a failed renewal: short enough to use a brief recovery of the service, long enough not to add to its load. */
   readonly retryAfterInMs: (durationInMs: number) => number;
 }
 
-/** Something that a held resource depends on: its loss is the loss of the resource. */
+/** A hold that another hold depends on: if the dependency is lost, so is the dependent. */
 export interface RenewalDependency {
   readonly signal: AbortSignal;
   readonly remainingInMs: number;
 }
 
-/** A timer does not count the time for which the machine is suspended: the clock is read at least this often. */
+/** A timer does not count time while the machine is suspended, so the clock is read at least this often. */
 const maxTickInMs = 1_000;
 
 /**
- * Renews something that is held for a limited time, and knows at any moment by the clock whether it is still held.
+ * Renews a hold of limited duration, and can tell from the clock at any moment whether it is still held.
  *
- * The time counts from before the request was sent: the service starts counting at some moment between that and its
- * response, so the holder never overestimates what is left. It counts as lost a margin before it can have run out, whatever
- * a renewal in flight is doing. One timer drives it all; it fires at least once a second, so that a suspension of the
- * machine is noticed within a second of its end.
+ * The duration counts from before the request was sent: the service starts counting between that moment and its response,
+ * so the holder never overestimates the remaining time. The hold counts as lost a margin before it can have expired, even
+ * while a renewal is in flight. One timer drives the loop. It fires at least once a second, so a suspension of the machine
+ * is detected within a second of its end.
  */
 export class RenewalLoop {
   readonly #renewable: Renewable;
@@ -64,6 +64,8 @@ export class RenewalLoop {
   #stopTimer: (() => void) | undefined;
   #renews = true;
   #stopped = false;
+  /** Stopped because of a loss, and not by its owner. */
+  #lost = false;
   #dependency: RenewalDependency | undefined;
   #offDependency: (() => void) | undefined;
 
@@ -77,12 +79,12 @@ export class RenewalLoop {
     this.#arm();
   }
 
-  /** How long it is certainly held, less the margin; 0 or less once it is not. Reads the clock, and reports a loss that it finds. */
+  /** How long it is certainly held, minus the margin; 0 or less once it is lost. Reports a loss that it detects. */
   get remainingInMs(): number {
     return this.isHeld() ? this.#untilDeadline() : 0;
   }
 
-  /** The same by the clock alone, also after `stop`: for requests that end the hold. */
+  /** The same from the clock alone, also after `stop`: for requests that end the hold. */
   get untilDeadlineInMs(): number {
     return this.#durationInMs - this.#times.marginInMs(this.#durationInMs) - this.#clock();
   }
@@ -92,13 +94,13 @@ export class RenewalLoop {
     return this.#clock();
   }
 
-  /** Right even if the event loop was blocked and no timer has fired. */
+  /** Correct even if the event loop was blocked and no timer has fired. */
   isHeld(): boolean {
     if (!this.#stopped && this.#untilDeadline() <= 0) this.#lose(this.#lastError, true);
     return !this.#stopped;
   }
 
-  /** From now on the loss of `dependency` is the loss of this. */
+  /** From now on the loss of `dependency` is also the loss of this hold. */
   dependOn(dependency: RenewalDependency): void {
     this.#dependency = dependency;
     this.#offDependency = onAbort(dependency.signal, () => this.#lose(dependency.signal.reason, false));
@@ -112,7 +114,7 @@ export class RenewalLoop {
     }));
   }
 
-  /** Takes over the result of a renewal that was made outside of this loop. */
+  /** Applies the result of a renewal that was made outside this loop. */
   adopt(renewal: Renewal): void {
     if (this.#stopped) return;
     switch (renewal.kind) {
@@ -135,13 +137,13 @@ export class RenewalLoop {
     this.#arm();
   }
 
-  /** No more renewals. What is held expires by itself, and its end is still reported. */
+  /** Stops renewing. The hold expires by itself, and its end is still reported. */
   letExpire(): void {
     this.#renews = false;
     this.#arm();
   }
 
-  /** Neither renews nor reports from now on. */
+  /** From now on neither renews nor reports. */
   stop(): void {
     this.#stopped = true;
     this.#stopTimer?.();
@@ -149,14 +151,13 @@ export class RenewalLoop {
   }
 
   async #renew(): Promise<Renewal> {
-    // Suspended past the deadline and woken up: the timer of the renewal may well be the first to fire.
-    if (!this.isHeld()) return { kind: "failed", error: this.#lastError };
-    // Until there is a response, its absence is what keeps the hold from being renewed.
+    // After a suspension past the deadline, the renewal may be the first timer to fire.
+    if (!this.isHeld() && this.#lost) return { kind: "failed", error: this.#lastError };
+    // If the hold expires before a response arrives, this is the error that onLost gets.
     this.#lastError ??= new RequestTimeoutError("a renewal got no response in time");
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
-    // Too late: the loss has been reported, and nothing is re-established silently.
-    if (!this.isHeld()) return renewal.kind === "renewed" || renewal.kind === "last" ? { kind: "failed", error: this.#lastError } : renewal;
+    if (!this.isHeld() && this.#lost && (renewal.kind === "renewed" || renewal.kind === "last")) return { kind: "failed", error: this.#lastError };
     this.adopt(renewal);
     return renewal;
   }
@@ -169,7 +170,7 @@ export class RenewalLoop {
     this.#stopTimer?.();
     if (this.#stopped) return;
     const untilRenewal = this.#renews && !this.#renewing ? this.#renewAtInMs - this.#clock() : Infinity;
-    // What never expires needs no look at the clock.
+    // A hold that never expires needs no check of the clock.
     const untilTick = this.#durationInMs === Infinity ? Infinity : Math.min(maxTickInMs, Math.ceil(this.#untilDeadline()));
     this.#stopTimer = startTimer(Math.max(0, Math.min(untilRenewal, untilTick)), () => this.#tick());
   }
@@ -177,12 +178,13 @@ export class RenewalLoop {
   #tick(): void {
     if (!this.isHeld()) return;
     if (this.#renews && !this.#renewing && this.#clock() >= this.#renewAtInMs) void this.renew();
-    // A renewal may hang: the deadline is watched meanwhile.
+    // A renewal may hang: keep checking the deadline meanwhile.
     this.#arm();
   }
 
   #lose(error: unknown, expired: boolean): void {
     if (this.#stopped) return;
+    this.#lost = true;
     this.stop();
     this.#renewable.onLost(error, expired);
   }

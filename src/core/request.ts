@@ -3,11 +3,11 @@ import { abortReason, Deadline, SignalRace } from "./deadline.js";
 import { isDefinitive } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
-/** What is known after one SDK call. `sends` counts the requests that the SDK sent for it. */
+/** What is known after one SDK call. `sends` is the number of requests that the SDK sent for it. */
 export type RequestOutcome<R> =
   /** The service carried it out. */
   | { readonly kind: "ok"; readonly value: R; readonly sends: number }
-  /** It had no effect: it was not sent at all, or sent once and refused. */
+  /** It had no effect: it was not sent, or it was sent once and rejected. */
   | { readonly kind: "rejected"; readonly error: unknown; readonly sends: number }
   /** It may or may not have had an effect. `error` may be the rejection of a re-send by the SDK. */
   | { readonly kind: "unknown"; readonly error: unknown; readonly sends: number };
@@ -15,8 +15,8 @@ export type RequestOutcome<R> =
 /** Limits of one SDK call. */
 export interface RequestLimits {
   /**
-   * The time for the call, all re-sends by the SDK included. The SDKs retry for many seconds, and wait forever on a network
-   * that swallows packets.
+   * The time for the call, including all re-sends by the SDK. The SDKs retry for many seconds, and wait forever on a network
+   * that drops packets silently.
    * @defaultValue Infinity
    */
   readonly timeoutInMs?: number | undefined;
@@ -26,6 +26,11 @@ export interface RequestLimits {
    * SDK as it is, which saves a controller.
    */
   readonly exclusiveSignal?: AbortSignal | undefined;
+  /**
+   * After an abort, wait until `send` has settled: it cleans up, and its end must not overlap with what the caller does next.
+   * @defaultValue false: the outcome is reported at once, even if the client ignores its signal
+   */
+  readonly awaitSend?: boolean | undefined;
 }
 
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */
@@ -34,7 +39,7 @@ export class RequestTimeoutError extends Error {
 }
 
 /**
- * Makes one SDK call that changes something, and reports how certain its outcome is. Never rejects. Returns in time even
+ * Makes one SDK call that changes stored state, and reports how certain its outcome is. Never rejects. Returns in time even
  * if the client ignores its signal.
  */
 export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<RequestOutcome<R>> {
@@ -43,7 +48,8 @@ export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>,
   const limit = exclusiveSignal ? new SignalRace(exclusiveSignal) : deadlineOf(limits);
   const counter = countSends(limit.signal);
   try {
-    const value = await limit.race(send(limit.signal));
+    const sending = send(limit.signal);
+    const value = await (limits.awaitSend ? sending : limit.race(sending));
     return { kind: "ok", value, sends: counter.sends() };
   } catch (error) {
     const sends = counter.sends();
@@ -67,10 +73,10 @@ export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, li
 }
 
 /**
- * Counts the requests that the SDK sends under a signal. The SDKs re-send writes without telling the caller. But the HTTP
- * client adds one `abort` listener for each send (and the retry policies one for each wait), so a signal that counts its
- * listeners can tell one send from several. This is public behaviour of `AbortSignal`, and errs on the safe side: with a
- * client that adds other listeners, or none, the outcome counts as uncertain.
+ * Counts the requests that the SDK sends with a signal. The SDKs re-send writes without telling the caller. But the HTTP
+ * client adds one `abort` listener for each send (and the retry policies add one for each delay), so counting the listeners
+ * distinguishes one send from several. This uses public behaviour of `AbortSignal` and errs on the safe side: with a client
+ * that adds other listeners, or none, the outcome counts as uncertain.
  */
 export function countSends(signal: AbortSignal): { readonly sends: () => number; readonly stop: () => void } {
   let listeners = 0;

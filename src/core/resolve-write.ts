@@ -7,51 +7,56 @@ import { fullJitter, retry } from "./retry.js";
 import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
-/** What a stored state says about a write. `"unchanged"`: the state is the one before it, so a send may still take effect. */
+/** What the stored state says about a write. `"unchanged"`: it is the state before the write, so a send may still take effect. */
 export type Recognition = "committed" | "not committed" | "unchanged" | "unknown";
 
-/** A write whose outcome can be found out by reading. `V`: what the service returns. `S`: what is stored. */
+/** A write whose outcome can be determined by reading. `V`: what the service returns. `S`: what is stored. */
 export interface ResolvableWrite<V, S> {
   /** Sends the write once. It must be the same write each time, so that two sends of it exclude each other. */
   send(abortSignal: AbortSignal): Promise<V>;
   /**
-   * Reads what is stored now. `"conflict"`: the write was sent once and rejected. `"lost"`: a send may still be in flight;
-   * where nothing but time could keep it from taking effect, prevent that before reading.
+   * Reads what is stored now. `"conflict"`: the write was sent once and rejected. `"lost"`: a send may still be in flight.
+   * If only the passing of time would keep that send from taking effect, invalidate it before reading.
    */
   readBack(reason: "conflict" | "lost"): Promise<S>;
   /**
-   * What the stored state says of this very write. `error`: what its last send ended with. After a `"conflict"` nothing but
-   * the write's own id counts as committed: other writers may well want the same content.
+   * What the stored state says about this write. `error`: the error of its last send. After a `"conflict"` only the write's
+   * own id counts as committed: another writer may have stored the same content.
    */
   recognise(found: S, reason: "conflict" | "lost", error: unknown): Recognition | Promise<Recognition>;
   /**
-   * For a write that can be rejected for reasons that `readBack` does not show, as it is one of several in a transaction:
-   * makes sure that no earlier send takes effect after all. False, or an error: not known, send again.
+   * For a write that the service can reject for reasons that `readBack` does not show, because it is one of several in a
+   * transaction: ensures that no earlier send takes effect later. False, or an error: not certain, send again.
    */
   invalidateEarlierSends?(rejection: unknown): Promise<boolean>;
   /**
-   * Called when the service rejects the only send because of a conflict. Returns how long to wait before reading back: the
-   * caller's backoff. Absent: a conflict is reported without reading.
+   * Called when the service rejects the only send because of a conflict. Returns the caller's backoff: how long to wait
+   * before reading back. Absent: a conflict is reported without reading.
    */
   onConflict?: ((error: unknown) => number) | undefined;
 }
 
-/** What became of a write. `found`: what is stored now, where that was read. */
+/** The outcome of a write. `found`: what is stored now, if it was read. */
 export type WriteOutcome<V, S> =
   | { readonly kind: "committed"; readonly value: V }
-  /** Recognised in what is stored; its response was lost. */
+  /** The write was found in what is stored. Its response was lost. */
   | { readonly kind: "recognised"; readonly found: S }
   /** Another client was first. Nothing of the write is stored. */
   | { readonly kind: "conflict"; readonly error: unknown; readonly found?: S }
-  /** The service refused it for good. Nothing of the write is stored. */
+  /** The service rejected it for good. Nothing of the write is stored. */
   | { readonly kind: "rejected"; readonly error: unknown }
-  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: S };
+  /** `readError`: why it could not be found out, if reading back failed. */
+  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: S; readonly readError?: unknown };
 
 /** Limits of one resolution. */
 export interface ResolveLimits {
   readonly abortSignal?: AbortSignalLike | undefined;
   /** See {@link RequestLimits.exclusiveSignal}. */
   readonly exclusiveSignal?: AbortSignal | undefined;
+  /** See {@link RequestLimits.awaitSend}. */
+  readonly awaitSend?: boolean | undefined;
+  /** How often reading back is tried at a time. @defaultValue 3 */
+  readonly maxReadBacks?: number | undefined;
   /** The time for one send. @defaultValue Infinity: the caller's deadline aborts the signal */
   readonly timeoutInMs?: (() => number) | undefined;
   /** How often the write is sent again while nothing has changed. @defaultValue 10 */
@@ -61,22 +66,22 @@ export interface ResolveLimits {
   /** Whether the service may carry out later what it rejects now. @defaultValue never */
   readonly retryRejected?: ((error: unknown) => boolean) | undefined;
   /**
-   * An abort ends the send; find out its outcome all the same. `readBack` must be bounded in time by itself.
+   * Whether to determine the outcome even if an abort ended the send. `readBack` must then limit its own time.
    * @defaultValue false: the outcome is unknown then
    */
   readonly resolveAfterAbort?: boolean | undefined;
 }
 
-/** How often reading back is tried at a time. */
-const maxReadBacks = 3;
+/** How often reading back is attempted after each send. */
+const defaultMaxReadBacks = 3;
 
 /**
- * Thrown by `send` of a write that takes several requests: one that came before the deciding one was rejected for good, so
- * nothing has changed for any other client.
+ * Thrown by `send` of a write that takes several requests: a request before the deciding one was rejected for good, so other
+ * clients see no change.
  */
 export class WriteNotSentError extends Error {
   override readonly name = "WriteNotSentError";
-  /** Another client was first: read again. */
+  /** Another client wrote first: read again. */
   readonly conflict: boolean;
 
   constructor(cause: unknown, conflict = false) {
@@ -97,23 +102,25 @@ export class WriteNotSentError extends Error {
  * | none, 5xx, or to a re-send       | has this write       | recognised                                                 |
  * | none, 5xx, or to a re-send       | excludes this write  | conflict                                                   |
  * | none, 5xx, or to a re-send       | unchanged            | send again: it and an earlier send exclude each other      |
- * | none, 5xx, or to a re-send       | tells nothing        | unknown                                                    |
+ * | none, 5xx, or to a re-send       | inconclusive         | unknown                                                    |
  *
- * The send count cannot see copies that are made below the SDK: Chromium re-sends a PUT when a kept connection breaks, and
- * reverse proxies do so as well. So after each conflict the write is looked for in the read that the caller needs anyway.
+ * The send count does not include copies made below the SDK: Chromium re-sends a PUT when a kept-alive connection breaks, and
+ * so do reverse proxies. So after each conflict, the read that the caller needs anyway is checked for the write.
  */
 export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: ResolveLimits = {}): Promise<WriteOutcome<V, S>> {
-  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, maxResends = 10, backoff = defaultBackoff } = limits;
+  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, awaitSend, maxResends = 10, backoff = defaultBackoff } = limits;
+  const maxReadBacks = limits.maxReadBacks ?? defaultMaxReadBacks;
   const readSignal = limits.resolveAfterAbort ? undefined : abortSignal;
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
   for (let resend = 0; ; resend++) {
-    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, timeoutInMs: timeoutInMs?.() });
+    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, awaitSend, timeoutInMs: timeoutInMs?.() });
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
-    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, abortSignal);
-    if (certain && !(certain.kind === "rejected" && limits.retryRejected?.(certain.error))) return certain;
+    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, abortSignal);
+    const isFinal = certain?.kind === "recognised" || (certain && "error" in certain && !limits.retryRejected?.(certain.error));
+    if (certain && isFinal) return certain;
     uncertain ||= certain === undefined;
-    const outcome = await outcomeOfLostSend(write, sent, readSignal);
+    const outcome = await outcomeOfLostSend(write, sent, maxReadBacks, readSignal);
     if (outcome.kind !== "send again") return outcome;
     if (resend >= maxResends) return { kind: "unknown", error: outcome.error };
     try {
@@ -128,10 +135,11 @@ function defaultBackoff(resend: number): number {
   return fullJitter(resend, 10, 1_000);
 }
 
-/** The outcome, if the response speaks of the one and only send. */
+/** The outcome, if the response is known to belong to the only send. */
 async function outcomeOfOnlySend<V, S>(
   write: ResolvableWrite<V, S>,
   sent: Exclude<RequestOutcome<V>, { kind: "ok" }>,
+  maxReadBacks: number,
   abortSignal: AbortSignalLike | undefined,
 ): Promise<WriteOutcome<V, S> | undefined> {
   const { error } = sent;
@@ -147,15 +155,16 @@ async function outcomeOfOnlySend<V, S>(
     const recognition = await write.recognise(found, "conflict", error);
     return recognition === "committed" ? { kind: "recognised", found } : { kind: "conflict", error, found };
   } catch {
-    // Cancelled, or the read failed: the caller reads again, and reports that error itself.
+    // Cancelled, or the read failed: the caller reads again and reports that error itself.
     return { kind: "conflict", error };
   }
 }
 
-/** A send got no response, or the response may speak of another send of the same write. */
+/** The outcome after a send without a response, or with a response that may belong to another send of the same write. */
 async function outcomeOfLostSend<V, S>(
   write: ResolvableWrite<V, S>,
   sent: Exclude<RequestOutcome<V>, { kind: "ok" }>,
+  maxReadBacks: number,
   abortSignal: AbortSignalLike | undefined,
 ): Promise<WriteOutcome<V, S> | { readonly kind: "send again"; readonly error: unknown }> {
   const { error } = sent;
@@ -163,12 +172,12 @@ async function outcomeOfLostSend<V, S>(
   let found: S;
   let recognition: Recognition;
   try {
-    // At once: each write of another client that comes in between makes it harder to recognise this one.
+    // Without delay: each write of another client in between makes it harder to recognise this one.
     found = await retry(() => write.readBack("lost"), { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal });
     recognition = await write.recognise(found, "lost", error);
   } catch (readError) {
-    const both = new AggregateError([error, readError], "the write got no response, and reading back failed");
-    return mayReadAgain(readError) && !isAborted(abortSignal) ? { kind: "send again", error: both } : { kind: "unknown", error: both };
+    // Not sent again: where `readBack` keeps earlier sends from taking effect, that has failed, too.
+    return { kind: "unknown", error: new AggregateError([error, readError], "the write got no response, and reading back failed"), readError };
   }
   switch (recognition) {
     case "committed":
@@ -178,15 +187,15 @@ async function outcomeOfLostSend<V, S>(
     case "unknown":
       return { kind: "unknown", error, found };
     case "unchanged": {
-      const answered = sent.sends === 1 && (isConflict(error) || isNotFound(error));
-      if (answered && (await write.invalidateEarlierSends?.(error).catch(() => false))) return { kind: "conflict", error };
-      // Unchanged, and leased: nothing of this write can take effect, and sending it again does not help.
+      const rejected = sent.sends === 1 && (isConflict(error) || isNotFound(error));
+      if (rejected && (await write.invalidateEarlierSends?.(error).catch(() => false))) return { kind: "conflict", error };
+      // Unchanged and leased: no send of this write can take effect, and sending it again does not help.
       return isLeaseConflict(error) ? { kind: "rejected", error } : { kind: "send again", error };
     }
   }
 }
 
-/** A network failure on a read says nothing yet: with a client that does not retry by itself, another read may. */
+/** A read that failed in the network proves nothing. With a client that does not retry by itself, another read may succeed. */
 function mayReadAgain(error: unknown): boolean {
   return !isDefinitive(error) && !isMisuse(error) && !isSchemaError(error);
 }

@@ -5,7 +5,7 @@ import { startStopwatch } from "./stopwatch.js";
 
 /** How one caller's operation is repeated. */
 export interface RetryPolicy {
-  /** How many attempts there are at most, the first one included. `Infinity`: until `timeoutInMs` or `shouldRetry` end it. */
+  /** The maximum number of attempts, the first one included. `Infinity`: `timeoutInMs` or `shouldRetry` end the retries. */
   readonly maxAttempts: number;
   /** Whether another attempt may help. `attempt` is the number of the one that failed, from 1. */
   readonly shouldRetry: (error: unknown, attempt: number) => boolean;
@@ -13,21 +13,20 @@ export interface RetryPolicy {
   readonly onFailure?: ((error: unknown, attempt: number) => void) | undefined;
   /** Milliseconds to wait after the failed attempt with this number. @defaultValue none: the next attempt starts at once */
   readonly backoff?: ((attempt: number) => number) | undefined;
-  /** No attempt starts later than this; the last wait is shortened to it. @defaultValue Infinity */
+  /** No attempt starts later than this; the last delay is shortened accordingly. @defaultValue Infinity */
   readonly timeoutInMs?: number | undefined;
-  /** Ends the waits, and starts no further attempt. An attempt in flight is not cut short: that is its own business. */
+  /** Ends the delays, and prevents further attempts. An attempt in flight is not aborted: it handles cancellation itself. */
   readonly abortSignal?: AbortSignalLike | undefined;
 }
 
 /**
- * Repeats an operation of a single caller until it succeeds, and rejects with the error of its last attempt otherwise (or
- * with the signal's reason if that ended a wait).
+ * Repeats an operation of a single caller until it succeeds. Otherwise rejects with the error of the last attempt, or with
+ * the signal's reason if the signal ended a delay.
  *
- * Built on p-retry, with three of its features left out on purpose. Its `signal` throws away a success if the signal has
- * aborted meanwhile, so that a write would be reported as cancelled although it was carried out: cancellation is handled
- * here, between attempts. Its own delays have no full jitter: the wait happens in `shouldRetry`, which may be
- * asynchronous. It treats errors by their class (a `TypeError` is never retried, a non-error becomes one): each error is
- * wrapped, so that `shouldRetry` alone decides.
+ * Built on p-retry, without three of its features. Its `signal` discards a success if the signal aborted meanwhile, so a
+ * write would be reported as cancelled although it was carried out: cancellation is handled here, between attempts. Its
+ * delays have no full jitter: the delay happens in `shouldRetry`, which may be asynchronous. It treats errors by their class
+ * (a `TypeError` is never retried, a non-error becomes one): each error is wrapped, so that `shouldRetry` alone decides.
  */
 export async function retry<R>(attempt: (attempt: number) => Promise<R>, policy: RetryPolicy): Promise<R> {
   const { maxAttempts, shouldRetry, onFailure, backoff, timeoutInMs = Infinity, abortSignal } = policy;
@@ -68,14 +67,14 @@ async function attemptOnce<R>(attempt: (attempt: number) => Promise<R>, number: 
 }
 
 /**
- * Full jitter over an exponential: a random time between 0 and `base * 2^retry`, capped. Of all common schemes it spreads
- * contenders the most, which is what matters when all of them failed at the same moment.
+ * Exponential backoff with full jitter: a random time between 0 and `base * 2^retry`, capped. Of the common schemes it
+ * spreads contenders the most, which matters when all of them failed at the same moment.
  */
 export function fullJitter(retry: number, baseInMs: number, capInMs: number): number {
   return Math.random() * Math.min(capInMs, baseInMs * 2 ** Math.min(retry, 30));
 }
 
-/** `ms`, give or take a fraction of it at random, so that processes that started or failed together do not stay in step. */
+/** `ms`, plus or minus a random fraction of it, so that processes that started or failed together do not stay synchronised. */
 export function jitter(ms: number, fraction: number): number {
   return ms * (1 - fraction + Math.random() * 2 * fraction);
 }
@@ -84,8 +83,8 @@ export function jitter(ms: number, fraction: number): number {
 export const maxPollDelayInMs = 1_000;
 
 /**
- * A tenth of the time waited so far, from 50 ms up, give or take half, but never more than a second: a waiter loses about a
- * twentieth of its waiting time to polling, and a lease that is held for long is not polled constantly.
+ * The delay before the next poll: a tenth of the time waited so far, at least 50 ms, plus or minus half, at most one second.
+ * Polling then adds about a twentieth to a waiter's waiting time, and a lease that is held for long is not polled constantly.
  */
 export function pollDelay(waitedInMs: number): number {
   return jitter(Math.min(maxPollDelayInMs / 1.5, Math.max(50, waitedInMs / 10)), 0.5);

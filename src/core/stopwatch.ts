@@ -2,11 +2,11 @@
 export type Clock = () => number;
 
 /**
- * Starts a clock that shows the larger of monotonic and wall-clock time: the monotonic clock may stand still while the
- * machine is suspended, and the wall clock may be set back. A holder must never overestimate its remaining time, so too
- * much elapsed time is safe and too little is not.
+ * Starts a clock that returns the larger of monotonic and wall-clock time: the monotonic clock may stop while the machine is
+ * suspended, and the wall clock may be set back. A holder must never overestimate its remaining time, so too much elapsed
+ * time is safe and too little is not.
  *
- * Start it before the request is sent whose time it measures: the service cannot have started counting any earlier.
+ * Start it before sending the request whose time it measures: the service cannot have started counting any earlier.
  */
 export function startStopwatch(): Clock {
   const monotonic = performance.now();

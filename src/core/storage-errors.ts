@@ -1,6 +1,6 @@
 /**
  * The only file that names status and error codes of the storage services. It classifies by code, not by status: 412 and
- * 409 mean a failed condition as well as a lease. The predicates are named after the service's own codes.
+ * 409 can mean a failed condition or a lease. The predicates are named after the service's own codes.
  */
 import { isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { isMisuse } from "./validate.js";
@@ -11,13 +11,13 @@ interface RestErrorLike {
   details?: { errorCode?: unknown; odataError?: { code?: unknown } } | undefined;
 }
 
-/** HTTP status of the response that an error was made from, or undefined: no response arrived. */
+/** The HTTP status of the response that an error was created from. Undefined: no response arrived. */
 export function statusOf(error: unknown): number | undefined {
   const status = (error as RestErrorLike | undefined)?.statusCode;
   return typeof status === "number" ? status : undefined;
 }
 
-/** The storage error code. Its place differs by service and verb: HEAD has it in `details` only, tables too. */
+/** The storage error code. Its location depends on service and verb: for HEAD and for tables it is in `details` only. */
 export function codeOf(error: unknown): string | undefined {
   const e = error as RestErrorLike | undefined;
   for (const code of [e?.details?.errorCode, e?.details?.odataError?.code, e?.code]) {
@@ -27,8 +27,8 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * The service responded, and its response says that the request had no effect. A 5xx or 408 is not such a response: the
- * service sends those for requests that it went on to commit, too.
+ * The service responded, and its response proves that the request had no effect. A 5xx or 408 is not such a response: the
+ * service also sends those for requests that it goes on to commit.
  */
 export function isDefinitive(error: unknown): boolean {
   const status = statusOf(error);
@@ -36,8 +36,8 @@ export function isDefinitive(error: unknown): boolean {
 }
 
 /**
- * Another attempt may succeed: no response arrived, or the service is down, busy or throttles. An error of this library is
- * its final result, and misuse stays misuse.
+ * Another attempt may succeed: no response arrived, or the service is down, busy or throttling. Errors of this library are
+ * final, and so is misuse.
  */
 export function isTransient(error: unknown): boolean {
   if (isConcurrencyError(error) || isMisuse(error)) return false;
@@ -59,10 +59,10 @@ const conflictCodes = new Set([
 export function isConflict(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
-  // Not Modified has the code of a failed condition too.
+  // Not Modified also has the code of a failed condition.
   if (status === 304) return false;
   if (code !== undefined && conflictCodes.has(code)) return true;
-  // A HEAD or a proxy may leave out the code; a bare 412 is what a failed condition looks like.
+  // The response to a HEAD, or one from a proxy, may lack the code. A 412 without a code is a failed condition.
   return status === 412 && code === undefined;
 }
 
@@ -79,17 +79,17 @@ export function isParentNotFound(error: unknown): boolean {
   return statusOf(error) === 404 && code !== undefined && parentNotFoundCodes.has(code);
 }
 
-/** The read had a condition, and nothing changed. */
+/** The read was conditional, and nothing has changed. */
 export function isNotModified(error: unknown): boolean {
   return statusOf(error) === 304;
 }
 
-/** The range starts behind the end of the content; with empty content every range does. */
+/** The range starts after the end of the content; for empty content every range does. */
 export function isRangeNotSatisfiable(error: unknown): boolean {
   return statusOf(error) === 416;
 }
 
-/** A lease rejects the request: it names no lease id, or one that is not the active one. */
+/** A lease is the reason for the rejection: the request has no lease id, or one that is not active. */
 export function isLeaseConflict(error: unknown): boolean {
   const status = statusOf(error);
   return (status === 412 || status === 409) && (codeOf(error)?.startsWith("Lease") ?? false);
@@ -105,13 +105,13 @@ const inUseCodes = new Set([
   "ClientCacheFlushDelay",
 ]);
 
-/** An SMB client has the file open, locked, marked for deletion or not yet written back: it may close it soon. */
+/** An SMB client has the file open, locked, marked for deletion or not yet flushed. It may close the file soon. */
 export function isInUse(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && inUseCodes.has(code);
 }
 
-/** The request was for a file and the name is that of a directory, or the other way round. */
+/** The request was for a file and the name belongs to a directory, or vice versa. */
 export function isResourceTypeMismatch(error: unknown): boolean {
   return codeOf(error) === "ResourceTypeMismatch";
 }
@@ -122,13 +122,13 @@ export function isUnauthorized(error: unknown): boolean {
   return status === 401 || status === 403;
 }
 
-/** Acquiring a lease: another client holds it, or it is being broken. Waiting helps. */
+/** Acquiring a lease: another client holds it, or it is being broken. Waiting may help. */
 export function isLeaseTaken(error: unknown): boolean {
   const code = codeOf(error);
   return code === "LeaseAlreadyPresent" || code === "LeaseIsBreakingAndCannotBeAcquired";
 }
 
-/** Why a lease is lost, if the response to an operation on it says so for certain. */
+/** Why a lease is lost, if the response to an operation on it proves the loss. */
 export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "deleted" | undefined {
   const code = codeOf(error) ?? "";
   switch (statusOf(error)) {
@@ -145,12 +145,12 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
   }
 }
 
-/** Breaking or changing a lease: there is none. */
+/** Breaking or changing a lease: there is no lease. */
 export function isNotLeased(error: unknown): boolean {
   return codeOf(error) === "LeaseNotPresentWithLeaseOperation";
 }
 
-/** The operation names a lease id, and the active lease has another one. */
+/** The lease id of the operation is not the id of the active lease. */
 export function isLeaseIdMismatch(error: unknown): boolean {
   const code = codeOf(error);
   return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
@@ -161,18 +161,18 @@ export function isBlockCountExceeded(error: unknown): boolean {
   return codeOf(error) === "BlockCountExceedsLimit";
 }
 
-/** The page blob has another sequence number than the write was conditional on. */
+/** The sequence number of the page blob is not the one that the write was conditional on. */
 export function isSequenceConflict(error: unknown): boolean {
   return codeOf(error) === "SequenceNumberConditionNotMet";
 }
 
-/** Creating a blob: it exists. */
+/** Creating a blob: it already exists. */
 export function isAlreadyExists(error: unknown): boolean {
   const code = codeOf(error);
   return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
 }
 
-/** Inserting an entity: it exists. */
+/** Inserting an entity: it already exists. */
 export function isEntityAlreadyExists(error: unknown): boolean {
   return codeOf(error) === "EntityAlreadyExists";
 }
@@ -180,8 +180,8 @@ export function isEntityAlreadyExists(error: unknown): boolean {
 const popReceiptCodes = new Set(["PopReceiptMismatch", "MessageNotFound"]);
 
 /**
- * The pop receipt is no longer the message's: another consumer received it, or it was deleted. The service responds with
- * 404 MessageNotFound in both cases, Azurite with 400 PopReceiptMismatch in the first.
+ * The pop receipt is outdated: another consumer received the message, or it was deleted. The service responds with 404
+ * MessageNotFound in both cases, Azurite with 400 PopReceiptMismatch in the first.
  */
 export function isPopReceiptMismatch(error: unknown): boolean {
   const code = codeOf(error);
@@ -199,10 +199,10 @@ export function failedOperation(error: unknown): number | undefined {
 }
 
 /**
- * The error that a caller gets for an error of the SDK: one that names the target and the remedy where leases, missing
- * targets and missing parents are concerned, and the SDK's own otherwise.
+ * The error that a caller gets for an error of the SDK. For leases, missing targets and missing parents it names the target
+ * and the remedy; otherwise it is the SDK's own error.
  *
- * @param notFoundAdvice - What to do about a missing target. Without it a 404 of the target itself is passed on.
+ * @param notFoundAdvice - What to do about a missing target. Without it, a 404 of the target itself is passed on.
  */
 export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?: string): unknown {
   if (isLeaseConflict(error)) {
@@ -211,16 +211,19 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
   if (isResourceTypeMismatch(error)) {
     return new TargetNotFoundError(`there is no file ${url}: a directory has that name`, { url, cause: error });
   }
+  return toNotFoundError(error, url, notFoundAdvice) ?? error;
+}
+
+/** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */
+export function toNotFoundError(error: unknown, url: string, notFoundAdvice: string | undefined): TargetNotFoundError | undefined {
   if (isParentNotFound(error)) {
     return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
   }
-  if (notFoundAdvice !== undefined && isNotFound(error)) {
-    return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
-  }
-  return error;
+  if (notFoundAdvice === undefined || !isNotFound(error)) return undefined;
+  return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
 }
 
-/** What is wrong with the lease id of a request: it has none, there is no such lease (any more), or another one is active. */
+/** What is wrong with the lease id of a request: it has none, its lease has ended, or another lease is active. */
 function leaseProblemOf(error: unknown): keyof typeof leaseProblems {
   const code = codeOf(error) ?? "";
   if (code.startsWith("LeaseNotPresent") || code.startsWith("LeaseLost")) return "absent";

@@ -9,7 +9,7 @@ const client: TracingClient = createTracingClient({
   packageName: "azure-storage-concurrency",
 });
 
-/** What is known of a span; see {@link spanAttributes}. */
+/** The details of a span; see {@link spanAttributes}. */
 export interface SpanDetails {
   readonly targetKind?: string | undefined;
   readonly url?: string | undefined;
@@ -22,109 +22,158 @@ export interface SpanDetails {
   readonly messageId?: string | undefined;
 }
 
-/** The attributes of all spans of the library. */
+/** The attributes of the library's spans. */
 export const spanAttributes: Readonly<Record<keyof SpanDetails | "errorType", string>> = Object.freeze({
-  /** What is worked on: `jsonBlob`, `tableEntity`, `lease`, `lock`, `queue`, ... */
+  /** The kind of target: `jsonBlob`, `tableEntity`, `lease`, `lock`, `queue`, ... */
   targetKind: "azsc.target.kind",
-  /** Where it is, without the query. */
+  /** The URL of the target, without the query. */
   url: "url.full",
-  /** Of a call: how many attempts it took part in. */
+  /** Of a call: the number of its attempts. */
   attempts: "azsc.attempts",
-  /** Of an attempt: which one it was, from 1. */
+  /** Of an attempt: its number, from 1. */
   attempt: "azsc.attempt",
-  /** How it ended. */
+  /** How the call or the attempt ended. */
   outcome: "azsc.outcome",
-  /** How many requests were made for it, without those that the SDK repeats by itself. Shared ones count for everybody. */
+  /** The number of requests, without the SDK's own retries. A shared request counts for each call that shares it. */
   requests: "azsc.requests",
-  /** How long no attempt of the call was under way: it backed off, or stood in line. */
+  /** Of a call: the time in which none of its attempts was in progress, because it backed off or was queued. */
   waitInMs: "azsc.wait_ms",
-  /** Of a lock or a term: its number. */
+  /** Of a lock or a term: its epoch. */
   epoch: "azsc.epoch",
-  /** Of a message: its id, which the queue gave it. */
+  /** Of a message: the id that the queue assigned to it. */
   messageId: "azsc.message.id",
   /** The name of the error that a call threw. */
   errorType: "error.type",
 });
 
-/** A span that somebody else ends. */
-export type CallSpan = Omit<TracingSpan, "end">;
+/** A span that its creator ends; undefined if the tracer failed to make one. */
+export type CallSpan = Omit<TracingSpan, "end"> | undefined;
 
 /**
- * Runs a public call in a span, which costs next to nothing while no instrumenter is registered. What the call
- * throws is logged here.
+ * Runs a public call in a span, at almost no cost while no instrumenter is registered. Logs the error that the call throws.
  */
 export async function withSpan<R>(
   name: string,
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
-  facts: SpanDetails = {},
+  details: SpanDetails = {},
 ): Promise<R> {
   try {
-    return await inSpan(name, options, fn, facts);
+    return await inSpan(name, options, fn, details);
   } catch (error) {
     logThrown(name, error);
     throw error;
   }
 }
 
-/** The same for what nobody has called, and nobody gets the error of. */
+/** The same for background work: no caller gets the error, and it is not logged here. */
 export async function inSpan<R>(
   name: string,
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
-  facts: SpanDetails = {},
+  details: SpanDetails = {},
   spanKind: TracingSpanKind = "internal",
 ): Promise<R> {
   const { span, tracingOptions } = startSpan(name, options.tracingOptions, { spanKind });
-  describeSpan(span, facts);
+  describeSpan(span, details);
   try {
-    // Its status stays unset: that it did not fail is all that OpenTelemetry wants to know, and a message whose handler
-    // failed has been dealt with all the same.
-    return await client.withContext(tracingOptions.tracingContext, () => fn(tracingOptions, span));
+    // The status of a success stays unset, as OpenTelemetry recommends. A message whose handler failed counts as processed.
+    return await inContext(tracingOptions, () => fn(tracingOptions, span));
   } catch (error) {
     describeSpan(span, { outcome: options.abortSignal?.aborted ? "aborted" : "failed" });
     failSpan(span, error);
     throw error;
   } finally {
-    span.end();
+    endSpan(span);
   }
 }
 
-/** A span that the caller has to end, and the options of what happens in it. */
+/** Runs `fn` with the span as the active one, as far as the tracer lets it. */
+function inContext<R>(tracingOptions: OperationTracingOptions | undefined, fn: () => Promise<R>): Promise<R> {
+  if (!tracingOptions?.tracingContext) return fn();
+  let running: Promise<R> | undefined;
+  try {
+    return client.withContext(tracingOptions.tracingContext, () => (running = fn()));
+  } catch (error) {
+    tracerFailed(error);
+    return running ?? fn();
+  }
+}
+
+/** A span that the caller has to end, and the tracing options of the work inside it. */
 export function startSpan(
   name: string,
   parent: OperationTracingOptions | undefined,
   options: TracingSpanOptions = {},
-): { span: TracingSpan; tracingOptions: Required<OperationTracingOptions> } {
-  const { span, updatedOptions } = client.startSpan(name, parent ? { tracingOptions: parent } : {}, options);
-  return { span, tracingOptions: updatedOptions.tracingOptions };
-}
-
-export function describeSpan(span: CallSpan, facts: SpanDetails): void {
-  for (const [name, value] of Object.entries(facts) as [keyof SpanDetails, string | number | undefined][]) {
-    if (value === undefined) continue;
-    // Once more, whoever it came from: an URL with its SAS must not get out.
-    span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+): { span: TracingSpan | undefined; tracingOptions: OperationTracingOptions | undefined } {
+  try {
+    const { span, updatedOptions } = client.startSpan(name, parent ? { tracingOptions: parent } : {}, options);
+    return { span, tracingOptions: updatedOptions.tracingOptions };
+  } catch (error) {
+    tracerFailed(error);
+    return { span: undefined, tracingOptions: parent };
   }
 }
 
-/** Says that it failed. Not the error itself, as the SDK's tracing client would: its message and stack are not ours to show. */
+function endSpan(span: TracingSpan | undefined): void {
+  try {
+    span?.end();
+  } catch (error) {
+    tracerFailed(error);
+  }
+}
+
+function isRecording(span: CallSpan): boolean {
+  try {
+    return span?.isRecording() ?? false;
+  } catch (error) {
+    tracerFailed(error);
+    return false;
+  }
+}
+
+/** A tracer that throws must change neither the result of a call nor what the library does next. */
+function tracerFailed(error: unknown): void {
+  logger.warning(`the tracer threw: ${errorLabel(error)}`);
+}
+
+export function describeSpan(span: CallSpan, details: SpanDetails): void {
+  if (!span) return;
+  try {
+    for (const [name, value] of Object.entries(details) as [keyof SpanDetails, string | number | undefined][]) {
+      if (value === undefined) continue;
+      // Redacted again, even if the caller has done so: a URL with its SAS must never reach a trace.
+      span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+    }
+  } catch (error) {
+    tracerFailed(error);
+  }
+}
+
+/**
+ * Marks the span as failed. Does not record the error itself, as the SDK's tracing client would: its message and stack may
+ * contain confidential data.
+ */
 export function failSpan(span: CallSpan, error: unknown): void {
-  span.setAttribute(spanAttributes.errorType, errorType(error));
-  span.setStatus({ status: "error", error: errorLabel(error) });
+  try {
+    span?.setAttribute(spanAttributes.errorType, errorType(error));
+    span?.setStatus({ status: "error", error: errorLabel(error) });
+  } catch (thrown) {
+    tracerFailed(thrown);
+  }
 }
 
 const logged = new WeakSet();
 
-/** Once for each error, though it may pass through several calls that are made of each other. */
+/** Logs each error once, although it may pass through several nested calls. */
 function logThrown(name: string, error: unknown): void {
   if (typeof error === "object" && error !== null) {
     if (logged.has(error)) return;
     logged.add(error);
   }
   const message = `${name} failed: ${errorLabel(error)}`;
-  // What the caller's own function threw, or its signal, is no news to it.
-  if (isOfStorage(error) || error instanceof TypeError || error instanceof RangeError) logger.warning(message);
+  // The caller knows the errors of its own function and the reason of its own signal.
+  if (isStorageError(error) || error instanceof TypeError || error instanceof RangeError) logger.warning(message);
   else logger.verbose(message);
 }
 
@@ -133,7 +182,7 @@ export function withAttempts<R>(
   name: string,
   options: CallOptions,
   fn: (attempts: Attempts, span: CallSpan) => Promise<R>,
-  facts: SpanDetails = {},
+  details: SpanDetails = {},
 ): Promise<R> {
   return withSpan(
     name,
@@ -147,20 +196,19 @@ export function withAttempts<R>(
         throw error;
       } finally {
         attempts.end("done");
-        describeSpan(span, attempts.facts());
+        describeSpan(span, attempts.details());
       }
     },
-    facts,
+    details,
   );
 }
 
 /**
- * The attempts of one call, one after the other, each with a span of its own in which the SDK's spans of its requests
- * are.
+ * The attempts of one call, one after the other. Each has its own span, which contains the SDK's spans of its requests.
  *
- * Calls that are carried out together share an attempt. Its requests can be in one trace only, that of the call that
- * comes first; but each of the others has a span for it too, which links to that one: so every trace is complete by
- * itself, tells how often its call was tried, and leads to the requests.
+ * Calls that are carried out together share an attempt. Its requests can be in one trace only: that of the first call. Each
+ * of the other calls also has a span for the attempt, which links to the first call's. So every trace is complete by itself,
+ * shows how often its call was attempted, and leads to the requests.
  */
 export class Attempts {
   readonly #name: string;
@@ -171,18 +219,18 @@ export class Attempts {
   #requests = 0;
   #requestsBefore = 0;
   #inAttemptsInMs = 0;
-  /** When the attempt under way was begun. */
+  /** When the attempt in progress began. */
   #begun: number | undefined;
   #span: TracingSpan | undefined;
-  #attempt: Required<OperationTracingOptions> | undefined;
+  #attempt: OperationTracingOptions | undefined;
 
-  constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan | undefined) {
+  constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan) {
     this.#name = name;
     this.#call = call;
-    this.#recording = span?.isRecording() ?? false;
+    this.#recording = isRecording(span);
   }
 
-  /** Parent of what is requested now. */
+  /** The parent of the next request. */
   get tracingOptions(): OperationTracingOptions | undefined {
     return this.#attempt ?? this.#call;
   }
@@ -192,7 +240,7 @@ export class Attempts {
     return this.#begun !== undefined;
   }
 
-  /** Begins an attempt, unless one is in progress. `shared`: the one whose requests are for this one, too. */
+  /** Begins an attempt, unless one is in progress. `shared`: the attempts of the call whose requests also serve this call. */
   begin(shared?: Attempts): void {
     if (this.#begun !== undefined) return;
     this.#begun = performance.now();
@@ -206,7 +254,7 @@ export class Attempts {
     this.#attempt = tracingOptions;
   }
 
-  /** Ends the attempt that is under way, if there is one. A lost race is an outcome, not an error. */
+  /** Ends the attempt in progress, if there is one. A conflict is an outcome, not an error. */
   end(outcome: string, error?: unknown): void {
     if (this.#begun === undefined) return;
     this.#inAttemptsInMs += performance.now() - this.#begun;
@@ -217,7 +265,7 @@ export class Attempts {
     this.#attempt = undefined;
     describeSpan(span, { outcome, requests: this.#requests - this.#requestsBefore });
     if (error !== undefined) failSpan(span, error);
-    span.end();
+    endSpan(span);
   }
 
   /** A request is made for this call. */
@@ -225,62 +273,61 @@ export class Attempts {
     this.#requests++;
   }
 
-  facts(): SpanDetails {
+  details(): SpanDetails {
     const waitInMs = Math.max(0, Math.round(performance.now() - this.#started - this.#inAttemptsInMs));
     return { attempts: this.#count, requests: this.#requests, waitInMs };
   }
 }
 
-/** Begins a shared attempt of calls that are carried out together: the first one's is the one with the requests. */
+/** Begins a shared attempt of calls that are carried out together. The first call's span contains the requests. */
 export function beginTogether(calls: readonly { readonly trace: Attempts }[]): void {
   const [first] = calls;
   for (const call of calls) call.trace.begin(first?.trace);
 }
 
-/** The attempts of those that have a result have ended with it. */
+/** Ends the attempts of the calls that are not settled. A settled call has ended its attempt itself. */
 export function endUnsettled(calls: readonly { isSettled(): boolean; readonly trace: Attempts }[], outcome: string): void {
   for (const call of calls) if (!call.isSettled()) call.trace.end(outcome);
 }
 
 /**
- * Logs of this library, switched by `AZURE_LOG_LEVEL` or `setLogLevel` as those of the SDKs. Lost races are
- * verbose, errors that a caller gets are warnings. Never a payload, a key or a SAS.
+ * The logger of this library, controlled by `AZURE_LOG_LEVEL` or `setLogLevel` like those of the SDKs. Conflicts are verbose,
+ * errors that a caller gets are warnings. Logs never contain a payload, a key or a SAS.
  */
 export const logger: AzureLogger = createClientLogger("storage-concurrency");
 
 /**
- * What may be said of any error in logs and on spans: its name, code and status. Never its message: that of a
- * caller's function may speak of payloads, and that of the SDK may quote the URL of the request with its SAS (in a
- * browser it does).
+ * The description of an error in logs and on spans: its name, code and status. Never its message: that of a caller's function
+ * may contain payloads, and that of the SDK may contain the URL of the request with its SAS (in a browser it does).
  */
 export function errorLabel(error: unknown): string {
-  const { code, statusCode } = factsOf(error);
-  const facts = [code, statusCode].filter((fact) => isLabel(fact) || typeof fact === "number");
-  return facts.length > 0 ? `${errorType(error)} (${facts.join(", ")})` : errorType(error);
+  const { code, statusCode } = detailsOf(error);
+  const details = [code, statusCode].filter((detail) => isLabel(detail) || typeof detail === "number");
+  return details.length > 0 ? `${errorType(error)} (${details.join(", ")})` : errorType(error);
 }
 
-/** The name of an error; for what is no error, its type. */
+/** The name of an error; the type of any other value. */
 export function errorType(error: unknown): string {
-  const { name } = factsOf(error);
+  const { name } = detailsOf(error);
   return isLabel(name) ? name : typeof error;
 }
 
-/** Whether the caller got this from the library or the service, and not from a function or a signal of its own. */
-export function isOfStorage(error: unknown): boolean {
-  const { name, code, statusCode } = factsOf(error);
+/** Whether an error comes from the library or the service, and not from the caller's function or signal. */
+export function isStorageError(error: unknown): boolean {
+  const { name, code, statusCode } = detailsOf(error);
   return typeof statusCode === "number" || name === "RestError" || (isLabel(code) && name !== "AbortError");
 }
 
-/** Names and codes are single words. Whatever else a caller has put there is not repeated. */
+/** Names and codes are single words. Any other value comes from a caller and is not repeated. */
 function isLabel(value: unknown): value is string {
   return typeof value === "string" && /^[\w.:-]{1,80}$/.test(value);
 }
 
-function factsOf(error: unknown): { name?: unknown; code?: unknown; statusCode?: unknown } {
+function detailsOf(error: unknown): { name?: unknown; code?: unknown; statusCode?: unknown } {
   return typeof error === "object" && error !== null ? error : {};
 }
 
-/** A URL as it may appear in messages, spans and logs: without the query, where a SAS has its signature. */
+/** A URL for messages, spans and logs: without the query, which contains the signature of a SAS. */
 export function redactUrl(url: string): string {
   const query = url.indexOf("?");
   return query < 0 ? url : url.slice(0, query);

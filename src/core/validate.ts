@@ -1,5 +1,3 @@
-
-
 /** Checks of options: misuse is a `TypeError` or `RangeError` before any request is sent. */
 
 export function checkNumber(
@@ -24,14 +22,14 @@ export function checkOneOf<T extends string>(name: string, value: T, allowed: re
   return value;
 }
 
-/** What the SDK, or an adapter, throws about its arguments before it sends anything. */
+/** Whether the SDK or an adapter threw this because of its arguments, before it sent anything. */
 export function isMisuse(error: unknown): boolean {
   return error instanceof TypeError || error instanceof RangeError;
 }
 
 const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** A name that is allowed both as a metadata name and as a table property. */
+/** Accepts names that are allowed both as a metadata name and as a table property. */
 export function checkIdentifier(name: string, value: string): string {
   if (typeof value !== "string" || !identifier.test(value) || value.length > 128) {
     throw new RangeError(`${name} must be an identifier (letters, digits, _; at most 128); got ${JSON.stringify(value)}`);
@@ -39,7 +37,7 @@ export function checkIdentifier(name: string, value: string): string {
   return value;
 }
 
-/** How often, how long and with which pauses something is tried again. */
+/** How often, how long and with which delays an operation is retried. */
 export interface RetryLimits {
   readonly maxAttempts: number;
   readonly timeoutInMs: number;
@@ -47,7 +45,7 @@ export interface RetryLimits {
   readonly maxRetryDelayInMs: number;
 }
 
-/** The limits with defaults filled in and checked. A longer delay than the default maximum raises that, too. */
+/** Checks the limits and fills in defaults. A delay above the default maximum also raises that maximum. */
 export function checkRetryLimits(
   options: { readonly [name in keyof RetryLimits]?: number | undefined },
   defaults: RetryLimits,
@@ -63,7 +61,7 @@ export function checkRetryLimits(
   };
 }
 
-/** Every read must say which version it read, or the write that follows would be unconditional. */
+/** Every read must return an ETag: without one, the write that follows would be unconditional. */
 export function requireETag(etag: string | undefined, url: string): string {
   if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
   return etag;

@@ -6,10 +6,10 @@ import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
 import type { LeaseInfo } from "../lock/inspect-lease.js";
-import { downloadConsistentStream } from "../read/download-consistent-stream.js";
-import type { ConsistentStream } from "../read/download-consistent-stream.js";
 import { downloadConsistent } from "../read/download-consistent.js";
 import type { ConsistentDownload } from "../read/download-consistent.js";
+import { downloadConsistentStream } from "../read/download-consistent-stream.js";
+import type { ConsistentStream } from "../read/download-consistent-stream.js";
 import type { DownloadOptions, DownloadStreamOptions } from "../read/download-options.js";
 import type { WatchOptions } from "../read/poller.js";
 import { watch } from "../read/watch.js";
@@ -18,14 +18,13 @@ import { jsonBlob } from "../target/blob-content.js";
 import { blobHttpHeaders, blobMetadata } from "../target/blob-properties.js";
 import type { BlobHttpHeadersValue } from "../target/blob-properties.js";
 import { blobTags } from "../target/blob-tags.js";
-import type { UpdateTarget } from "../target/target.js";
+import type { ReadResult, UpdateTarget } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
-import type { ReadResult } from "../target/target.js";
 import { overwrite, removeIfUnchanged } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 
@@ -33,13 +32,13 @@ import type { OverwriteOptions } from "../update/single-call.js";
 export interface ConcurrentBlobOptions<T> {
   /** Checks the document when it is read and before it is written. */
   schema?: StandardSchemaLike<T> | undefined;
-  /** What the content is. @defaultValue a JSON document */
+  /** How the content is read and written. @defaultValue a JSON document */
   target?: UpdateTarget<T> | undefined;
   /** Options of every call, unless the call has its own. */
   defaults?: OptimisticUpdateOptions<T> | undefined;
 }
 
-/** One block blob, and what can be done with it safely. */
+/** All helpers for one block blob. */
 export class ConcurrentBlob<T = unknown> {
   readonly client: BlockBlobLike & BlobLeasableLike;
   readonly #target: UpdateTarget<T>;
@@ -128,7 +127,7 @@ export class ConcurrentBlob<T = unknown> {
   }
 }
 
-/** The defaults that do not speak of the document's value. */
+/** The defaults that do not contain a value of the document. */
 function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "firstRead"> {
   const rest = { ...defaults };
   delete rest.initial;

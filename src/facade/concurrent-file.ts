@@ -1,9 +1,8 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { CrashGuard } from "../lease/lease-options.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions } from "../lease/lease-options.js";
+import type { AcquireLeaseOptions, CrashGuard } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
 import type { LeaseInfo } from "../lock/inspect-lease.js";
@@ -13,7 +12,7 @@ import type { Watch } from "../read/watch.js";
 import { jsonFile } from "../target/file-content.js";
 import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
 import type { HttpHeadersValue } from "../target/property-set.js";
-import type { GuardedTarget } from "../target/target.js";
+import type { GuardedTarget, ReadResult } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { leaseOptionsOf } from "../update/exclusive-access.js";
@@ -22,7 +21,6 @@ import { leasedUpdate } from "../update/leased-update.js";
 import type { TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
-import type { ReadResult } from "../target/target.js";
 import { overwrite } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 
@@ -30,15 +28,15 @@ import type { OverwriteOptions } from "../update/single-call.js";
 export interface ConcurrentFileOptions<T> {
   /** Checks the document when it is read and before it is written. */
   schema?: StandardSchemaLike<T> | undefined;
-  /** What the content is. @defaultValue a JSON document */
+  /** How the content is read and written. @defaultValue a JSON document */
   target?: GuardedTarget<T> | undefined;
-  /** A `BlobLocks`, the same for all users of the file: takes over the lease of one that crashed. Strongly advised. */
+  /** A `BlobLocks`, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended. */
   crashGuard?: CrashGuard | undefined;
-  /** Options of every call that takes the lease, unless the call has its own. */
+  /** Options of every call that acquires the lease, unless the call has its own. */
   defaults?: LeasedUpdateOptions<T> | undefined;
 }
 
-/** One file of a share, and what can be done with it safely. */
+/** All helpers for one file of a share. */
 export class ConcurrentFile<T = unknown> {
   readonly client: FileLike;
   readonly #target: GuardedTarget<T>;
@@ -104,7 +102,7 @@ export class ConcurrentFile<T = unknown> {
   }
 }
 
-/** The defaults that do not speak of the document's value. */
+/** The defaults that do not contain a value of the document. */
 function withoutValues<T>(defaults: LeasedUpdateOptions<T>): LeasedUpdateOptions<never> {
   const rest = { ...defaults };
   delete rest.initial;

@@ -10,7 +10,7 @@ import type { RedriveOptions, RedriveResult } from "../queue/redrive.js";
 /** Options of {@link ConcurrentQueue}: those of its consumers, unless a call has its own. */
 export type ConcurrentQueueOptions<T> = QueueConsumerOptions<T>;
 
-/** One queue, and what can be done with it safely. `T` is the payload of its messages. */
+/** All helpers for one queue. `T` is the type of the payload of its messages. */
 export class ConcurrentQueue<T = unknown> {
   readonly client: QueueLike;
   readonly #options: ConcurrentQueueOptions<T>;
@@ -25,12 +25,12 @@ export class ConcurrentQueue<T = unknown> {
     return enqueue(this.client, payload, { encoding: this.#options.encoding, ...options });
   }
 
-  /** A consumer that is not started yet. See {@link QueueConsumer}. */
+  /** Creates a consumer, which is not started yet. See {@link QueueConsumer}. */
   consume(handler: MessageHandler<T>, options?: QueueConsumerOptions<T>): QueueConsumer<T> {
     return new QueueConsumer(this.client, handler, { ...this.#options, ...options });
   }
 
-  /** Brings back what is in the `poisonQueue`. See {@link redrive}. */
+  /** Moves messages from the `poisonQueue` back to the queue. See {@link redrive}. */
   redrive(options?: RedriveOptions): Promise<RedriveResult> {
     if (!this.#options.poisonQueue) throw new TypeError("redrive needs the option poisonQueue");
     return redrive(this.#options.poisonQueue, this.client, options);

@@ -8,26 +8,25 @@ import type { Watch } from "../read/watch.js";
 import type { EdmType } from "../target/edm.js";
 import { tableEntity } from "../target/table-entity.js";
 import type { EntityValue } from "../target/table-entity.js";
-import type { UpdateTarget } from "../target/target.js";
+import type { ReadResult, UpdateTarget } from "../target/target.js";
 import { runTransaction } from "../transaction/run-transaction.js";
 import type { TransactionOptions } from "../transaction/run-transaction.js";
 import { purgeTombstones } from "../transaction/tombstone-cleanup.js";
 import type { PurgeTombstonesOptions } from "../transaction/tombstone-cleanup.js";
-import type { TransactionResult } from "../transaction/transaction-batch.js";
 import type { Transaction } from "../transaction/transaction.js";
+import type { TransactionResult } from "../transaction/transaction-batch.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
-import type { ReadResult } from "../target/target.js";
 import { overwrite, removeIfUnchanged } from "../update/single-call.js";
 import type { OverwriteOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentTable}. */
 export interface ConcurrentTableOptions {
-  /** Where the locks are kept: needed for `withLock`. */
+  /** Stores the locks: needed for `withLock`. */
   locks?: BlobLocks | undefined;
   /** See {@link TableLock}. @defaultValue "table" */
   granularity?: TableLockGranularity | undefined;
@@ -37,7 +36,7 @@ export interface ConcurrentTableOptions {
   defaults?: Omit<OptimisticUpdateOptions<never>, "initial" | "firstRead"> | undefined;
 }
 
-/** One table, and what can be done with its entities safely. `T` is what they have in common. */
+/** All helpers for the entities of one table. `T` is their common type. */
 export class ConcurrentTable<T extends object = Record<string, unknown>> {
   readonly client: TransactionTableLike;
   readonly #options: ConcurrentTableOptions;

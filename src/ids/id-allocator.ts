@@ -1,7 +1,7 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
-import { redactUrl, logger } from "../core/telemetry.js";
+import { logger, redactUrl } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { IdCounterError } from "../errors.js";
 import type { UpdateTarget } from "../target/target.js";
@@ -9,27 +9,26 @@ import { optimisticUpdate } from "../update/optimistic-update.js";
 import { checkTargetSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 
-
 /** Options of {@link IdAllocator}. */
 export interface IdAllocatorOptions {
   /**
-   * How many ids are reserved at a time. A process that ends leaves a gap of up to twice as many.
+   * How many ids are reserved at a time. A process that exits leaves a gap of up to twice as many.
    * @defaultValue 1_000: two requests for a thousand ids
    */
   blockSize?: number | undefined;
   /**
-   * The first id of all. Counts only where there is no counter yet.
+   * The very first id. Applies only if the counter does not exist yet.
    * @defaultValue 1
    */
   start?: number | undefined;
   /**
-   * The next block is reserved in the background once less than this share of a block is left. 0: only when the last id
-   * is gone, so that somebody has to wait.
+   * The next block is reserved in the background once less than this fraction of a block is left. 0: only when no id is left,
+   * so that a caller has to wait.
    * @defaultValue 0.5
    */
   prefetch?: number | undefined;
   /**
-   * The time for reserving a block, requests and waits included.
+   * The time for reserving a block, including requests and delays.
    * @defaultValue 30_000
    */
   timeoutInMs?: number | undefined;
@@ -39,18 +38,18 @@ const defaults = Object.freeze({ blockSize: 1_000, start: 1, prefetch: 0.5 });
 
 interface Waiter {
   readonly count: number;
-  give(ids: number[]): void;
+  resolve(ids: number[]): void;
   reject(error: unknown): void;
 }
 
 /**
- * Gives out whole numbers that nobody else is given, in any number of processes, from one counter in a blob or an entity.
- * Ids are reserved in blocks, so next to none of them costs a request. Those of one allocator increase; those of two
- * allocators are in the order of their blocks only. What a process has reserved and not used when it ends is a gap.
+ * Allocates integers that are unique across any number of processes, from one counter in a blob or an entity. Ids are reserved
+ * in blocks, so hardly any id costs a request. The ids of one allocator increase; ids of two allocators are ordered by block
+ * only. Ids that a process has reserved and not used when it exits are a gap.
  *
- * Numbers, not bigints: they end at 2^53, after 285 years of a million ids each second.
+ * Ids are numbers, not bigints: they end at 2^53, after 285 years of a million ids per second.
  *
- * A rejected `next()` has given out nothing: it is safe to call it again.
+ * A rejected `next()` has allocated nothing: it is safe to call it again.
  */
 export class IdAllocator {
   readonly #target: UpdateTarget<IdCounter> | BlockBlobLike;
@@ -64,12 +63,12 @@ export class IdAllocator {
   /** The end of the last block that was reserved. */
   #end: number | undefined;
   #waiters: Waiter[] = [];
-  /** The reservation under way, if there is one, and whether somebody waited when it began. */
+  /** The reservation in flight, if there is one. `background`: no caller was waiting when it began. */
   #reservation: { readonly io: AbortController; readonly background: boolean } | undefined;
   #prefetchFailed = false;
   #closed = false;
 
-  /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. It is created if need be. */
+  /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. Created if it does not exist. */
   constructor(target: UpdateTarget<IdCounter> | BlockBlobLike, options: IdAllocatorOptions = {}) {
     const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
     const adapter = resolveTarget(target, checkTargetSettings({}));
@@ -82,13 +81,13 @@ export class IdAllocator {
     this.#timeoutInMs = checkNumber("timeoutInMs", options.timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
   }
 
-  /** One id. */
+  /** Allocates one id. */
   async next(options: CallOptions = {}): Promise<number> {
     const [id] = await this.nextMany(1, options);
     return id as number;
   }
 
-  /** So many ids, in increasing order. They need not follow each other. */
+  /** Allocates `count` ids, in increasing order. They are not necessarily consecutive. */
   async nextMany(count: number, options: CallOptions = {}): Promise<number[]> {
     checkNumber("count", count, { min: 0, max: 2 ** 32 - 1, integer: true });
     const { abortSignal } = options;
@@ -102,7 +101,7 @@ export class IdAllocator {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = {
         count,
-        give: (ids) => {
+        resolve: (ids) => {
           off();
           resolve(ids);
         },
@@ -114,14 +113,14 @@ export class IdAllocator {
       };
       const off = onAbort(abortSignal, () => {
         waiter.reject(abortSignal && abortReason(abortSignal));
-        this.#forget(waiter);
+        this.#removeWaiter(waiter);
       });
       this.#waiters.push(waiter);
       this.#refill();
     });
   }
 
-  /** Ends what goes on in the background, and refuses whoever waits or comes. The ids that are left become a gap. */
+  /** Ends the background work, and rejects waiting and later calls. The ids that are left become a gap. */
   close(): void {
     this.#closed = true;
     this.#reservation?.io.abort();
@@ -138,7 +137,7 @@ export class IdAllocator {
     return ids;
   }
 
-  /** Reserves a block if somebody waits for it or will soon. One at a time, so that ids increase. */
+  /** Reserves a block if a caller waits for it, or will soon. One at a time, so that ids increase. */
   #refill(): void {
     if (this.#reservation || this.#closed) return;
     const missing = this.#waiters.reduce((sum, { count }) => sum + count, -this.#available);
@@ -150,7 +149,7 @@ export class IdAllocator {
 
   async #reserve(size: number, reservation: { readonly io: AbortController; readonly background: boolean }): Promise<void> {
     try {
-      // Once there was a counter, one that is gone must not begin anew: its ids were given out.
+      // A counter that existed and was deleted must not start again: its ids have been allocated.
       const start = this.#end === undefined ? this.#start : undefined;
       const options = { abortSignal: reservation.io.signal, timeoutInMs: this.#timeoutInMs };
       const block = await reserveBlock(this.#target, size, start, this.#url, options);
@@ -162,7 +161,7 @@ export class IdAllocator {
     } catch (error) {
       if (!reservation.io.signal.aborted) logger.warning(`no ids could be reserved at ${this.#url}`, error);
       this.#prefetchFailed = true;
-      // Whoever came while it ran in the background, or after its callers had gone, gets a reservation of its own.
+      // A caller that came while it ran in the background, or after its callers had left, gets a reservation of its own.
       if (!reservation.background && !reservation.io.signal.aborted) this.#rejectAll(error);
     }
     this.#reservation = undefined;
@@ -170,18 +169,18 @@ export class IdAllocator {
     this.#refill();
   }
 
-  /** First come, first served, also if a later one wants less. */
+  /** First in, first out, even if a later waiter needs fewer ids. */
   #serve(): void {
     for (let [first] = this.#waiters; first && first.count <= this.#available; [first] = this.#waiters) {
       this.#waiters.shift();
-      first.give(this.#take(first.count));
+      first.resolve(this.#take(first.count));
     }
   }
 
-  #forget(waiter: Waiter): void {
+  #removeWaiter(waiter: Waiter): void {
     this.#waiters = this.#waiters.filter((other) => other !== waiter);
     if (this.#waiters.length === 0 && this.#reservation?.background === false) this.#reservation.io.abort();
-    // Those behind it may want less.
+    // Waiters behind it may need fewer ids.
     this.#serve();
   }
 
@@ -197,23 +196,23 @@ export class IdAllocator {
   }
 }
 
-/** What is stored. Other properties of the document or entity are left alone. */
+/** The stored counter. Other properties of the document or entity are kept. */
 export interface IdCounter {
-  /** The first id that nobody has been given. A `bigint` (Int64) in a table, where a number would end at 2^31. */
+  /** The first id that has not been reserved. A `bigint` (Int64) in a table, where a number would end at 2^31. */
   next: number | bigint;
 }
 
-/** Ids from `from` up to but without `to`, which belong to this process alone. */
-export interface IdBlock {
+/** The ids from `from` (inclusive) to `to` (exclusive), which belong to this process alone. */
+interface IdBlock {
   from: number;
   readonly to: number;
 }
 
 /**
- * Moves the counter on by `size`, and returns what it passed over. If it cannot be known whether it was moved, it is moved
- * again: ids that nobody uses are a gap, ids that two use are the one thing that must not be.
+ * Advances the counter by `size`, and returns the ids in between. If the outcome is unknown, the counter is advanced again: an
+ * unused id is only a gap, but an id that is allocated twice would break the guarantee.
  */
-export async function reserveBlock(
+async function reserveBlock(
   target: UpdateTarget<IdCounter> | BlockBlobLike,
   size: number,
   start: number | undefined,
@@ -225,7 +224,7 @@ export async function reserveBlock(
   const { value } = await optimisticUpdate<IdCounter>(
     target,
     (counter) => {
-      const next = firstFree(counter, url);
+      const next = nextIdOf(counter, url);
       if (!Number.isSafeInteger(next + size)) {
         throw new IdCounterError(`${url}: ${size} ids from ${next} on would go beyond Number.MAX_SAFE_INTEGER`, { url, reason: "exhausted" });
       }
@@ -237,7 +236,7 @@ export async function reserveBlock(
   return { from: to - size, to };
 }
 
-function firstFree(counter: IdCounter, url: string): number {
+function nextIdOf(counter: IdCounter, url: string): number {
   const next = (counter as Partial<IdCounter> | null)?.next;
   const number = typeof next === "bigint" ? Number(next) : next;
   if (!Number.isSafeInteger(number) || number === undefined || number < 0) {

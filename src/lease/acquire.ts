@@ -11,35 +11,22 @@ import {
   isNotFound,
   isParentNotFound,
   isTransient,
-  toConcurrencyError,
+  toNotFoundError,
 } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import type { LeaseGrant } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { PollResult } from "./poll-pacing.js";
 
-/** The number of one holder of a named lock. */
-export interface FencingToken {
-  readonly epoch: number;
-  /** The smallest number that the holder before may have had: not all reserved numbers were used. */
-  readonly previousEpoch: number;
-}
-
-/** A lease that a caller has been given: the lease, its fencing token if it has one, and how to release it. */
-export interface LeaseGrant {
-  readonly lease: HeldLease;
-  readonly token: FencingToken | undefined;
-  readonly release: () => Promise<void>;
-}
-
 /** What to acquire, and how long to wait for it: `"try"` makes one attempt and does not wait. */
 export interface AcquireRequest extends CallOptions {
-  /** For messages: `the lease on ...`. */
+  /** For error messages: `the lease on ...`. */
   readonly what: string;
   readonly url: string;
-  /** What to do about a holder that does not release it. */
+  /** For error messages: what to do about a holder that does not release it. */
   readonly advice?: string | undefined;
   readonly waitInMs: number | "try";
   /** Records the attempts that are made for this request. */
@@ -48,7 +35,7 @@ export interface AcquireRequest extends CallOptions {
   readonly holderTracing?: OperationTracingOptions | undefined;
 }
 
-/** One caller that wants a lease: settles with the lease, without it (undefined), or with an error. */
+/** One caller that waits for a lease: settles with the lease, without it (undefined), or with an error. */
 export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
   readonly holderTracing: OperationTracingOptions | undefined;
   readonly #request: AcquireRequest;
@@ -64,7 +51,7 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     this.holderTracing = request.holderTracing ?? tracingOptions;
   }
 
-  /** An attempt was made for all waiters, and did not acquire the lease: it is taken, or the request failed. */
+  /** An attempt for all waiters did not acquire the lease: another client holds it, or the request failed. */
   attempted(failure?: unknown): void {
     this.#attempted = true;
     this.#lastFailure = failure;
@@ -75,7 +62,7 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     }
   }
 
-  /** `waitInMs` is for a lease that another client holds: whether one does is not known before the first response. */
+  /** `waitInMs` bounds the wait for a lease that another client holds. Only the first response shows whether one does. */
   protected override onTimeout(): void {
     if (this.#attempted) this.#giveUp();
     else this.#overdue = true;
@@ -91,14 +78,14 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
   }
 }
 
-/** What one attempt to acquire a lease came to. */
+/** The outcome of one attempt to acquire a lease. */
 export type AcquireOutcome =
   | { readonly kind: "acquired"; readonly lease: HeldLease }
   | { readonly kind: "taken"; readonly poll: PollResult }
-  /** `transient`: another attempt may help. `uncertain`: the lease may have been acquired all the same. */
+  /** `transient`: another attempt may succeed. `uncertain`: the lease may have been acquired nevertheless. */
   | { readonly kind: "failed"; readonly error: unknown; readonly transient: boolean; readonly uncertain: boolean; readonly poll: PollResult };
 
-/** One request for the lease (two more if the blob to be leased has to be created first). */
+/** Sends one request for the lease (two more if the blob has to be created first). */
 export async function tryAcquireOnce(
   adapter: LeaseAdapter,
   leaseId: string,
@@ -126,7 +113,7 @@ async function sendAcquire(
   return isLeaseTaken(sent.error) ? { kind: "taken", poll: pollResultOf(sent) } : failed(sent, adapter);
 }
 
-/** A third of the lease may pass before the response: later than that hardly any of it is left. */
+/** The response may take a third of the lease's duration. After that, too little of the lease would be left. */
 function limits({ durationInMs }: LeaseSettings, { abortSignal }: LeaseRequest): { timeoutInMs: number; abortSignal: AbortSignal } {
   return { timeoutInMs: Math.min(durationInMs, 60_000) / 3, abortSignal };
 }
@@ -135,7 +122,7 @@ function failed(sent: FailedRequest, adapter: LeaseAdapter): Extract<AcquireOutc
   const { error, kind } = sent;
   return {
     kind: "failed",
-    error: explain(error, adapter),
+    error: toAcquireError(error, adapter),
     cause: error,
     transient: isTransient(error),
     uncertain: kind === "unknown" && !isDefinitive(error),
@@ -150,11 +137,11 @@ function pollResultOf({ error, sends }: FailedRequest): PollResult {
   return sends === 1 ? "ok" : "retried";
 }
 
-function explain(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
+function toAcquireError(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
   const advice = `create it${create ? ", or pass createIfMissing" : ""}`;
-  // To the service a container or share is the parent of what it contains, and here it is the target itself.
+  // The service reports a missing container or share as the parent of its contents. Here it is the target itself.
   if (isParentNotFound(error) && (kind === "container" || kind === "share")) {
     return new TargetNotFoundError(`${url} does not exist: ${advice}`, { url, cause: error });
   }
-  return toConcurrencyError(error, url, advice);
+  return toNotFoundError(error, url, advice) ?? error;
 }

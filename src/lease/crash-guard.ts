@@ -4,18 +4,18 @@ import { request as send } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
+import { LeaseWaiter } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
+import type { LeaseGrant } from "./lease-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
-import { LeaseWaiter } from "./acquire.js";
-import type { LeaseGrant } from "./acquire.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 
 /**
- * Acquires first the lock, then the lease; releases first the lease, then the lock. The lock decides which client may have the
- * lease, and expires when its holder dies; the lease makes the service enforce it. `undefined` if it was a single try, and
- * another client holds the lock or the lease.
+ * Acquires first the lock, then the lease; releases first the lease, then the lock. The lock decides which client may acquire
+ * the lease, and expires when its holder dies; the lease makes the service enforce it. Resolves to `undefined` if `waitInMs` is
+ * `"try"` and another client holds the lock or the lease.
  */
 export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
   const { adapter, waitInMs, abortSignal } = request;
@@ -49,7 +49,7 @@ async function acquireUnder(lock: CrashGuardLock, request: GuardedAcquireRequest
     const leaseId = guardedLeaseId(lock, lock.epoch);
     const { url } = adapter;
     const waiter = new LeaseWaiter({ what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
-    // The id is this holder's alone, and so is the queue.
+    // The lease id is unique to this holder, so no other waiter shares the queue.
     waiterQueueFor(adapter, { ...settings, leaseId }, undefined).enqueue(waiter);
     return await waiter.promise;
   } finally {
@@ -64,7 +64,7 @@ const foreignLeaseAdvice =
 async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: CrashGuardLock): Promise<void> {
   const { lease } = grant;
   try {
-    // Lost with the lock, it may well be there still: the next holder could take it over, but should not have to.
+    // A lease that was lost with the lock may still exist. The next holder could take it over, but should not have to.
     if (lease.check()) await tryRelease(adapter, lease.leaseId);
     await grant.release();
   } finally {
@@ -74,26 +74,26 @@ async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: Crash
 
 async function releaseLock(lock: CrashGuardLock, name: string): Promise<void> {
   await lock.release().catch((error: unknown) => {
-    logger.warning(`the lock ${JSON.stringify(name)} could not be released and will have to run out: ${errorLabel(error)}`);
+    logger.warning(`the lock ${JSON.stringify(name)} could not be released and stays until it expires: ${errorLabel(error)}`);
   });
 }
 
-/** The longest name that still fits into a blob name with any sensible prefix. */
+/** The longest name that fits into a blob name with any reasonable prefix. */
 const maxNameLength = 700;
 
 /**
- * The lock that guards a lease: the URL, readable, and the same for all clients. Azure Files takes `A` and `a` for the
- * same name, so the lock must too; the names of blobs differ.
+ * The name of the lock that guards a lease: the URL, readable, and the same for all clients. Azure Files treats `A` and `a` as
+ * the same name, so the lock name must, too. Blob names are case-sensitive.
  */
 export async function crashGuardName({ kind, url }: LeaseAdapter): Promise<string> {
-  const place = decodeUrl(url.replace(/^[a-z]+:\/\//i, ""));
-  const name = `${kind}:${kind === "file" || kind === "share" ? place.toLowerCase() : place}`;
+  const location = decodeUrl(url.replace(/^[a-z]+:\/\//i, ""));
+  const name = `${kind}:${kind === "file" || kind === "share" ? location.toLowerCase() : location}`;
   if (encodeURIComponent(name).length <= maxNameLength) return name;
-  // Too long for the name of a blob: its beginning is for people, the hash tells it from others.
+  // Too long for a blob name: the beginning keeps it readable, the hash makes it unique.
   return `${Array.from(name).slice(0, 50).join("")}...#${await sha256(name)}`;
 }
 
-/** The same file may be written `a%20b` or `a b`, as the SDK was given it. */
+/** The SDK keeps a URL as the caller passed it: the same file may be `a%20b` or `a b`. */
 function decodeUrl(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -103,16 +103,16 @@ function decodeUrl(text: string): string {
 }
 
 /**
- * The id of the lease that the holder of this lock with this epoch takes: the service does not tell who holds a lease,
- * but the successor can name it. The lock is part of the id: two clients that use different guards by mistake get different
- * ids and thus exclude each other, instead of both believing to hold it.
+ * The id of the lease that the holder of this lock with this epoch acquires. The service does not tell which client holds a
+ * lease, but the successor can compute its id. The lock is part of the id: two clients that use different guards by mistake get
+ * different ids and exclude each other, instead of both assuming that they hold the lease.
  */
 export function guardedLeaseId({ url }: CrashGuardLock, epoch: number): string {
   const [a, b] = [fnv1a(url, 0x811c9dc5), fnv1a(`${url}#`, 0x2f0b4a27)];
   return `${a}-${b.slice(0, 4)}-4${b.slice(4, 7)}-8${b.slice(5)}-${epoch.toString(16).padStart(12, "0").slice(-12)}`;
 }
 
-/** 32 bits that differ where the text does, most likely; nothing depends on its being hard to forge. */
+/** A 32-bit hash. Collisions are unlikely, and nothing depends on it being hard to forge. */
 function fnv1a(text: string, seed: number): string {
   let hash = seed;
   for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
@@ -120,17 +120,17 @@ function fnv1a(text: string, seed: number): string {
 }
 
 /**
- * How many holders before the last one are tried: those that died between acquiring the lock and the lease, and so left the
- * lease of a holder before them.
+ * How many holders before the last one are tried. A holder that died between acquiring the lock and acquiring the lease left
+ * the lease of an earlier holder in place.
  */
 const maxPredecessors = 16;
 const changeTimeoutInMs = 5_000;
 
 /**
- * Acquires as the adapter does, and takes over the lease of a dead holder: by a change from its id to the new one, which the
- * service carries out only if the lease is that very one. So no lease is ever broken that belongs to a client that uses the
- * file without the guard. All other clients with the guard are dead, or have lost it, as this one holds the lock; and if one
- * of them still writes, the service refuses it.
+ * Acquires as the adapter does, and takes over the lease of a dead holder: it changes the dead holder's id to the new one, which
+ * the service carries out only if the lease has exactly that id. So it never breaks the lease of a client that uses the file
+ * without the guard. All other clients with the guard are dead or have lost it, as this one holds the lock. If one of them
+ * still writes, the service rejects the write.
  */
 function withTakeover(adapter: LeaseAdapter, lock: CrashGuardLock, onTakeover: () => void): LeaseAdapter {
   let searched = false;
@@ -141,7 +141,7 @@ function withTakeover(adapter: LeaseAdapter, lock: CrashGuardLock, onTakeover: (
         return await adapter.acquire(leaseId, duration, options);
       } catch (error) {
         if (searched || !isLeaseTaken(error)) throw error;
-        // Before it is known whether the change succeeds: its response may be lost.
+        // Reported before the outcome of the change is known: its response may be lost.
         onTakeover();
         for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - maxPredecessors); epoch--) {
           const predecessor = guardedLeaseId(lock, epoch);
@@ -152,7 +152,7 @@ function withTakeover(adapter: LeaseAdapter, lock: CrashGuardLock, onTakeover: (
           if (changed.kind === "ok" || isNotLeased(changed.error)) return adapter.acquire(leaseId, duration, options);
           if (!isLeaseIdMismatch(changed.error)) throw changed.error;
         }
-        // Once is enough: the holder is none of those, and no other can join them while this process holds the lock.
+        // One search is enough: the holder is none of the predecessors, and there is no new one while this process holds the lock.
         searched = true;
         throw error;
       }

@@ -6,7 +6,7 @@ import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
-import { isDefinitive, isLeaseIdMismatch, leaseLossOf, statusOf } from "../core/storage-errors.js";
+import { isDefinitive, isLeaseIdMismatch, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLeftError, LeaseLostError } from "../errors.js";
 import type { LeaseLossReason } from "../errors.js";
@@ -22,17 +22,17 @@ export interface LeaseTimes {
   readonly autoRenew: boolean;
 }
 
-/** After a failed renewal: often enough to use a short break in the trouble, seldom enough not to add to it. */
+/** After a failed renewal: short enough to use a brief recovery of the service, long enough not to add to its load. */
 const retryRenewalInMs = 1_000;
-/** A release only helps the next holder: it must not hold up the caller for long. */
+/** A release only helps the next holder: it must not delay the caller for long. */
 const releaseTimeoutInMs = 5_000;
 
 /** A lease of this process: its id, its renewal, and whether it is held at this moment. */
 export class HeldLease {
   readonly url: string;
-  /** Parent of the spans of requests from now on: that of the present holder. */
+  /** Parent of the spans of future requests: that of the current holder. */
   tracingOptions: OperationTracingOptions | undefined;
-  /** False: no other caller gets it after the present holder, as a request that carries its id may still be in flight. */
+  /** False: the lease is not handed over to another caller, as a request that carries its id may still be in flight. */
   reusable = true;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
@@ -40,14 +40,14 @@ export class HeldLease {
   readonly #loop: RenewalLoop;
   #hasDependency = false;
   #lost: LeaseLostError | undefined;
-  /** A release was sent, and its outcome is not known. */
+  /** A release was sent, and its outcome is unknown. */
   #releaseSent = false;
   #stopBackgroundRelease: (() => void) | undefined;
-  /** One request at a time: a renewal that overlaps a change of the id, or a release, would look like a loss. */
-  #line: Promise<unknown> = Promise.resolve();
+  /** Requests are sent one at a time: a renewal that overlaps a change of the id, or a release, would appear to be a loss. */
+  #lastRequest: Promise<unknown> = Promise.resolve();
   readonly #lossListeners = new Set<(error: LeaseLostError) => void>();
 
-  /** @param clock - Started before the request was sent that acquired the lease. */
+  /** @param clock - Started before the request that acquired the lease was sent. */
   constructor(adapter: LeaseAdapter, leaseId: string, clock: Clock, times: LeaseTimes) {
     this.url = adapter.url;
     this.#adapter = adapter;
@@ -55,7 +55,7 @@ export class HeldLease {
     this.#times = times;
     this.#loop = new RenewalLoop(
       {
-        renew: (timeoutInMs) => this.#inLine(() => this.#renewOnce(timeoutInMs)),
+        renew: (timeoutInMs) => this.#serialize(() => this.#renewOnce(timeoutInMs)),
         onLost: (error, expired) => this.#onLost(error, expired),
       },
       clock,
@@ -73,7 +73,7 @@ export class HeldLease {
     return this.#ids.current;
   }
 
-  /** Until the lease counts as lost unless it is renewed; 0 if it does. */
+  /** The time until the lease counts as lost unless it is renewed; 0 if it is lost. */
   get remainingInMs(): number {
     return Math.max(0, this.#loop.remainingInMs);
   }
@@ -83,13 +83,13 @@ export class HeldLease {
     return this.#loop.unconfirmedForInMs;
   }
 
-  /** The loss, if the lease is lost. Reads the clock, not the timers: right even if the event loop was blocked. */
+  /** The loss, if the lease is lost. Reads the clock, not the timers: correct even if the event loop was blocked. */
   check(): LeaseLostError | undefined {
     this.#loop.isHeld();
     return this.#lost;
   }
 
-  /** Calls `listener` at the moment at which the loss is noticed. Returns a function that removes it. */
+  /** Calls `listener` as soon as the loss is detected. Returns a function that removes it. */
   onLost(listener: (error: LeaseLostError) => void): () => void {
     this.#lossListeners.add(listener);
     return () => this.#lossListeners.delete(listener);
@@ -108,32 +108,32 @@ export class HeldLease {
     if (renewal.kind === "failed") throw renewal.error;
   }
 
-  /** Gives the lease another id. Afterwards the old one is worth nothing. */
+  /** Changes the id of the lease. Afterwards the service rejects the old one. */
   async change(proposedLeaseId: string): Promise<void> {
-    // Its successor would not recognise the lease after a crash.
+    // After a crash, the successor would not recognise the lease.
     if (this.#hasDependency) throw new TypeError("the id of a lease with a crashGuard says whose it is, and cannot be changed");
-    await this.#inLine(() => this.#changeOnce(proposedLeaseId));
+    await this.#serialize(() => this.#changeOnce(proposedLeaseId));
     this.#throwIfLost();
   }
 
   /**
-   * Stops renewing, and releases the lease unless it is known to be lost. Rejects if the service could not be told, or with
-   * the loss if it turns up only now.
+   * Stops renewing, and releases the lease unless it is known to be lost. Rejects if the release failed, or with the loss if
+   * the service reports it only now.
    */
   async release(): Promise<void> {
     if (this.#lost) return;
     this.#throwIfLost();
-    // From here on the deadline is no loss: the work under the lease is over. Only the service can still report one.
+    // From here on, passing the deadline is not a loss: the work under the lease is over. Only the service can still report one.
     this.#loop.stop();
-    // A renewal that arrived after the release would be answered 409, and one before it must not be cut off midway.
-    await this.#line;
+    // The service would reject a renewal that arrives after the release (409), and one in flight must not be cut off midway.
+    await this.#lastRequest;
     this.#throwIfLost();
     await this.#releaseOnce();
   }
 
   /** Resolves when no request is in flight. */
   async whenIdle(): Promise<void> {
-    await this.#line;
+    await this.#lastRequest;
   }
 
   #throwIfLost(): void {
@@ -141,15 +141,16 @@ export class HeldLease {
     if (lost) throw lost;
   }
 
-  #inLine<R>(run: () => Promise<R>): Promise<R> {
-    const result = this.#line.then(run);
-    this.#line = result.catch(() => undefined);
+  #serialize<R>(run: () => Promise<R>): Promise<R> {
+    const result = this.#lastRequest.then(run);
+    this.#lastRequest = result.catch(() => undefined);
     return result;
   }
 
   async #renewOnce(timeoutInMs: number): Promise<Renewal> {
-    // A change that was in line before may have found the lease lost, or taken all the time.
-    if (!this.#loop.isHeld()) return { kind: "failed", error: this.#lost };
+    // An earlier change may have found the lease lost, or used up the remaining time.
+    const lost = this.check();
+    if (lost) return { kind: "lost", error: lost };
     const clock = startStopwatch();
     const renewed = await this.#ids.use((leaseId) => this.#renewAs(leaseId, timeoutInMs));
     if (renewed.kind !== "ok") {
@@ -176,10 +177,10 @@ export class HeldLease {
         const reason = this.#lossReasonOf(error);
         throw reason ? this.#lose(this.#lossOf(reason, error)) : error;
       }
-      // The response was lost: the lease may have either id now. Renewing with the new one tells.
+      // The response was lost: the lease may have either id now. A renewal with the new one shows which.
       const renewed = await this.#renewAs(proposedLeaseId, this.#requestTimeout(this.#loop.untilDeadlineInMs));
       if (renewed.kind !== "ok" || lossIn(renewed.value, proposedLeaseId) !== undefined) {
-        // That response could have been lost too: the next request finds out.
+        // The response to the renewal may have been lost, too: the next request finds out.
         this.#ids.mayBecome(proposedLeaseId);
         throw error;
       }
@@ -195,14 +196,15 @@ export class HeldLease {
     );
     if (released.kind === "ok") return;
     const { error } = released;
-    if (statusOf(error) === 404) return; // deleted, most likely by its holder: there is nothing left to release
     const reason = this.#lossReasonOf(error);
+    // The target was deleted, most likely by the holder: there is nothing left to release.
+    if (reason === "deleted") return;
     if (!reason) throw this.#releaseFailed(error);
     // Sent more than once: an earlier send released it, and this one found no lease.
     if (released.kind === "rejected" && !this.#releaseSent) throw this.#lose(this.#lossOf(reason, error));
   }
 
-  /** A lease that expires will; one that does not must not stay because of a temporary outage. */
+  /** A finite lease expires by itself. An infinite one must not stay because of a temporary outage. */
   #releaseFailed(error: unknown): unknown {
     this.#releaseSent = true;
     if (this.#times.durationInMs !== Infinity || isDefinitive(error)) return error;
@@ -220,7 +222,7 @@ export class HeldLease {
     return this.#request("renew", timeoutInMs, (options) => this.#adapter.renew(leaseId, duration, options));
   }
 
-  /** One request, in a span of its own: it belongs to none of the holder's calls, but to the time of holding. */
+  /** Sends one request, in its own span: it belongs to the time during which the lease is held, not to a call of the holder. */
   #request<R>(
     name: "renew" | "change" | "release",
     timeoutInMs: number,
@@ -241,14 +243,14 @@ export class HeldLease {
     );
   }
 
-  /** Well before the deadline, so that there is time for another try. */
+  /** Well before the deadline, so that there is time for another attempt. */
   #requestTimeout(remainingInMs: number): number {
     return Math.min(Math.max(remainingInMs, 1), Math.min(this.#times.durationInMs, 60_000) / 6);
   }
 
   #lossReasonOf(error: unknown): LeaseLossReason | undefined {
     const reason = leaseLossOf(error);
-    // The service has one code for both; but by this clock it cannot have expired yet, as the service's started later.
+    // The service has one code for both. By this clock the lease cannot have expired yet, as the service's clock started later.
     return reason === "expired" && this.#loop.isHeld() ? "broken" : reason;
   }
 
@@ -276,7 +278,7 @@ export class HeldLease {
   }
 }
 
-/** The id of a lease; two of them after a change whose outcome could not be found out. */
+/** The id of a lease; two ids after a change whose outcome is unknown. */
 class LeaseIds {
   #current: string;
   #other: string | undefined;
@@ -293,7 +295,7 @@ class LeaseIds {
     return this.#other === undefined ? [this.#current] : [this.#current, this.#other];
   }
 
-  /** The lease has this id. The other one is kept: a request that was given up may still arrive. */
+  /** The lease has this id. The other one is kept: an abandoned change request may still arrive. */
   becomes(leaseId: string): void {
     this.#other = this.#current;
     this.#current = leaseId;
@@ -303,24 +305,24 @@ class LeaseIds {
     this.#other = leaseId;
   }
 
-  /** Sends a request under the present id; if the service knows the lease by the other one, under that. */
+  /** Sends a request with the current id; if the service knows the lease by the other id, with that one. */
   async use<R>(send: (leaseId: string) => Promise<RequestOutcome<R>>): Promise<RequestOutcome<R>> {
     const outcome = await send(this.#current);
     if (outcome.kind === "ok" || this.#other === undefined || !isLeaseIdMismatch(outcome.error)) return outcome;
     const other = this.#other;
     const again = await send(other);
-    // Neither: then the response for the id that it should have counts.
+    // Neither matches: the response for the expected id counts.
     if (again.kind !== "ok") return outcome;
     this.becomes(other);
     return again;
   }
 }
 
-/** The loss that a successful response reports all the same. */
-function lossIn({ leaseId: answered, leaseState }: LeaseAnswerLike, leaseId: string): LeaseLossReason | undefined {
+/** The loss that a response reports although the request succeeded. */
+function lossIn({ leaseId: actualLeaseId, leaseState }: LeaseAnswerLike, leaseId: string): LeaseLossReason | undefined {
   if (leaseState !== undefined && leaseState !== "leased") return leaseState === "expired" ? "expired" : "broken";
   // Azurite renews an expired lease for any client, and returns the id of its holder.
-  return answered && answered.toLowerCase() !== leaseId.toLowerCase() ? "stolen" : undefined;
+  return actualLeaseId && actualLeaseId.toLowerCase() !== leaseId.toLowerCase() ? "stolen" : undefined;
 }
 
 const explanations: Record<LeaseLossReason, string> = {
@@ -333,7 +335,7 @@ const explanations: Record<LeaseLossReason, string> = {
 
 const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** The service accepts nothing else, and Azurite does: better said before it reaches either. */
+/** The service accepts only GUIDs, and Azurite accepts anything: checked before a request is sent. */
 export function checkLeaseId(name: string, leaseId: string): void {
   if (typeof leaseId !== "string" || !guid.test(leaseId)) throw new RangeError(`${name} must be a GUID`);
 }

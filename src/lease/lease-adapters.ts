@@ -5,50 +5,41 @@ import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 
-/** What goes with every request about a lease. */
+/** The options of every lease request. */
 export interface LeaseRequest {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions?: OperationTracingOptions | undefined;
-  /** Called for each request that is made. */
+  /** Called for each request that is sent. */
   readonly onRequest?: (() => void) | undefined;
 }
 
-/** All that leases know of a service: its operations. */
+/** The lease operations of one target: all that the lease code knows of its service. */
 export interface LeaseAdapter {
-  /** Where it is, without the query. */
+  /** The URL of the target, without the query. */
   readonly url: string;
-  /** Stands for the client's credentials: waiters share a poller, and a lease, within one owner only. */
+  /** Identifies the client's credentials: waiters share a poller and a lease only within one owner. */
   readonly owner: object;
-  /** Identifies the resource within its owner. */
+  /** Identifies the target within its owner. */
   readonly key: string;
   readonly kind: "blob" | "container" | "share" | "file";
-  /** -1: without end. */
+  /** `durationInSeconds` is -1 for an infinite lease. */
   acquire(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseAnswerLike>;
-  /** Extends the lease, or where there is nothing to extend, confirms it. Never brings back one that is gone. */
+  /** Extends the lease or, where it cannot be extended, confirms it. Never restores a lease that is gone. */
   renew(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseAnswerLike>;
   change(leaseId: string, proposedLeaseId: string, request: LeaseRequest): Promise<LeaseAnswerLike>;
   release(leaseId: string, request: LeaseRequest): Promise<unknown>;
   /** `ifMatch` is for blobs only. */
   break(periodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
   inspect(request: LeaseRequest): Promise<LeasePropertiesLike>;
-  /** Makes an empty blob unless there is one; undefined where that makes no sense. */
+  /** Creates an empty blob unless one exists; undefined for targets other than block blobs. */
   readonly create: ((request: LeaseRequest) => Promise<unknown>) | undefined;
 }
 
-/** The options of one request, which is counted here. */
-export function leaseOptions(request: LeaseRequest): LeaseCallOptions {
-  request.onRequest?.();
-  return {
-    abortSignal: request.abortSignal,
-    ...(request.tracingOptions && { tracingOptions: request.tracingOptions }),
-  };
-}
-
-/** The adapter of what can be leased. Everything else is a TypeError. */
+/** The adapter for a client whose target can be leased. Throws a TypeError for everything else. */
 export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
   const given: unknown = target;
   if (typeof given === "object" && given !== null) {
-    refuseSnapshot((given as { url?: unknown }).url);
+    rejectSnapshot((given as { url?: unknown }).url);
     if (isBlobLeasable(given)) return blobLeaseAdapter(given);
     if (isShareLeasable(given)) return shareLeaseAdapter(given);
     if ("listFilesAndDirectories" in given) {
@@ -58,19 +49,19 @@ export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
   throw new TypeError("not a target for leases: pass a blob client, a ContainerClient, a ShareClient or a ShareFileClient");
 }
 
-/** The service refuses it too, but only once a request has been sent, and with a code that does not say why. */
-function refuseSnapshot(url: unknown): void {
+/** The service rejects it, too, but only after a request was sent, and with a code that does not give the reason. */
+function rejectSnapshot(url: unknown): void {
   if (typeof url === "string" && /[?&](snapshot|sharesnapshot|versionid)=/i.test(url)) {
     throw new TypeError("a snapshot or an old version cannot be leased: nobody can change it");
   }
 }
 
-export function isBlobLeasable(target: object): target is BlobLeasableLike {
+function isBlobLeasable(target: object): target is BlobLeasableLike {
   return typeof (target as Partial<BlobLeasableLike>).getBlobLeaseClient === "function";
 }
 
 /** Leases of blobs and containers. */
-export function blobLeaseAdapter(target: BlobLeasableLike): LeaseAdapter {
+function blobLeaseAdapter(target: BlobLeasableLike): LeaseAdapter {
   return {
     url: redactUrl(target.url),
     owner: credentialScopeOf(target),
@@ -101,12 +92,12 @@ function creatorOf(target: BlobLeasableLike): LeaseAdapter["create"] {
   return (request) => blob.upload(new Uint8Array(0), 0, { ...leaseOptions(request), conditions: { ifNoneMatch: "*" } });
 }
 
-export function isShareLeasable(target: object): target is ShareLeasableLike | FileLeasableLike {
+function isShareLeasable(target: object): target is ShareLeasableLike | FileLeasableLike {
   return typeof (target as Partial<FileLeasableLike>).getShareLeaseClient === "function";
 }
 
-/** Leases of Azure Files: those of a share expire as those of a blob do, that of a file never. */
-export function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike): LeaseAdapter {
+/** Leases of Azure Files: the lease of a share expires as that of a blob does; the lease of a file never expires. */
+function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike): LeaseAdapter {
   const kind = "getDirectoryClient" in target ? "share" : "file";
   return {
     url: redactUrl(target.url),
@@ -118,8 +109,8 @@ export function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike):
     change: (id, proposed, request) => target.getShareLeaseClient(id).changeLease(proposed, leaseOptions(request)),
     release: (id, request) => target.getShareLeaseClient(id).releaseLease(leaseOptions(request)),
     break: (period, request) => {
-      // Without a period the lease of a share would go on for the time that is left. The SDK's types do not know it,
-      // but it is what the request is made of.
+      // Without a period, the lease of a share would continue for its remaining time. The SDK's types do not have the option,
+      // but the SDK sends it.
       const options = { ...leaseOptions(request), ...(kind === "share" && { breakPeriod: period }) };
       return target.getShareLeaseClient().breakLease(options);
     },
@@ -129,8 +120,9 @@ export function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike):
 }
 
 /**
- * Whether the lease is there still, by a read that names it: refused once it is broken, released or another's. Acquiring
- * again with the same id would not tell: it succeeds on what was broken, and brings back what somebody took away.
+ * Checks that the lease still exists, by a read that names its id: the service rejects it once the lease is broken, released or
+ * held by another client. Acquiring again with the same id would not show this: it succeeds after a break, and so would
+ * restore a lease that another client has taken away on purpose.
  */
 async function confirm(target: FileLeasableLike, leaseId: string, request: LeaseRequest): Promise<LeaseAnswerLike> {
   const { leaseState } = await target.getProperties({ ...leaseOptions(request), leaseAccessConditions: { leaseId } });
@@ -138,11 +130,20 @@ async function confirm(target: FileLeasableLike, leaseId: string, request: Lease
 }
 
 /**
- * The SDK's `renewLease` throws, and so it is acquired again with the same id, which starts its time anew. Not without
- * a look: a lease that was broken in the meantime would come back to life. What remains is the moment between the two.
+ * The SDK's `renewLease` throws, so the lease is acquired again with the same id, which restarts its duration. A read comes
+ * first: without it, a lease that was broken in the meantime would be restored. The window between the two requests remains.
  */
 async function renewShare(share: FileLeasableLike, leaseId: string, duration: number, request: LeaseRequest): Promise<LeaseAnswerLike> {
   const confirmed = await confirm(share, leaseId, request);
   if (confirmed.leaseState !== undefined && confirmed.leaseState !== "leased") return confirmed;
   return share.getShareLeaseClient(leaseId).acquireLease(duration, leaseOptions(request));
+}
+
+/** The SDK's options of one request. Counts the request. */
+function leaseOptions(request: LeaseRequest): LeaseCallOptions {
+  request.onRequest?.();
+  return {
+    abortSignal: request.abortSignal,
+    ...(request.tracingOptions && { tracingOptions: request.tracingOptions }),
+  };
 }

@@ -1,11 +1,24 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError, LeaseLostError } from "../errors.js";
-import type { LeaseGrant } from "./acquire.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { HeldLease } from "./held-lease.js";
 
-/** A lease that is held, by one holder. Made by `acquireLease`, and given to the function of `withLease`. */
+/** Identifies one holder of a named lock. */
+export interface FencingToken {
+  readonly epoch: number;
+  /** The smallest epoch that the previous holder may have had: not all reserved epochs are used. */
+  readonly previousEpoch: number;
+}
+
+/** A lease granted to a caller: the lease, its fencing token if it has one, and how to release it. */
+export interface LeaseGrant {
+  readonly lease: HeldLease;
+  readonly token: FencingToken | undefined;
+  readonly release: () => Promise<void>;
+}
+
+/** A lease that one holder has acquired. Returned by `acquireLease`, and passed to the function of `withLease`. */
 export class LeaseGuard implements AsyncDisposable {
   readonly url: string;
   readonly #lease: HeldLease;
@@ -16,7 +29,7 @@ export class LeaseGuard implements AsyncDisposable {
   #releasing: Promise<void> | undefined;
   /** @internal */
   onReleased: (() => void) | undefined;
-  /** @internal Whether it was taken over from a holder that died. */
+  /** @internal Whether it may have been taken over from a holder that died. */
   wasTakenOver = false;
 
   /** @internal */
@@ -25,12 +38,12 @@ export class LeaseGuard implements AsyncDisposable {
     this.#lease = lease;
     this.#release = release;
     this.#offLost = lease.onLost((error) => this.#controller.abort(error));
-    // It may have been lost on the way here, when nobody listened yet.
+    // It may have been lost before the listener was added.
     const lost = lease.check();
     if (lost) this.#controller.abort(lost);
   }
 
-  /** @internal Whose renewals and release these are, for the traces: not those of the call that acquired it. */
+  /** @internal The parent of the spans of renewals and of the release: not the call that acquired the lease. */
   setTracingParent(tracingOptions: OperationTracingOptions | undefined): void {
     this.#lease.tracingOptions = tracingOptions;
   }
@@ -39,12 +52,12 @@ export class LeaseGuard implements AsyncDisposable {
     return this.#lease.leaseId;
   }
 
-  /** What a request has to carry: pass it as its `conditions`; with Azure Files, as its `leaseAccessConditions`. */
+  /** The condition that a request must carry: pass it as `conditions`; with Azure Files, as `leaseAccessConditions`. */
   get conditions(): { leaseId: string } {
     return { leaseId: this.leaseId };
   }
 
-  /** Aborts when the lease is lost, a margin before it can have expired. Its `reason` is the `LeaseLostError`. */
+  /** Aborts when the lease is lost, a safety margin before it can have expired. Its `reason` is the `LeaseLostError`. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -54,7 +67,7 @@ export class LeaseGuard implements AsyncDisposable {
     return this.#released ? 0 : this.#lease.remainingInMs;
   }
 
-  /** Throws the `LeaseLostError` if the lease is not held at this moment. Asks the clock, not the network. */
+  /** Throws the `LeaseLostError` if the lease is not held at this moment. Reads the clock, and sends no request. */
   assertHeld(): void {
     const lost = this.#lease.check();
     if (lost) throw lost;
@@ -63,33 +76,32 @@ export class LeaseGuard implements AsyncDisposable {
     }
   }
 
-  /** Extends the lease now. For `autoRenew: false`, or before something that takes long. */
+  /** Extends the lease now. For `autoRenew: false`, or before a long operation. */
   async renew(): Promise<void> {
     this.assertHeld();
     await this.#lease.renew();
   }
 
-  /** Gives the lease another id, a fresh one by default; whoever has the old one can do nothing with it any more. */
+  /** Changes the id of the lease, to a new random one by default. Afterwards the service rejects requests with the old id. */
   async change(proposedLeaseId: string = crypto.randomUUID()): Promise<void> {
     checkLeaseId("proposedLeaseId", proposedLeaseId);
     this.assertHeld();
     await this.#lease.change(proposedLeaseId);
   }
 
-  /** @internal It will be released, and not handed on: what was sent under its id, and may still arrive, is refused then. */
+  /** @internal The lease will be released, not handed over: the service then rejects late requests that carry its id. */
   doNotReuse(): void {
     this.#lease.reusable = false;
   }
 
   /**
-   * Gives the lease back, or on to the next one who waits for it in this process. Again and again is the same as
-   * once. Rejects if the service could not be told (the lease runs out then; if it never does, that is a
-   * `LeaseLeftError`, and it is tried again in the background), or with the `LeaseLostError`, if it turns out that the
-   * lease had been lost before.
+   * Releases the lease, or hands it over to the next waiter in this process. Idempotent. Rejects if the release failed (the
+   * lease then expires; if it never expires, the error is a `LeaseLeftError`, and the release is retried in the background),
+   * or with the `LeaseLostError` if it turns out that the lease had been lost before.
    */
   release(): Promise<void> {
     this.#releasing ??= this.#releaseOnce().catch((error: unknown) => {
-      // The service could not be told: whoever wants to can try again. An infinite lease would stay for ever.
+      // The release failed: the caller may try again. An infinite lease would stay forever.
       if (!isLeaseLostError(error)) this.#releasing = undefined;
       throw error;
     });
@@ -109,7 +121,7 @@ export class LeaseGuard implements AsyncDisposable {
     try {
       await this.#release();
     } finally {
-      // What happens to the lease in the hands of the next one is not this holder's business.
+      // A later loss concerns the next holder, not this one.
       this.#offLost();
       this.onReleased?.();
     }
@@ -121,13 +133,13 @@ export class LeaseGuard implements AsyncDisposable {
 export class LockGuard extends LeaseGuard {
   readonly name: string;
   /**
-   * The fencing token: larger than that of every holder before. Whatever remembers the largest it has seen, and
-   * refuses smaller ones, is safe from a holder that does not know yet that it lost the lock.
+   * The fencing token: larger than that of every earlier holder. A receiver that remembers the largest token it has seen, and
+   * rejects smaller ones, is safe from a holder that does not know yet that it lost the lock.
    */
   readonly epoch: number;
   /**
-   * The smallest epoch that the holder before may have had; 0 if there was none. Numbers are reserved for those who
-   * wait in a process, and not all of them are used.
+   * The smallest epoch that the previous holder may have had; 0 if there was none. Epochs are reserved for the waiters of a
+   * process, and not all of them are used.
    */
   readonly previousEpoch: number;
 

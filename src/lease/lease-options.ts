@@ -7,47 +7,47 @@ import type { LeaseTimes } from "./held-lease.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import type { LeaseGuard } from "./lease-guard.js";
 
-/** Options of a single try to acquire a lease. */
+/** Options of a single attempt to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {
   /**
-   * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. Longer means fewer renewals, and a longer
-   * wait for everybody else after a crash. An infinite one is never given up by the service. That of a file is always
-   * infinite.
+   * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. A longer duration means fewer renewals, and a longer
+   * wait for all other clients after a crash. The service never ends an infinite lease. The lease of a file is always infinite.
    * @defaultValue 30; Infinity for a file
    */
   durationInSeconds?: number | undefined;
   /**
-   * Whether the lease is renewed by itself. Without, it is lost after its duration unless `renew()` is called: for
-   * functions that are frozen between requests.
+   * Whether the lease is renewed automatically. If not, it is lost after its duration unless `renew()` is called: for functions
+   * that are frozen between requests.
    * @defaultValue true
    */
   autoRenew?: boolean | undefined;
   /**
+   * The interval between renewals.
    * @defaultValue a third of the duration: two renewals may fail before it is in danger; 30 s for an infinite one,
    * which needs none, but would not notice otherwise that it was broken (the lease of a file cannot be renewed at all:
    * a read asks whether it is still there)
    */
   renewEveryInMs?: number | undefined;
   /**
-   * How long before its end the lease counts as lost. It covers what clocks differ by, and the time that work needs
-   * to stop.
+   * How long before its end the lease counts as lost. It covers the difference between clocks, and the time that work needs to
+   * stop.
    * @defaultValue a twentieth of the duration
    */
   safetyMarginInMs?: number | undefined;
   /**
-   * Make an empty block blob if there is none.
+   * Create an empty block blob if none exists.
    * @defaultValue false
    */
   createIfMissing?: boolean | undefined;
   /**
-   * The id that the lease gets, a GUID.
+   * The id of the lease, a GUID.
    * @defaultValue a new one for each acquisition
    */
   leaseId?: string | undefined;
   /**
-   * For leases that never expire, those of files above all: a `BlobLocks`, of which a lock is taken first. It does
-   * expire, so the next one can take over the lease of a holder that died. All users of the file must pass the same,
-   * and reach both the file and the locks under the same host names.
+   * For leases that never expire, mainly those of files: a `BlobLocks`. One of its locks is acquired first. The lock does
+   * expire, so the next holder can take over the lease of a holder that died. All users of the file must pass the same
+   * `BlobLocks`, and reach both the file and the locks under the same host names.
    * @defaultValue none: a dead holder blocks the file until somebody calls `breakLease`
    */
   crashGuard?: CrashGuard | undefined;
@@ -56,8 +56,8 @@ export interface TryAcquireLeaseOptions extends CallOptions {
 /** Options of {@link acquireLease} and {@link withLease}. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
-   * How long to wait for a lease that somebody else holds, before a `LeaseUnavailableError`. The first request is
-   * waited for in any case, as nobody knows before its answer whether somebody does: 0 means one look.
+   * How long to wait for a lease that another client holds, before a `LeaseUnavailableError`. The first request is always
+   * awaited, as only its response shows whether another client holds the lease: 0 means one attempt.
    * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease for ever
    */
   waitInMs?: number | undefined;
@@ -72,8 +72,8 @@ export interface LeaseSettings extends LeaseTimes {
 const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity, fileWaitInMs: 60_000 });
 
 export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
-  const usual = kind === "file" ? Infinity : defaults.durationInSeconds;
-  const { durationInSeconds = usual, autoRenew = true, createIfMissing = false, leaseId } = options;
+  const defaultDuration = kind === "file" ? Infinity : defaults.durationInSeconds;
+  const { durationInSeconds = defaultDuration, autoRenew = true, createIfMissing = false, leaseId } = options;
   if (kind === "file" && durationInSeconds !== Infinity) {
     throw new RangeError(`the lease of a file never expires: durationInSeconds must be Infinity; got ${durationInSeconds}`);
   }
@@ -102,7 +102,7 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
   return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
-/** A lock that is held, as far as a crash guard needs it: a `LockGuard`. */
+/** A held lock, with what a crash guard needs of it: a `LockGuard`. */
 export interface CrashGuardLock {
   readonly url: string;
   /** Aborts when the lock is lost. */
@@ -118,20 +118,20 @@ export interface CrashGuard {
   acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<CrashGuardLock>;
   tryAcquire(name: string, options?: CallOptions): Promise<CrashGuardLock | null>;
   /**
-   * @internal A lease under one of these locks; undefined if it was a single try, and another client holds it. The guard brings
-   * the code for it along, so that applications that need none do not load it.
+   * @internal Acquires a lease under one of these locks; undefined if it was a single attempt, and another client holds it. The
+   * guard provides the code for it, so that applications without a crash guard do not load it.
    */
   acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined>;
 }
 
-/** A lease that is wanted under a lock. */
+/** A request for a lease under a lock. */
 export interface GuardedAcquireRequest {
   readonly adapter: LeaseAdapter;
   readonly settings: LeaseSettings;
   readonly waitInMs: number | "try";
   readonly abortSignal: AbortSignalLike | undefined;
   readonly trace: Attempts;
-  /** Parent of what is done with the lease later. */
+  /** Parent of the requests that renew and release the lease later. */
   readonly holderTracing: OperationTracingOptions | undefined;
 }
 

@@ -2,21 +2,21 @@ import { pollDelay } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 
-/** With a usual pace of two thirds of a second: about 40 s between two polls, at which 20,000 processes stay below 500 a second. */
+/** With the usual delay of two thirds of a second: about 40 s between two polls, so 20,000 processes stay below 500 a second. */
 const maxSlowdown = 64;
-/** A waiter waits for at most twice as long as it would have had to, however many others there are. */
+/** However many waiters there are, none waits more than twice as long as it would have had to. */
 const maxShareLost = 1;
 
-/** How a poll ended: with one send, with more than one, or without a response in the time that it may take. */
+/** How a poll ended: after one send, after more than one, or without a response before the timeout. */
 export type PollResult = "ok" | "retried" | "timedOut";
 
-/** Slower at once, faster step by step: processes that wait together settle where about 1 poll in 35 is retried. */
+/** Slows down at once, speeds up step by step: processes that wait together settle where about 1 poll in 35 is retried. */
 const factors: Record<PollResult, number> = { ok: 0.98, retried: 2, timedOut: 4 };
 
 /**
- * How often a waiter polls for a lease. A blob takes 500 requests a second, those of the holder among them: where more
- * processes wait than that allows for, their polls would keep the holder from renewing and from releasing. They cannot see
- * each other, but they see that the SDK had to send a request again, and treat that as a sign of contention.
+ * How often a waiter polls for a lease. A blob serves 500 requests a second, including those of the holder: if more processes
+ * wait than that allows, their polls would keep the holder from renewing and from releasing. The processes cannot see each
+ * other, but they see that the SDK had to resend a request, and treat that as a sign of contention.
  */
 export class PollPacing {
   readonly #waitedInMs = startStopwatch();

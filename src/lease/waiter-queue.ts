@@ -5,14 +5,15 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
+import type { LeaseWaiter } from "./acquire.js";
 import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import type { FencingToken } from "./lease-guard.js";
 import type { LeaseSettings } from "./lease-options.js";
-import type { FencingToken, LeaseWaiter } from "./acquire.js";
 import { releaseAfterLateAcquire, releaseInBackground, tryRelease } from "./orphaned-lease.js";
 import { FailureStreak, PollPacing } from "./poll-pacing.js";
 
-/** Gives each holder of a named lock its fencing token, before the caller gets the lease and at each hand-over. */
+/** Allocates a fencing token for each holder of a named lock, before the caller gets the lease and at each handover. */
 export interface EpochAllocator {
   /** Waiters with the same kind of allocator can hand the lease over to each other. */
   readonly key: string;
@@ -20,10 +21,10 @@ export interface EpochAllocator {
   next(lease: HeldLease, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
 }
 
-/** After this many turns in a row, or this much time, the lease is released to the service: other processes want it too. */
+/** After this many turns in a row, or this much time, the lease is released to the service, for the waiters of other processes. */
 const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
-/** Then this process yields for longer than the waiters of other processes take between two polls: one of them acquires it. */
+/** Then this process pauses for longer than other processes do between two polls, so that one of them acquires it. */
 const yieldInMs = 1.2 * maxPollDelayInMs;
 /** A lease that was confirmed longer ago than this is renewed before it is handed over. */
 const confirmAfterInMs = 1_000;
@@ -48,13 +49,13 @@ export class WaiterQueue {
   readonly #waiters = new Set<LeaseWaiter>();
   /** Polling, or held by a caller of this process. */
   #busy = false;
-  /** What a caller of this process holds. */
+  /** The lease that a caller of this process holds. */
   #lease: HeldLease | undefined;
-  /** How often, and since when, this process held it without other processes having had a chance. */
+  /** How often, and since when, this process has held the lease without giving other processes a chance. */
   #turns = 0;
   #turnsSince = startStopwatch();
   #failures: FailureStreak | undefined;
-  /** Ends a request, or the wait for the next poll, when the last waiter goes. */
+  /** Aborts the request in flight, or the wait for the next poll, when the last waiter leaves. */
   #io = new AbortController();
 
   constructor(adapter: LeaseAdapter, settings: LeaseSettings, epochs: EpochAllocator | undefined, onIdle: () => void) {
@@ -74,7 +75,7 @@ export class WaiterQueue {
     if (!this.#busy) void this.#poll();
   }
 
-  /** As {@link enqueue}, for a caller that does not want to wait: if the queue is busy, the lease is taken. */
+  /** As {@link enqueue}, for a caller that does not wait: if the queue is busy, the lease is taken. */
   tryAcquire(waiter: LeaseWaiter): void {
     if (this.#busy) waiter.attempted();
     else this.enqueue(waiter);
@@ -97,7 +98,7 @@ export class WaiterQueue {
         if (this.#turns === 0) this.#turnsSince = startStopwatch();
         this.#lease = lease;
         for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.attempted();
-        // A holder that ignores its loss must not keep the waiters behind it from going on.
+        // A holder that ignores the loss must not block the waiters behind it.
         lease.onLost(() => this.#onNoLongerHeld(lease));
         await this.#grant(lease);
         return;
@@ -114,7 +115,7 @@ export class WaiterQueue {
       } else {
         uncertain ||= outcome.uncertain;
         first.trace.end("failed", outcome.error);
-        // Cut off as no caller waited any more: no news for those that were enqueued since.
+        // Aborted because no caller waited any more: that does not concern the waiters that were enqueued since.
         if (!this.#io.signal.aborted) this.#pollFailed(outcome.error, outcome.transient);
       }
       if (this.#first()) await delay(pacing.nextPollInMs(), this.#io.signal).catch(() => undefined);
@@ -123,7 +124,7 @@ export class WaiterQueue {
     this.#becomeIdle();
   }
 
-  /** No caller wants a lease any more that a request without a response may have acquired: it would block other clients. */
+  /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
   async #releaseUncertain(leaseId: string): Promise<void> {
     const gone = await tryRelease(this.#adapter, leaseId);
     if (this.#settings.durationInMs !== Infinity) return;
@@ -131,7 +132,7 @@ export class WaiterQueue {
       releaseAfterLateAcquire(this.#adapter, leaseId);
       return;
     }
-    logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by a call that was given up: releasing it in the background`);
+    logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
     releaseInBackground(this.#adapter, leaseId);
   }
 
@@ -142,7 +143,7 @@ export class WaiterQueue {
       const first = this.#first();
       if (this.#epochs && first) token = await this.#epochs.next(lease, this.#waiters.size, requestFor(first));
     } catch (error) {
-      // If the lease was lost before it got its number, the waiters have lost nothing, and go on waiting.
+      // If the lease was lost before its token was allocated, the waiters have lost nothing, and continue to wait.
       if (!lease.check() && !isLeaseConflict(error)) this.#pollFailed(error, isTransient(error));
       await this.#release(lease).catch(() => undefined);
       return;
@@ -161,14 +162,14 @@ export class WaiterQueue {
   }
 
   async #handOverOrRelease(lease: HeldLease): Promise<void> {
-    // The holder that releases it need not wait until the next one has its number.
+    // The holder that releases it need not wait until the next one has its token.
     if (this.#lease === lease && this.#mayHandOver(lease)) void this.#handOver(lease);
     else await this.#release(lease);
   }
 
-  /** No holder starts work on a lease that may have been broken long ago: that costs at most one request a second. */
+  /** Confirms the lease first: no holder starts work on one that was broken long ago. That costs at most one request a second. */
   async #handOver(lease: HeldLease): Promise<void> {
-    // A change of the id in flight would invalidate the id under which the next holder takes its number.
+    // A change in flight would invalidate the id under which the token of the next holder is allocated.
     await lease.whenIdle();
     if (lease.unconfirmedForInMs > confirmAfterInMs) await lease.renew().catch(() => undefined);
     await this.#grant(lease);
@@ -183,7 +184,7 @@ export class WaiterQueue {
     return this.#turns >= maxTurns || this.#turnsSince() >= maxHoldInMs;
   }
 
-  /** Releases the lease, and goes on for the callers that still wait. */
+  /** Releases the lease, and polls again for the callers that still wait. */
   async #release(lease: HeldLease): Promise<void> {
     try {
       await lease.release();
@@ -192,7 +193,7 @@ export class WaiterQueue {
     }
   }
 
-  /** The lease is not held any more, for whatever reason. Called by whichever part notices first; later calls do nothing. */
+  /** The lease is not held any more, for whatever reason. Called by the part that detects it first; later calls do nothing. */
   #onNoLongerHeld(lease: HeldLease): void {
     if (this.#lease !== lease) return;
     this.#lease = undefined;
@@ -206,7 +207,7 @@ export class WaiterQueue {
       this.#io = new AbortController();
       await delay(yieldInMs, this.#io.signal).catch(() => undefined);
     }
-    // The lease was acquired, but got no number: not again at the same moment.
+    // The lease was acquired, but no token could be allocated: it is not acquired again immediately.
     const failingForInMs = this.#failures?.lastsForInMs;
     if (failingForInMs !== undefined) {
       this.#io = new AbortController();
@@ -238,7 +239,7 @@ export class WaiterQueue {
 
   #leave(waiter: LeaseWaiter): void {
     this.#waiters.delete(waiter);
-    // While the lease is held nothing is in flight that could be ended, and an abort has its cost.
+    // While the lease is held, no request is in flight that could be aborted, and an abort is expensive.
     if (this.#waiters.size === 0 && !this.#lease) this.#io.abort();
   }
 }

@@ -2,12 +2,12 @@ import type { LeasableLike } from "../clients/leasable.js";
 import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
+import { LeaseWaiter } from "./acquire.js";
 import { leaseAdapterOf } from "./lease-adapters.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseGuard } from "./lease-guard.js";
 import { checkCrashGuard, checkLeaseOptions, checkWait } from "./lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease-options.js";
-import { LeaseWaiter } from "./acquire.js";
 import { waiterQueueFor } from "./waiter-queue.js";
 
 /**
@@ -79,14 +79,14 @@ async function acquire(
   return lease;
 }
 
-/** Only a person, or a crash guard, can know that a holder is dead. */
+/** Only an operator, or a crash guard, can know that a holder is dead. */
 const fileAdvice =
   "the lease of a file never expires: if its holder is dead, whoever has made sure of that may call breakLease(file); " +
   "with the same crashGuard for all users of the file, the next one does it by itself";
 
 /**
- * Work that failed may have left a request on its way that carries the lease's id. Handed on within the process, the
- * lease would keep that id, and let the late write through in the time of the next holder.
+ * Failed work may have left a request in flight that carries the lease's id. If the lease were handed over within the process,
+ * it would keep that id, and the service would accept the late write while the next holder has the lease.
  */
 async function doNotReuseOnFailure<R>(lease: LeaseGuard, fn: (lease: LeaseGuard) => Promise<R> | R): Promise<R> {
   try {
@@ -101,7 +101,7 @@ export function checkFunction(fn: unknown): void {
   if (typeof fn !== "function") throw new TypeError("fn must be a function");
 }
 
-/** What is held: a lease, or something that is made of leases. */
+/** Something that can be held: a lease, or a combination of leases. */
 export interface Held {
   readonly signal: AbortSignal;
   assertHeld(): void;
@@ -109,8 +109,8 @@ export interface Held {
 }
 
 /**
- * The order on the way out: `fn` has ended, the lease is released, and then it is decided what the caller gets.
- * `fn`'s own error wins; then the loss of the lease; a release that merely failed never masks a result.
+ * The order of cleanup: `fn` ends, the lease is released, and then the outcome of the call is decided. The error of `fn` comes
+ * first, then the loss of the lease. A failed release never masks a result.
  */
 export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Promise<R> | R): Promise<R> {
   let result: R;
@@ -119,13 +119,13 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
   } catch (error) {
     const lost = lossOf(held);
     await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
-    // A request that was given the signal of the lease ends in an AbortError when the lease is lost: that is no error of
-    // fn's own, and would hide what happened.
+    // A request that uses the signal of the lease ends in an AbortError when the lease is lost: that is not an error of fn
+    // itself, and would hide the cause.
     if (lost && (error as Error | undefined)?.name === "AbortError") throw lost;
     if (lost) attachSuppressed(error, lost);
     throw error;
   }
-  // Right even if the timers have not run yet: fn may have blocked the event loop until a moment ago.
+  // Correct even if the timers have not run yet: fn may have blocked the event loop until now.
   const lost = lossOf(held);
   await held.release().catch((error: unknown) => {
     if (isLeaseLostError(error)) throw error;
@@ -140,16 +140,16 @@ function lossOf(held: Held): Error | undefined {
     held.assertHeld();
     return undefined;
   } catch {
-    // Without a loss it was released by fn itself: its own business.
+    // Not lost: fn has released it, as it may.
     return held.signal.aborted ? (held.signal.reason as Error) : undefined;
   }
 }
 
-/** As `await using` would: the error that came first is the one that counts, the other can be looked at. */
+/** As `await using` does: the first error is thrown, the other one is attached to it. */
 function attachSuppressed(error: unknown, suppressed: unknown): void {
   if (error === suppressed) return;
   if (typeof error === "object" && error !== null && Object.isExtensible(error) && !("suppressed" in error)) {
     Object.defineProperty(error, "suppressed", { value: suppressed, configurable: true });
   }
-  logger.warning(`an error under a lease hides another: ${errorLabel(suppressed)}`);
+  logger.warning(`an error under a lease suppresses another: ${errorLabel(suppressed)}`);
 }

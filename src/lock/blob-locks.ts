@@ -11,6 +11,7 @@ import { LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest } from "../lease/acquire.js";
 import { acquireGuarded } from "../lease/crash-guard.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
+import { LockGuard } from "../lease/lease-guard.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, GuardedAcquireRequest, TryAcquireLeaseOptions } from "../lease/lease-options.js";
@@ -21,18 +22,17 @@ import { epochAllocator } from "./epoch-allocator.js";
 import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
 import { blobNameOf, checkHolder, lockNameOf, parseLockRecord, thisProcess } from "./lock-record.js";
-import { LockGuard } from "../lease/lease-guard.js";
 import { LockSet } from "./lock-set.js";
 
 /** Options of {@link BlobLocks}. */
 export interface BlobLocksOptions {
   /**
-   * Where the blobs of the locks are in the container.
+   * The prefix of the locks' blobs in the container.
    * @defaultValue "locks/"
    */
   prefix?: string | undefined;
   /**
-   * Who holds the locks of this object, for people who look at them.
+   * Identifies the holder of the locks of this object, for operators who inspect them.
    * @defaultValue host, process id and a random id
    */
   holder?: string | undefined;
@@ -40,7 +40,7 @@ export interface BlobLocksOptions {
   defaults?: LockOptions | undefined;
 }
 
-/** Options of a single try to acquire a lock. */
+/** Options of a single attempt to acquire a lock. */
 export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
 /** Options of acquiring a lock. */
 export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
@@ -51,8 +51,8 @@ export interface LockInfo extends LeaseInfo {
 }
 
 /**
- * Named mutexes that all processes with access to a container share. A lock is an empty blob, made when it is first
- * used and kept for ever, since its metadata count its holders.
+ * Named mutexes that all processes with access to a container share. A lock is an empty blob. It is created when it is first
+ * used, and kept forever, as its metadata count its holders.
  */
 export class BlobLocks {
   readonly #container: LockContainerLike;
@@ -80,17 +80,17 @@ export class BlobLocks {
     });
   }
 
-  /** Waits for the lock; a `LeaseUnavailableError` after `waitInMs` names who has it. */
+  /** Waits for the lock. After `waitInMs` it rejects with a `LeaseUnavailableError` that names the holder. */
   acquire(name: string, options?: LockOptions): Promise<LockGuard> {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
   }
 
-  /** @internal As `acquire`, but others see each holder, also those to whom it is handed on within the process. */
+  /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
   acquireVisibly(name: string, options?: LockOptions): Promise<LockGuard> {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
   }
 
-  /** The lock if it is free right now, else `null`. */
+  /** Acquires the lock if it is free right now; `null` if it is not. */
   tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
     return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
       const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
@@ -102,8 +102,8 @@ export class BlobLocks {
   }
 
   /**
-   * Runs `fn` while holding several locks. Everybody takes them in the same order, whatever order they are named in,
-   * so that two that want the same ones never wait for each other.
+   * Runs `fn` while holding several locks. All callers acquire them in the same order, whatever the order of `names`, so that
+   * two callers that want the same locks never wait for each other.
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: LockOptions): Promise<R> {
     return this.#spanned("withLocks", options, async (merged) => {
@@ -112,7 +112,7 @@ export class BlobLocks {
     });
   }
 
-  /** Who holds the lock, if anybody. Costs 1 request. */
+  /** Reads the state and the holder of the lock. Costs 1 request. */
   async inspect(name: string, options: CallOptions = {}): Promise<LockInfo> {
     try {
       return { name, ...(await inspectLease(this.#blob(name), options)) };
@@ -123,8 +123,8 @@ export class BlobLocks {
   }
 
   /**
-   * All locks that were ever used, held or not. Costs 1 request for every 5,000. A `TargetNotFoundError` if there is no
-   * such container.
+   * All locks that were ever used, held or not. Costs 1 request for every 5,000. Throws a `TargetNotFoundError` if the container
+   * does not exist.
    */
   async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockInfo> {
     const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
@@ -135,21 +135,37 @@ export class BlobLocks {
       }
     } catch (error) {
       if (!isParentNotFound(error)) throw error;
-      // No list, rather than an empty one: a container that was never made is most likely a mistake in its name.
+      // An error rather than an empty list: most likely the name of the container is wrong.
       const url = redactUrl(this.#container.url);
       throw new TargetNotFoundError(`${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
 
   /**
-   * Takes the lock away from its holder. With `expectedEpoch`, as `inspect` showed it, only from the one that was
-   * looked at. False if it was not held (any more).
+   * Breaks the lease of the lock's holder. With `expectedEpoch`, as `inspect` returned it, only that of the inspected holder.
+   * False if that holder does not hold the lock (any more).
    */
   forceUnlock(name: string, options?: BreakLeaseOptions): Promise<boolean> {
     return breakLease(this.#blob(name), options).catch((error: unknown) => {
       if (isUnused(error)) return false;
       throw error;
     });
+  }
+
+  /** @internal For leases that have these locks as their `crashGuard`. */
+  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
+    return acquireGuarded(this, request);
+  }
+
+  /** @internal The blob of a lock. */
+  blobOf(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
+    return this.#blob(name);
+  }
+
+  /** @internal The options of a call, completed by the defaults. */
+  withDefaults<O extends LockOptions>(options: O | undefined): O {
+    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
+    return { ...this.#defaults, ...Object.fromEntries(given) } as O;
   }
 
   async #acquire(name: string, options: LockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockGuard> {
@@ -169,10 +185,10 @@ export class BlobLocks {
     const waitInMs = checkWait(options.waitInMs);
     const given: unknown = names;
     if (!Array.isArray(given)) throw new TypeError("names must be an array");
-    for (const name of names) this.#blob(name); // A bad name is found out before anything is locked.
+    for (const name of names) this.#blob(name); // Rejects an invalid name before anything is locked.
     const waitedInMs = startStopwatch();
     const held: LockGuard[] = [];
-    // If one of them is lost while the others are waited for, the rest of the wait is pointless.
+    // If one of the locks is lost while waiting for the others, the rest of the wait is pointless.
     const { controller, unlink } = linkSignals(options.abortSignal);
     const offs = [unlink];
     try {
@@ -192,15 +208,6 @@ export class BlobLocks {
     }
   }
 
-  /** @internal For leases that have these locks as their `crashGuard`. */
-  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
-    return acquireGuarded(this, request);
-  }
-
-  /** @internal The blob of a lock. */
-  blobOf(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
-    return this.#blob(name);
-  }
 
   #blob(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
@@ -218,7 +225,7 @@ export class BlobLocks {
     return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
   }
 
-  /** A courtesy: a caller whose time is over must not wait much longer for it. */
+  /** Best effort: a caller whose wait is over must not wait much longer for the name of the holder. */
   async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
     const inspect = (signal: AbortSignal): Promise<LockInfo> => this.inspect(name, { abortSignal: signal });
     const info = await read(inspect, { timeoutInMs: nameHolderTimeoutInMs, abortSignal }).catch(() => undefined);
@@ -232,13 +239,8 @@ export class BlobLocks {
     });
   }
 
-  /** @internal */
-  withDefaults<O extends LockOptions>(options: O | undefined): O {
-    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
-    return { ...this.#defaults, ...Object.fromEntries(given) } as O;
-  }
 
-  /** A call that is made of others. */
+  /** A call that consists of other calls. */
   #spanned<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O, span: CallSpan) => Promise<R>): Promise<R> {
     const merged = this.withDefaults(options);
     const name = `BlobLocks.${method}`;
@@ -258,7 +260,7 @@ export class BlobLocks {
 
 const nameHolderTimeoutInMs = 1_000;
 
-/** The blob is made when the lock is first used. A missing container is another matter. */
+/** The blob does not exist before the lock is first used. A missing container is a different case. */
 function isUnused(error: unknown): boolean {
   return isTargetNotFoundError(error) && isNotFound(error.cause);
 }

@@ -3,56 +3,58 @@ import { read } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { redactUrl } from "../core/telemetry.js";
+import { requireETag } from "../core/validate.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { EpochAllocator } from "../lease/waiter-queue.js";
-import { requireETag } from "../core/validate.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
-/** More are never handed out in a row: the lease is released before. */
-const mostReserved = 1_000;
+/** More are never used under one lease: it is released before. */
+const maxReservation = 1_000;
 const timeoutInMs = 5_000;
+/** Short: waiters of this process and of others wait for it. */
+const readBackTimeoutInMs = 1_000;
 
-/** How often a reservation is written, if earlier requests of this process keep changing the record. */
+/** How often a reservation is attempted, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
 
-/** Numbers that are taken, and the ETag of the record that says so. */
+/** Reserved epochs, and the ETag of the record that reserves them. */
 interface Reservation {
   readonly epoch: number;
   readonly reserved: number;
-  /** The smallest number that the holder before the first of them may have had. */
+  /** The smallest epoch that the holder before the first of them may have had. */
   readonly previousEpoch: number;
   readonly etag: string;
 }
 
 /**
- * Gives each holder of a lock its epoch, the fencing token: a number larger than that of every holder before it, forever. It is
- * kept in the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
- * write an old one. For callers that wait in this process numbers are reserved in the same request, so that handing the lock
- * over needs none; unless other processes are to see each holder (`visibly`), which costs a request for each.
+ * Allocates the epoch of each holder of a lock, the fencing token: larger than that of every earlier holder, forever. It is
+ * stored in the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
+ * write an old one. For callers that wait in this process, epochs are reserved in the same request, so that a handover needs no
+ * request; unless other processes are to see each holder (`visibly`), which costs a request for each.
  */
 export function epochAllocator(blob: BlobLike, holder: string, visibly = false): EpochAllocator {
-  const maxReserved = visibly ? 1 : mostReserved;
+  const maxReserved = visibly ? 1 : maxReservation;
   const reservations = new WeakMap<HeldLease, { next: number; previousEpoch: number; readonly last: Reservation }>();
   return {
     key: JSON.stringify([holder, visibly]),
     async next(lease, waiting, request) {
-      let numbers = reservations.get(lease);
-      if (!numbers || numbers.next >= endOf(numbers.last)) {
-        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (numbers?.last.reserved ?? 0)));
-        const last = await reserve(blob, lease, { reserved, holder, before: numbers?.last, request });
-        reservations.set(lease, (numbers = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
+      let epochs = reservations.get(lease);
+      if (!epochs || epochs.next >= endOf(epochs.last)) {
+        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (epochs?.last.reserved ?? 0)));
+        const last = await reserve(blob, lease, { reserved, holder, before: epochs?.last, request });
+        reservations.set(lease, (epochs = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
       }
-      const { previousEpoch } = numbers;
-      const epoch = numbers.next++;
-      numbers.previousEpoch = epoch;
+      const { previousEpoch } = epochs;
+      const epoch = epochs.next++;
+      epochs.previousEpoch = epoch;
       return { epoch, previousEpoch };
     },
   };
 }
 
-interface Wanted {
+interface ReservationRequest {
   readonly reserved: number;
   readonly holder: string;
   /** The reservation before this one, under the same lease. */
@@ -60,7 +62,7 @@ interface Wanted {
   readonly request: Omit<LeaseRequest, "abortSignal">;
 }
 
-/** A lock record, its ETag, and the smallest number that its last holder may have had. */
+/** What a reservation builds on: the next epoch, the smallest epoch that the last holder may have had, and the record's ETag. */
 interface Base {
   readonly next: number;
   readonly previousEpoch: number;
@@ -68,12 +70,12 @@ interface Base {
 }
 
 /**
- * No other client can write under the lease, but an earlier request of this process may, if its response was lost and it arrives
- * late: on top of a later reservation it would give numbers out again. So each write is conditional on the record before.
+ * No other client can write under the lease, but an earlier request of this process can, if its response was lost and it arrives
+ * late: after a later reservation, it would reserve the same epochs again. So each write is conditional on the record before it.
  */
-async function reserve(blob: BlobLike, lease: HeldLease, wanted: Wanted): Promise<Reservation> {
-  const { before } = wanted;
-  const record = new LockRecordBlob(blob, lease, wanted);
+async function reserve(blob: BlobLike, lease: HeldLease, reservation: ReservationRequest): Promise<Reservation> {
+  const { before } = reservation;
+  const record = new LockRecordBlob(blob, lease, reservation);
   const known = before && { next: endOf(before), previousEpoch: endOf(before) - 1, etag: before.etag };
   const first = await record.write(known ?? baseOf(await record.read()));
   if (!("conflict" in first)) return first;
@@ -105,25 +107,25 @@ interface StoredRecord {
 class LockRecordBlob {
   readonly #blob: BlobLike;
   readonly #lease: HeldLease;
-  readonly #wanted: Wanted;
-  /** Tells the writes of this reservation from others of the same holder. */
+  readonly #reservation: ReservationRequest;
+  /** Distinguishes the writes of this reservation from others of the same holder. */
   readonly #since = new Date();
 
-  constructor(blob: BlobLike, lease: HeldLease, wanted: Wanted) {
+  constructor(blob: BlobLike, lease: HeldLease, reservation: ReservationRequest) {
     this.#blob = blob;
     this.#lease = lease;
-    this.#wanted = wanted;
+    this.#reservation = reservation;
   }
 
-  async read(): Promise<StoredRecord> {
+  async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {
     const options = this.#options({ leaseId: this.#lease.leaseId });
-    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout() });
+    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
     return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
   }
 
-  /** Rejects if the record could not be written; a conflict is for the caller. */
+  /** Rejects if the record could not be written. Returns a conflict, for the caller to handle. */
   async write(base: Base): Promise<Reservation | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
-    const { reserved, holder } = this.#wanted;
+    const { reserved, holder } = this.#reservation;
     const { next: epoch, previousEpoch } = base;
     const metadata = formatLockRecord({ epoch, reserved, holder, since: this.#since });
     const outcome = await resolveWrite<Reservation, StoredRecord>(
@@ -133,15 +135,15 @@ class LockRecordBlob {
           const { etag } = await this.#blob.setMetadata(metadata, { ...options, abortSignal });
           return { epoch, reserved, previousEpoch, etag: requireETag(etag, redactUrl(this.#blob.url)) };
         },
-        readBack: () => this.read(),
+        readBack: () => this.read(readBackTimeoutInMs),
         recognise: ({ record, etag }) => {
           if (etag === base.etag) return "unchanged";
           return this.#isOwn(record) ? "committed" : "not committed";
         },
         onConflict: () => 0,
       },
-      // A write that was not carried out is not sent again: the queue releases the lease and polls on.
-      { timeoutInMs: () => this.#timeout(), maxResends: 0 },
+      // A write that was not committed is not sent again: the queue releases the lease and continues to poll.
+      { timeoutInMs: () => this.#timeout(), maxResends: 0, maxReadBacks: 1 },
     );
     switch (outcome.kind) {
       case "committed":
@@ -150,22 +152,24 @@ class LockRecordBlob {
         return { epoch: outcome.found.record.epoch, reserved, previousEpoch, etag: outcome.found.etag };
       case "conflict":
         return { conflict: outcome.error, found: outcome.found };
-      default:
+      case "rejected":
         throw outcome.error;
+      case "unknown":
+        throw outcome.readError ?? outcome.error;
     }
   }
 
   #isOwn(record: LockRecord): boolean {
-    const { holder, reserved } = this.#wanted;
+    const { holder, reserved } = this.#reservation;
     return record.holder === holder && record.reserved === reserved && record.since?.getTime() === this.#since.getTime();
   }
 
-  #timeout(): number {
-    return Math.min(timeoutInMs, Math.max(1, this.#lease.remainingInMs));
+  #timeout(limitInMs: number = timeoutInMs): number {
+    return Math.min(limitInMs, Math.max(1, this.#lease.remainingInMs));
   }
 
   #options(conditions: BlobConditions): Omit<BlobCallOptions, "abortSignal"> {
-    const { tracingOptions, onRequest } = this.#wanted.request;
+    const { tracingOptions, onRequest } = this.#reservation.request;
     onRequest?.();
     return { conditions, ...(tracingOptions && { tracingOptions }) };
   }

@@ -1,26 +1,26 @@
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
-import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
 import { retry } from "../core/retry.js";
+import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger } from "../core/telemetry.js";
+import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
+import { defaultJournalName } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "../transaction/commit-transaction.js";
 import type { TransactionOutcome } from "../transaction/commit-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { ownRowPrefix, readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
-import { toConcurrencyError } from "../core/storage-errors.js";
-import { defaultJournalName } from "../target/journal.js";
 
-/** Where a partition keeps the number of the last holder of the lock that guards it. */
+/** The row of a partition that stores the epoch of the last holder of the lock that guards it. */
 export const fenceRowKey: string = `${ownRowPrefix}fence`;
 
 const maxAttempts = 20;
 
 /**
- * Makes the service itself refuse the writes of a holder that has a successor. The fence is a row of the partition with
- * the number (epoch) of the lock's last holder. A holder writes its own before it reads anything, and every write of it
- * includes, in the same entity group transaction, a conditional update of that row: as soon as a successor has put its
- * number there, nothing of the old holder lands any more, however long it was paused.
+ * Makes the service itself reject the writes of a holder that has a successor. The fence is a row of the partition with the
+ * epoch of the lock's last holder. A holder writes its own epoch before it reads anything, and each of its writes includes, in
+ * the same entity group transaction, a conditional update of that row: as soon as a successor has written its epoch, no write
+ * of the old holder is committed any more, however long it was paused.
  */
 export class Fence {
   readonly #table: TransactionTableLike;
@@ -29,8 +29,8 @@ export class Fence {
   readonly #epoch: number;
   /** The row as this holder last wrote it. */
   #row: Row | undefined;
-  /** One write after the other: two at a time would refuse each other. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Writes are sent one at a time: two at once would conflict with each other. */
+  #lastWrite: Promise<unknown> = Promise.resolve();
 
   constructor(table: TransactionTableLike, partitionKey: string, rowKey: string, epoch: number) {
     this.#table = table;
@@ -39,7 +39,7 @@ export class Fence {
     this.#epoch = epoch;
   }
 
-  /** Puts the number there. Costs 2 requests, once. */
+  /** Writes the epoch of this holder. Costs 2 requests, once. */
   async raise(options: TableCallOptions): Promise<void> {
     await this.#untilSettled(options, async () => {
       const row = await this.#readFence(options);
@@ -49,21 +49,21 @@ export class Fence {
       }
       const committed = await this.#commit(row, [], options);
       const { outcome } = committed;
-      if (outcome.kind === "rejected") throw this.#explain(outcome.error);
+      if (outcome.kind === "rejected") throw this.#toError(outcome.error);
       this.#row = rowAfter(row, this.#epoch, committed);
-      // Whatever the outcome of the write, the row tells: no other holder has this number.
+      // Whatever the outcome of the write, the row shows it: no other holder has this epoch.
       return this.#row ? undefined : { error: outcome.kind === "committed" ? undefined : outcome.error };
     });
   }
 
-  /** Writes all or nothing, and only if no successor has raised the fence. Costs 1 request. */
+  /** Commits all actions or none, and only if no successor has raised the fence. Costs 1 request. */
   submit(actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<void> {
-    const next = this.#last.then(() => this.#untilSettled(options, (attempt) => this.#submitOnce(actions, options, attempt)));
-    this.#last = next.catch(() => undefined);
-    return next;
+    const write = this.#lastWrite.then(() => this.#untilSettled(options, (attempt) => this.#submitOnce(actions, options, attempt)));
+    this.#lastWrite = write.catch(() => undefined);
+    return write;
   }
 
-  /** Returns undefined when it is done, and the conflict if the fence has moved, so that another attempt may succeed. */
+  /** Returns undefined once committed, and the conflict if the fence row has changed, so that another attempt may succeed. */
   async #submitOnce(
     actions: readonly TransactionActionLike[],
     options: TableCallOptions,
@@ -77,7 +77,7 @@ export class Fence {
       case "committed":
         return undefined;
       case "rejected":
-        throw this.#explain(outcome.error);
+        throw this.#toError(outcome.error);
       case "unknown":
         throw new CommitUnknownError(`whether a write to partition ${JSON.stringify(this.#partitionKey)} landed cannot be known`, {
           attempts: attempt,
@@ -87,14 +87,14 @@ export class Fence {
         logger.verbose(`a write to ${partitionUrl(this.#table, this.#partitionKey)} met a conflict`);
         const now = committed.witness ? this.#checkFence(committed.witness.row) : await this.#readFence(options);
         this.#row = now;
-        // The fence is where it was: it is one of the caller's own conditions that did not hold.
+        // The fence row is unchanged: one of the caller's own conditions did not hold.
         if (now.etag === row.etag) throw new OwnConflict(outcome.error);
         return { error: outcome.error };
       }
     }
   }
 
-  /** Repeats an attempt while the fence row moves under it. */
+  /** Repeats an attempt while the fence row changes during it. */
   async #untilSettled(options: TableCallOptions, attempt: (attempt: number) => Promise<{ readonly error: unknown } | undefined>): Promise<void> {
     const started = performance.now();
     let attempts = 0;
@@ -102,20 +102,20 @@ export class Fence {
       await retry(
         async (number) => {
           attempts = number;
-          const moved = await attempt(number);
-          if (moved) throw new FenceMoved(moved.error);
+          const changed = await attempt(number);
+          if (changed) throw new FenceChanged(changed.error);
         },
-        { maxAttempts, shouldRetry: (error) => error instanceof FenceMoved, abortSignal: options.abortSignal },
+        { maxAttempts, shouldRetry: (error) => error instanceof FenceChanged, abortSignal: options.abortSignal },
       );
     } catch (error) {
-      throw error instanceof FenceMoved || error instanceof OwnConflict ? this.#conflict(error.cause, attempts, started) : error;
+      throw error instanceof FenceChanged || error instanceof OwnConflict ? this.#conflict(error.cause, attempts, started) : error;
     }
   }
 
-  /** The row as it is now; a `FencedError` if a successor has been there. */
+  /** Reads the current row. Throws a `FencedError` if a successor has written it. */
   async #readFence(options: TableCallOptions): Promise<Row> {
     const row = await readRow(this.#table, this.#partitionKey, this.#rowKey, options).catch((error: unknown) => {
-      throw this.#explain(error);
+      throw this.#toError(error);
     });
     return this.#checkFence(row);
   }
@@ -148,7 +148,7 @@ export class Fence {
     return commitTransaction(this.#table, this.#partitionKey, [fence, ...others], context, () => 0);
   }
 
-  #explain(error: unknown): unknown {
+  #toError(error: unknown): unknown {
     return toConcurrencyError(error, partitionUrl(this.#table, this.#partitionKey));
   }
 
@@ -162,21 +162,21 @@ export class Fence {
   }
 }
 
-/** The fence row moved under an attempt: the next one starts from where it is now. */
-class FenceMoved extends Error {
+/** The fence row changed during an attempt: the next one starts from the current row. */
+class FenceChanged extends Error {
   constructor(cause: unknown) {
     super("the fence row changed", { cause });
   }
 }
 
-/** A condition of the caller's own failed. */
+/** One of the caller's own conditions failed. */
 class OwnConflict extends Error {
   constructor(cause: unknown) {
     super("a condition of the write did not hold", { cause });
   }
 }
 
-/** The row after a write whose response arrived. */
+/** The row after a committed write; undefined if its response was lost. */
 function rowAfter(row: Row, epoch: number, { outcome, etags, journals }: TransactionOutcome): Row | undefined {
   const [journal] = journals.values();
   if (outcome.kind !== "committed" || etags?.[0] === undefined || !journal) return undefined;

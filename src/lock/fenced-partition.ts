@@ -1,10 +1,10 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
-import { withSpan } from "../core/telemetry.js";
 import { read } from "../core/request.js";
+import { withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
-import { entityDiff, entityUrl, entityValue, partitionUrl, equalStored, storedFromValue } from "../target/stored-entity.js";
+import { entityDiff, entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { EntityValue } from "../target/table-entity.js";
@@ -19,10 +19,10 @@ export type PartitionAction =
   | readonly ["update", EntityInput, ("Merge" | "Replace")?, { etag: string }?]
   | readonly ["upsert", EntityInput, ("Merge" | "Replace")?];
 
-/** Stands for the fence, which is one of the 100 operations that fit into a transaction. */
+/** Stands in for the update of the fence row, which is one of the 100 operations that fit into a transaction. */
 const fenceAction: { action: TransactionActionLike } = { action: ["create", { partitionKey: "", rowKey: "" }] };
 
-/** A partition under a table lock: every write of it is refused by the service once the lock has another holder. */
+/** A partition under a table lock: the service rejects every write to it once the lock has another holder. */
 export class FencedPartition {
   readonly partitionKey: string;
   readonly #table: TransactionTableLike;
@@ -37,16 +37,16 @@ export class FencedPartition {
     this.#onlyRow = onlyRow;
   }
 
-  /** An entity, or undefined. Costs 1 request. */
+  /** Reads an entity; undefined if it does not exist. Costs 1 request. */
   async get<T extends object = Record<string, unknown>>(rowKey: string, options: CallOptions = {}): Promise<EntityValue<T> | undefined> {
-    this.#check(rowKey);
+    this.#checkRowKey(rowKey);
     return this.#traced("get", options, async (request) => {
       const { stored } = await readRow(this.#table, this.partitionKey, rowKey, request);
       return stored && this.#value<T>(stored, rowKey);
     });
   }
 
-  /** The entities of the partition that match an OData filter, all by default. Costs 1 request for each 1,000. */
+  /** The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000. */
   async *list<T extends object = Record<string, unknown>>(options: CallOptions & { filter?: string } = {}): AsyncIterableIterator<EntityValue<T>> {
     const { abortSignal, tracingOptions } = options;
     const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
@@ -57,7 +57,7 @@ export class FencedPartition {
     }
   }
 
-  /** Writes all or nothing. Costs 1 request. A `FencedError` if the lock has another holder by now. */
+  /** Commits all actions or none. Costs 1 request. Throws a `FencedError` if the lock has another holder by now. */
   async submit(actions: readonly PartitionAction[], options: CallOptions = {}): Promise<void> {
     if (actions.length === 0) return;
     const entities = new Map<string, StoredEntity>();
@@ -74,13 +74,13 @@ export class FencedPartition {
     await this.#traced("submit", options, (request) => this.#fence.submit(prepared, request));
   }
 
-  /** Reads an entity, lets the function change it, and writes what changed. Costs 2 requests. */
+  /** Reads an entity, lets `mutator` change it, and writes the changes. Costs 2 requests. */
   async update<T extends object = Record<string, unknown>>(
     rowKey: string,
     mutator: (draft: EntityValue<T>) => EntityValue<T> | undefined | void | Promise<EntityValue<T> | undefined | void>, // eslint-disable-line @typescript-eslint/no-invalid-void-type -- in place
     options: CallOptions & { initial?: T | undefined } = {},
   ): Promise<EntityValue<T>> {
-    this.#check(rowKey);
+    this.#checkRowKey(rowKey);
     return this.#traced("update", options, async (request) => {
       const row = await readRow(this.#table, this.partitionKey, rowKey, request);
       const base = row.stored ?? (options.initial && storedFromValue(options.initial, undefined, {}));
@@ -101,7 +101,7 @@ export class FencedPartition {
     });
   }
 
-  /** Adds an entity. Costs 1 request. */
+  /** Creates an entity. Costs 1 request. */
   create<T extends object>(entity: EntityInput<T>, options?: CallOptions): Promise<void> {
     return this.submit([["create", entity]], options);
   }
@@ -114,7 +114,7 @@ export class FencedPartition {
   #prepare([kind, { rowKey }, mode = "Merge", condition]: PartitionAction, stored: StoredEntity): TransactionActionLike {
     const entity = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
     if (kind === "delete" || kind === "create") return [kind, entity];
-    // Without a condition of its own an update goes by the lock: "*" means that the entity has to exist.
+    // An update without its own condition relies on the lock: "*" means that the entity has to exist.
     return kind === "update" ? [kind, entity, mode, condition ?? { etag: "*" }] : [kind, entity, mode];
   }
 
@@ -122,10 +122,10 @@ export class FencedPartition {
     if (partitionKey !== this.partitionKey) {
       throw new TypeError(`the lock is for partition ${JSON.stringify(this.partitionKey)}, not ${JSON.stringify(partitionKey)}`);
     }
-    this.#check(rowKey);
+    this.#checkRowKey(rowKey);
   }
 
-  #check(rowKey: string): void {
+  #checkRowKey(rowKey: string): void {
     checkKey("rowKey", rowKey);
     if (isOwnRow(rowKey)) throw new RangeError(`row keys that begin with ${ownRowPrefix} are the library's own`);
     if (this.#onlyRow !== undefined && rowKey !== this.#onlyRow) {

@@ -1,52 +1,52 @@
 import type { CallOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
-import { TargetNotFoundError } from "../errors.js";
-import { isNotFound, isParentNotFound, isNotLeased, isConflict } from "../core/storage-errors.js";
+import { read } from "../core/request.js";
+import { isConflict, isNotFound, isNotLeased, isParentNotFound } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { read } from "../core/request.js";
+import { TargetNotFoundError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
-/** What is known of a lease. */
+/** The state of a lease, and the holder of a named lock. */
 export interface LeaseInfo {
   state: "available" | "leased" | "expired" | "breaking" | "broken";
-  /** Of a lease that is held. */
+  /** Of a held lease. */
   duration: "fixed" | "infinite" | undefined;
-  /** Of a named lock: who acquired it last. It holds it still if `state` is `"leased"` or `"breaking"`. */
+  /** Of a named lock: the process that acquired it last. It still holds the lock if `state` is `"leased"` or `"breaking"`. */
   holder: string | undefined;
-  /** Of a named lock: since when, by the holder's clock. */
+  /** Of a named lock: when it was acquired, by the holder's clock. */
   since: Date | undefined;
-  /** Of a named lock: its number. */
+  /** Of a named lock: the fencing token of that holder. */
   epoch: number | undefined;
 }
 
 /** Options of {@link breakLease}. */
 export interface BreakLeaseOptions extends CallOptions {
   /**
-   * How long the holder may go on: its guard reports `"broken"` at its next renewal, its writes pass until the end.
-   * The lease of a file has no such time.
+   * How long the holder may continue: its guard reports `"broken"` at its next renewal, and the service accepts its writes until
+   * the end of the period. The lease of a file has no such period.
    * @defaultValue 0: at once
    */
   periodInSeconds?: number | undefined;
-  /** Break it only if the lock still has this epoch: not the lease of somebody who came after the one looked at. */
+  /** Break the lease only if the lock still has this epoch: not the lease of a holder that came after the inspected one. */
   expectedEpoch?: number | undefined;
 }
 
-/** Who holds the lease, if anybody. Costs 1 request. */
+/** Reads the state of a lease, and the holder of a named lock. Costs 1 request. */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, (tracingOptions) =>
     read(async (abortSignal) => (await inspect(leaseAdapterOf(target), { abortSignal, tracingOptions })).info, options),
-    leaseOf(target),
+    spanDetailsOf(target),
   );
 }
 
 /**
- * Takes a lease away from its holder. False if there was none, or if it is not the expected one any more. Costs 1
- * request, 2 with `expectedEpoch`.
+ * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 1 request, 2 with
+ * `expectedEpoch`.
  */
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
   const { periodInSeconds = 0, expectedEpoch } = options;
@@ -60,7 +60,7 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
       if (expectedEpoch !== undefined) {
         const { info, record, etag } = await inspect(adapter, request);
         if (info.state !== "leased" && info.state !== "breaking") return false;
-        // A lock that was handed on within a process has its later numbers reserved under the same lease.
+        // A lock that was handed over within a process has its later epochs reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
         if (!etag) throw new TypeError(`the answer has no ETag: ${adapter.url} cannot be compared with what was expected`);
         ifMatch = etag;
@@ -74,18 +74,18 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
         throw notFound(error, adapter) ?? error;
       }
     }, options),
-    leaseOf(target),
+    spanDetailsOf(target),
   );
 }
 
-/** Of what may not even be a client. */
-function leaseOf(target: LeasableLike): SpanDetails {
+/** The target has not been checked yet, and may not be a client. */
+function spanDetailsOf(target: LeasableLike): SpanDetails {
   return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
 }
 
 function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
   checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
-  // It takes a condition on the ETag, and a record in the metadata.
+  // It needs a condition on the ETag, and a record in the metadata.
   if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
 }
 

@@ -7,40 +7,40 @@ import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/tele
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { isLeaseLostError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
-/** One time of being the leader. */
+/** One term as the leader. */
 export interface Term {
-  /** Larger than that of every term before, of whomever: pass it along with what the leader does, as a fencing token. */
+  /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
   readonly epoch: number;
-  /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for nobody but the lease. */
+  /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
   readonly signal: AbortSignal;
-  /** Parent for the spans of what the leader does: the span of the term. */
+  /** Parent for the spans of the leader's operations: the span of the term. */
   readonly tracingOptions: OperationTracingOptions | undefined;
-  /** Throws if this is not the leader at this moment. Asks the clock, not the network. */
+  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. */
   assertLeader(): void;
 }
 
 /** Options of {@link LeaderElection}. */
 export interface LeaderElectionOptions extends Omit<LockOptions, "waitInMs" | "abortSignal" | "autoRenew"> {
   /**
-   * The leader's work. It has to end when `term.signal` aborts; only then the lease is released. If it ends earlier,
-   * the term goes on; if it throws, the term is over and the error goes to `onError`.
+   * The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends earlier, the term
+   * continues; if it throws, the term ends and the error is passed to `onError`.
    */
   onElected: (term: Term) => Promise<void> | void;
-  /** What the work threw, and what kept this candidate from taking part. @defaultValue a warning in the log */
+  /** Receives the errors of the work, and those that kept this candidate from taking part. @defaultValue a warning in the log */
   onError?: ((error: unknown) => void) | undefined;
   /**
-   * How long this candidate stays away after it resigned, or after its work failed, so that others have their turn.
+   * How long this candidate does not take part after it resigned, or after its work failed, so that another candidate is elected.
    * @defaultValue 5_000
    */
   stayAwayInMs?: number | undefined;
 }
 
-/** Of all who run it under one name, one is the leader. */
+/** Elects one leader among all candidates with the same name. */
 export class LeaderElection {
   readonly name: string;
   readonly #locks: BlobLocks;
@@ -48,13 +48,13 @@ export class LeaderElection {
   readonly #stayAwayInMs: number;
   #stop: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
-  #present: PresentTerm | undefined;
+  #current: CurrentTerm | undefined;
 
   constructor(locks: BlobLocks, name: string, options: LeaderElectionOptions) {
     if (typeof (options as Partial<LeaderElectionOptions> | undefined)?.onElected !== "function") {
       throw new TypeError("onElected must be a function");
     }
-    locks.blobOf(name); // A bad name is found out now: it depends on the prefix how long it may be.
+    locks.blobOf(name); // Rejects an invalid name now: how long it may be depends on the prefix.
     checkLeaseOptions(locks.withDefaults(this.#lockOptions(options)));
     this.#locks = locks;
     this.name = name;
@@ -64,20 +64,20 @@ export class LeaderElection {
 
   /** Whether this is the leader at this moment. */
   get isLeader(): boolean {
-    return this.#present !== undefined && !this.#present.over.signal.aborted && this.#present.lock.remainingInMs > 0;
+    return this.#current !== undefined && !this.#current.over.signal.aborted && this.#current.lock.remainingInMs > 0;
   }
 
-  /** Takes part from now on. */
+  /** Takes part in the election from now on. */
   start(): void {
     if (this.#stop && !this.#stop.signal.aborted) return;
     const { signal } = (this.#stop = new AbortController());
-    // The term that a stop has ended may still be at work.
+    // The work of a term that was stopped may not have ended yet.
     this.#running = this.#running.then(() => this.#takePart(signal));
   }
 
   /**
-   * Ends the term, if there is one, waits for its work, releases the lease, and takes part no more. The work itself
-   * may call it, but not wait for it: it would wait for its own end.
+   * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. The work itself may call
+   * it, but must not await it: it would wait for its own end.
    */
   async stop(): Promise<void> {
     this.#stop?.abort(new DOMException("the election was stopped", "AbortError"));
@@ -85,20 +85,20 @@ export class LeaderElection {
   }
 
   /**
-   * Ends the term, waits for its work and releases the lease; stays away for a while, then takes part again. The work
-   * itself may call it, but not wait for it.
+   * Ends the term, waits for its work and releases the lease; takes part again after `stayAwayInMs`. The work itself may call
+   * it, but must not await it.
    */
   async resign(): Promise<void> {
-    if (!this.#present) return;
-    this.#present.next = "stay away";
-    this.#present.over.abort(new DOMException("the leader resigned", "AbortError"));
-    await this.#present.ended;
+    if (!this.#current) return;
+    this.#current.next = "cool down";
+    this.#current.over.abort(new DOMException("the leader resigned", "AbortError"));
+    await this.#current.ended;
   }
 
   /**
-   * Who leads, whenever that changes: `state` is `"leased"` while there is a leader. Looks every `intervalInMs`
-   * (default 1_000), and ends when `abortSignal` aborts. Looks that fail in a way that may pass are repeated, for ten
-   * seconds at least; then, and if it will not pass, the failure is thrown.
+   * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `intervalInMs` (default
+   * 1_000), and ends when `abortSignal` aborts. Polls that fail transiently are repeated for at least ten seconds. After that,
+   * and after a permanent failure, the error is thrown.
    */
   async *observe(options: { intervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockInfo & { isSelf: boolean }> {
     const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
@@ -125,58 +125,58 @@ export class LeaderElection {
   }
 
   #isTermOf(epoch: number | undefined): boolean {
-    return this.isLeader && this.#present?.lock.epoch === epoch;
+    return this.isLeader && this.#current?.lock.epoch === epoch;
   }
 
   async #takePart(stopped: AbortSignal): Promise<void> {
     while (!stopped.aborted) {
       try {
         const lock = await this.#locks.acquireVisibly(this.name, { ...this.#lockOptions(this.#options), abortSignal: stopped });
-        if ((await this.#lead(lock, stopped)) === "go on") continue;
+        if ((await this.#lead(lock, stopped)) === "continue") continue;
       } catch (error) {
         if (isAborted(stopped)) return;
         this.#report(error);
       }
-      // Others have their turn.
+      // Lets another candidate be elected.
       await delay(jitter(this.#stayAwayInMs * 0.75, 1 / 3), stopped).catch(() => undefined);
     }
   }
 
-  /** One term in a span of its own, which says by its outcome how the term ended. Never rejects. */
-  #lead(lock: LockGuard, stopped: AbortSignal): Promise<"stay away" | "go on"> {
+  /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
+  #lead(lock: LockGuard, stopped: AbortSignal): Promise<"cool down" | "continue"> {
     const { tracingOptions } = this.#options;
-    const facts = { targetKind: "election", url: lock.url, epoch: lock.epoch };
-    return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), facts);
+    const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
+    return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), details);
   }
 
-  /** Until its work has ended and the lease is released. */
+  /** Resolves when the work of the term has ended and the lease is released. */
   async #term(
     lock: LockGuard,
     stopped: AbortSignal,
     tracingOptions: OperationTracingOptions | undefined,
     span: CallSpan,
-  ): Promise<"stay away" | "go on"> {
+  ): Promise<"cool down" | "continue"> {
     lock.setTracingParent(tracingOptions);
     let ended!: () => void;
     const over = new AbortController();
-    const present: PresentTerm = { lock, over, next: "go on", ended: new Promise((resolve) => (ended = resolve)) };
+    const current: CurrentTerm = { lock, over, next: "continue", ended: new Promise((resolve) => (ended = resolve)) };
     const offLost = onAbort(lock.signal, () => over.abort(lock.signal.reason));
     const offStopped = onAbort(stopped, () => over.abort(stopped.reason));
-    this.#present = present;
-    const failure = over.signal.aborted ? undefined : await this.#work(present, tracingOptions);
+    this.#current = current;
+    const failure = over.signal.aborted ? undefined : await this.#work(current, tracingOptions);
     if (failure) failSpan(span, failure.error);
     describeSpan(span, { outcome: failure ? "failed" : isLeaseLostError(over.signal.reason) ? "lost" : "resigned" });
     offLost();
     offStopped();
     await lock[Symbol.asyncDispose]();
-    this.#present = undefined;
+    this.#current = undefined;
     ended();
-    return present.next;
+    return current.next;
   }
 
-  /** Until the term is over. Returns what the work threw, if that is what ended it. */
-  async #work(present: PresentTerm, tracingOptions: OperationTracingOptions | undefined): Promise<{ error: unknown } | undefined> {
-    const { lock, over } = present;
+  /** Resolves when the term is over, with the error of the work if that ended the term. */
+  async #work(current: CurrentTerm, tracingOptions: OperationTracingOptions | undefined): Promise<{ error: unknown } | undefined> {
+    const { lock, over } = current;
     const { signal } = over;
     const assertLeader = (): void => {
       if (signal.aborted) throw signal.reason;
@@ -187,9 +187,9 @@ export class LeaderElection {
       await new Promise<void>((resolve) => onAbort(signal, resolve));
       return undefined;
     } catch (error) {
-      // What the work throws because its term was over is no news.
+      // An error that the work throws because its term was over is not reported.
       if (signal.aborted) return undefined;
-      present.next = "stay away";
+      current.next = "cool down";
       over.abort(error);
       this.#report(error);
       return { error };
@@ -206,16 +206,16 @@ export class LeaderElection {
       if (this.#options.onError) this.#options.onError(error);
       else logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
     } catch (onErrorFailed) {
-      // Nobody is left to be told; the election has to go on.
+      // There is no other place to report it, and the election must continue.
       logger.warning(`election ${JSON.stringify(this.name)}: onError threw ${errorLabel(onErrorFailed)}`);
     }
   }
 }
 
-interface PresentTerm {
+interface CurrentTerm {
   readonly lock: LockGuard;
   readonly over: AbortController;
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;
-  next: "stay away" | "go on";
+  next: "cool down" | "continue";
 }

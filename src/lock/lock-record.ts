@@ -1,14 +1,12 @@
-
-
-/** What the metadata of a lock's blob say: its number, and who has it. */
+/** The content of the metadata of a lock's blob: its epoch and its holder. */
 export interface LockRecord {
-  /** The fencing token of the first holder under the present lease; those that it was handed on to follow it. */
+  /** The fencing token of the first holder under the current lease; those of later holders under the same lease follow it. */
   readonly epoch: number;
-  /** How many numbers from `epoch` on are taken. */
+  /** How many epochs are reserved, starting with `epoch`. */
   readonly reserved: number;
-  /** Who acquired it: host, process, and an id of its own. */
+  /** The process that acquired it: by default host, process id and a random id. */
   readonly holder: string | undefined;
-  /** When, by the holder's clock. */
+  /** When it was acquired, by the holder's clock. */
   readonly since: Date | undefined;
 }
 
@@ -23,7 +21,7 @@ export function formatLockRecord(record: LockRecord): Record<string, string> {
   };
 }
 
-/** A blob without a record is a lock that nobody has had yet: its last number is 0. */
+/** A blob without a record is a lock that no process has acquired yet: its last epoch is 0. */
 export function parseLockRecord(metadata: Record<string, string> | undefined): LockRecord {
   const read = (name: string): string | undefined =>
     Object.entries(metadata ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
@@ -37,14 +35,14 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
   };
 }
 
-/** The number that comes after all that were ever given out. */
+/** The epoch after all that were ever reserved. */
 export function nextEpoch(record: LockRecord): number {
   return Math.max(1, record.epoch + record.reserved);
 }
 
-function numberFrom(text: string | undefined, otherwise: number): number {
+function numberFrom(text: string | undefined, fallback: number): number {
   const number = Number(text);
-  return text !== undefined && Number.isSafeInteger(number) && number >= 0 ? number : otherwise;
+  return text !== undefined && Number.isSafeInteger(number) && number >= 0 ? number : fallback;
 }
 
 function decode(text: string | undefined): string | undefined {
@@ -61,31 +59,31 @@ interface ProcessLike {
   getBuiltinModule?: (id: string) => { hostname?: () => string } | undefined;
 }
 
-let text: string | undefined;
+let processName: string | undefined;
 
-/** How this process names itself to people who look at a lock: host, process id, and an id in case both recur. */
+/** The name of this process, for operators who inspect a lock: host, process id, and a random id in case both recur. */
 export function thisProcess(): string {
-  if (text === undefined) {
+  if (processName === undefined) {
     const { process } = globalThis as { process?: ProcessLike };
     const host = process?.env?.["HOSTNAME"] ?? process?.env?.["COMPUTERNAME"] ?? process?.getBuiltinModule?.("node:os")?.hostname?.() ?? "host";
-    text = `${host}/${process?.pid ?? "browser"}/${crypto.randomUUID().slice(0, 8)}`;
+    processName = `${host}/${process?.pid ?? "browser"}/${crypto.randomUUID().slice(0, 8)}`;
   }
-  return text;
+  return processName;
 }
 
-/** It goes into the metadata of a blob, percent-encoded: these hold 8 KiB at most, and half a character not at all. */
+/** The holder is stored percent-encoded in the metadata of a blob: these hold at most 8 KiB, and no half of a surrogate pair. */
 export function checkHolder(holder: string): string {
   try {
     if (typeof holder === "string" && encodeURIComponent(holder).length <= 1_024) return holder;
   } catch {
-    // half of a surrogate pair
+    // It contains half of a surrogate pair.
   }
   throw new RangeError("holder must be a well-formed string of at most 1,024 characters when percent-encoded");
 }
 
 /**
- * Names of locks may hold any character; names of blobs are picky (`../`, a dot at the end, control characters), and
- * tools more so. Letters, digits, `-` and `_` stand for themselves, every other byte of the UTF-8 form is `~XX`.
+ * Lock names may contain any characters. Blob names are restricted (`../`, a trailing dot, control characters), and tools restrict
+ * them further. Letters, digits, `-` and `_` are kept; every other byte of the UTF-8 form becomes `~XX`.
  */
 export function blobNameOf(prefix: string, name: string): string {
   if (typeof name !== "string" || name === "") throw new RangeError("the name of a lock must be a string that is not empty");
@@ -96,7 +94,7 @@ export function blobNameOf(prefix: string, name: string): string {
   return encoded;
 }
 
-/** The name of the lock in this blob, or undefined if it is no lock. */
+/** The name of the lock that is stored in this blob, or undefined if the blob is not a lock. */
 export function lockNameOf(prefix: string, blobName: string): string | undefined {
   if (!blobName.startsWith(prefix)) return undefined;
   try {

@@ -3,7 +3,7 @@ import { errorLabel, logger } from "../core/telemetry.js";
 import { isLeaseLostError } from "../errors.js";
 import type { LockGuard } from "../lease/lease-guard.js";
 
-/** Several named locks that are held at once. */
+/** Several named locks that are held at the same time. */
 export class LockSet implements AsyncDisposable {
   readonly #locks: ReadonlyMap<string, LockGuard>;
   readonly #controller = new AbortController();
@@ -37,7 +37,7 @@ export class LockSet implements AsyncDisposable {
     for (const lock of this.#locks.values()) lock.assertHeld();
   }
 
-  /** Gives all of them back. */
+  /** Releases all of them. Idempotent. */
   release(): Promise<void> {
     return (this.#released ??= this.#releaseAll());
   }
@@ -50,7 +50,7 @@ export class LockSet implements AsyncDisposable {
     const outcomes = await Promise.allSettled([...this.#locks.values()].map((lock) => lock.release()));
     for (const off of this.#offs) off();
     const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
-    // A loss says more than a release that failed: the work may have been for nothing.
+    // A loss matters more than a failed release: the work may have been for nothing.
     if (failures.length > 0) throw failures.find(isLeaseLostError) ?? failures[0];
   }
 }

@@ -1,19 +1,19 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TransactionTableLike } from "../clients/table.js";
-import { checkKey } from "../target/table-entity.js";
 import { sha256 } from "../core/identity.js";
-import { withSpan } from "../core/telemetry.js";
 import { read } from "../core/request.js";
+import { withSpan } from "../core/telemetry.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import { checkKey } from "../target/table-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
 import { FencedPartition } from "./fenced-partition.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
 /** A table, partition or entity whose lock is held. */
 export class HeldTable implements AsyncDisposable {
   readonly #table: TransactionTableLike;
   readonly #lock: LockGuard;
-  /** What is locked; undefined: all of it. */
+  /** What is locked; undefined: the whole table. */
   readonly #key: { partitionKey: string; rowKey: string | undefined } | undefined;
   readonly #partitions = new Map<string, Promise<FencedPartition>>();
 
@@ -24,7 +24,7 @@ export class HeldTable implements AsyncDisposable {
     this.#key = key;
   }
 
-  /** The number of this holder: see {@link LockGuard.epoch}. */
+  /** The fencing token of this holder: see {@link LockGuard.epoch}. */
   get epoch(): number {
     return this.#lock.epoch;
   }
@@ -48,8 +48,8 @@ export class HeldTable implements AsyncDisposable {
   }
 
   /**
-   * A partition to read and write. Before anything is read, the number of this holder is put into a row of the
-   * partition, and from then on nothing of a holder before it is accepted by the service. Costs 2 requests, once.
+   * A partition to read and write. Before anything is read, the epoch of this holder is written to a row of the partition. From
+   * then on, the service rejects every write of an earlier holder. Costs 2 requests, once.
    */
   async partition(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition> {
     const key = partitionKey ?? this.#key?.partitionKey;
@@ -77,7 +77,7 @@ export class HeldTable implements AsyncDisposable {
   }
 }
 
-/** Each entity has a fence of its own, if it is locked on its own. A key has at most 512 characters. */
+/** An entity that is locked individually has its own fence row. A key has at most 512 characters. */
 async function fenceRowOf(onlyRow: string | undefined): Promise<string> {
   if (onlyRow === undefined) return fenceRowKey;
   const rowKey = `${fenceRowKey}~${onlyRow}`;

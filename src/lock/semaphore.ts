@@ -6,26 +6,26 @@ import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { LeaseUnavailableError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 import { blobNameOf } from "./lock-record.js";
 
 /**
- * At most `slots` holders at a time, over all processes. Each slot is a lock; a holder has one of them, any. All who
- * use it must agree on the number.
+ * At most `slots` holders at a time, across all processes. Each slot is a lock, and a holder has any one of them. All users must
+ * pass the same number.
  */
 export class Semaphore {
   readonly name: string;
   readonly slots: number;
   readonly #locks: BlobLocks;
-  /** The end of the line of those who wait for this object: the first one looks, the others wait for their turn. */
-  #line: Promise<unknown> = Promise.resolve();
-  /** Counts the slots that were given back here. */
-  #freed = 0;
-  /** Ends the pause of the one who looks: a slot has become free. */
+  /** Settles when all callers of this object have left the queue: the first one polls, the others wait for their turn. */
+  #lastInQueue: Promise<unknown> = Promise.resolve();
+  /** Counts the slots that were released through this object. */
+  #released = 0;
+  /** Ends the pause of the caller that polls: a slot was released. */
   #wake: (() => void) | undefined;
 
   constructor(locks: BlobLocks, name: string, slots: number) {
@@ -43,13 +43,22 @@ export class Semaphore {
       const slot = await this.acquire({ ...options, tracingOptions });
       describeSpan(span, { url: slot.url, epoch: slot.epoch });
       return useLease(slot, fn);
-    }, semaphore);
+    }, spanDetails);
   }
 
-  /** Waits for a slot. A look costs a request for each slot that is not held by this very process. */
+  /** Waits for a slot. A poll costs one request for each slot that this process does not hold. */
   acquire(options?: LockOptions): Promise<LockGuard> {
     const merged = this.#locks.withDefaults(options);
-    return withAttempts("Semaphore.acquire", merged, (trace, span) => this.#acquire(merged, trace, span), semaphore);
+    return withAttempts("Semaphore.acquire", merged, (trace, span) => this.#acquire(merged, trace, span), spanDetails);
+  }
+
+  /** Acquires a slot if one is free right now; `null` if none is. */
+  tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
+    return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
+      const slot = await this.#pollOnce(options, trace);
+      describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
+      return slot;
+    }, spanDetails);
   }
 
   async #acquire(merged: LockOptions, trace: Attempts, span: CallSpan): Promise<LockGuard> {
@@ -57,7 +66,7 @@ export class Semaphore {
     const waitInMs = checkWait(merged.waitInMs);
     checkLeaseOptions(merged); // From here on a poll fails only because a request does.
     const deadline = new Deadline(waitInMs, () => this.#unavailable(waitInMs), abortSignal);
-    const before = this.#line;
+    const before = this.#lastInQueue;
     const turn = deadline.race(before).then(
       () => this.#poll(merged, deadline.signal, trace),
       async (reason: unknown) => {
@@ -68,8 +77,8 @@ export class Semaphore {
         throw reason;
       },
     );
-    // The next caller must not overtake the ones before it: they may still be in line when this one has left it.
-    this.#line = Promise.allSettled([before, turn]).then(() => undefined);
+    // The next caller must not overtake the ones before it: they may still be in the queue when this one has left it.
+    this.#lastInQueue = Promise.allSettled([before, turn]).then(() => undefined);
     try {
       const slot = await turn;
       describeSpan(span, { outcome: "acquired", url: slot.url, epoch: slot.epoch });
@@ -79,47 +88,12 @@ export class Semaphore {
     }
   }
 
-  /** A slot if one is free right now, else `null`. */
-  tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
-    return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
-      const slot = await this.#pollOnce(options, trace);
-      describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
-      return slot;
-    }, semaphore);
-  }
-
-  /** One attempt: a try for each slot. */
-  async #pollOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
-    trace.begin();
-    const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
-    slot?.setTracingParent(options.tracingOptions);
-    trace.end(slot ? "acquired" : "taken");
-    return slot;
-  }
-
-  async #trySlots(options: TryLockOptions): Promise<LockGuard | null> {
-    // Each starts somewhere else, so that they do not all meet at the first slot.
-    const start = Math.floor(Math.random() * this.slots);
-    for (let i = 0; i < this.slots; i++) {
-      throwIfAborted(options.abortSignal);
-      const slot = await this.#locks.tryAcquire(`${this.name}/${(start + i) % this.slots}`, options);
-      if (slot) {
-        slot.onReleased = () => {
-          this.#freed++;
-          this.#wake?.();
-        };
-        return slot;
-      }
-    }
-    return null;
-  }
-
-  /** Polls until there is a free slot. A poll that is in flight when the time is over may still find one. */
+  /** Polls until a slot is free. A poll that is in flight when the time is over may still acquire one. */
   async #poll(options: LockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockGuard> {
     const waitedInMs = startStopwatch();
     const failures = new FailureStreak();
     for (;;) {
-      const freed = this.#freed;
+      const released = this.#released;
       try {
         const slot = await this.#pollOnce(options, trace);
         if (slot) return slot;
@@ -131,9 +105,35 @@ export class Semaphore {
         if (deadline.aborted) throw this.#unavailable(waitedInMs(), error);
       }
       throwIfAborted(deadline);
-      // A slot that was released during the poll may have been passed over.
-      if (freed === this.#freed) await this.#pause(pollDelay(waitedInMs()), deadline);
+      // The poll may have missed a slot that was released in the meantime.
+      if (released === this.#released) await this.#pause(pollDelay(waitedInMs()), deadline);
     }
+  }
+
+  /** One attempt: tries each slot once. */
+  async #pollOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
+    trace.begin();
+    const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
+    slot?.setTracingParent(options.tracingOptions);
+    trace.end(slot ? "acquired" : "taken");
+    return slot;
+  }
+
+  async #trySlots(options: TryLockOptions): Promise<LockGuard | null> {
+    // Each caller starts at a random slot, so that they do not all compete for the first one.
+    const start = Math.floor(Math.random() * this.slots);
+    for (let i = 0; i < this.slots; i++) {
+      throwIfAborted(options.abortSignal);
+      const slot = await this.#locks.tryAcquire(`${this.name}/${(start + i) % this.slots}`, options);
+      if (slot) {
+        slot.onReleased = () => {
+          this.#released++;
+          this.#wake?.();
+        };
+        return slot;
+      }
+    }
+    return null;
   }
 
   async #pause(ms: number, deadline: AbortSignal): Promise<void> {
@@ -156,4 +156,4 @@ export class Semaphore {
   }
 }
 
-const semaphore = { targetKind: "semaphore" };
+const spanDetails = { targetKind: "semaphore" };

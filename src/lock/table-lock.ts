@@ -1,34 +1,34 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TransactionTableLike } from "../clients/table.js";
-import { GranularityMismatchError } from "../errors.js";
 import { sha256 } from "../core/identity.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf } from "../core/validate.js";
+import { GranularityMismatchError } from "../errors.js";
+import type { LockGuard } from "../lease/lease-guard.js";
 import { useLease } from "../lease/with-lease.js";
-import { tableUrl } from "../target/stored-entity.js";
-import { createIfAbsent } from "../update/create-if-not-exists.js";
 import { jsonBlob } from "../target/blob-content.js";
+import { tableUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
+import { createIfAbsent } from "../update/create-if-not-exists.js";
 import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
 import { HeldTable } from "./locked-table.js";
-import type { LockGuard } from "../lease/lease-guard.js";
 
-/** How much of a table one lock is for. */
+/** How much of a table one lock covers. */
 export type TableLockGranularity = "table" | "partition" | "entity";
 
-/** What is to be locked: nothing to say for a whole table, the key of a partition, or the keys of an entity. */
+/** What to lock: undefined for the whole table, the key of a partition, or the keys of an entity. */
 export type TableLockKey = undefined | string | { partitionKey: string; rowKey: string };
 
 /** Options of {@link TableLock}. */
 export interface TableLockOptions {
-  /** The same for all who lock the table; the first one records it. @defaultValue "table" */
+  /** Must be the same in all processes that lock the table; the first one records it. @defaultValue "table" */
   granularity?: TableLockGranularity | undefined;
 }
 
 /**
- * A lock for a table, a partition or an entity: tables have no leases, so a designated blob has one for them. What is
- * written under it is fenced: see {@link HeldTable.partition}.
+ * A lock for a table, a partition or an entity. Tables have no leases, so a designated blob is leased instead. Writes under the
+ * lock are fenced: see {@link HeldTable.partition}.
  */
 export class TableLock {
   readonly granularity: TableLockGranularity;
@@ -57,7 +57,7 @@ export class TableLock {
       const held = await this.acquire(key, { ...options, tracingOptions });
       describeSpan(span, { epoch: held.epoch });
       return useLease(held, fn);
-    }, this.#facts());
+    }, this.#spanDetails());
   }
 
   /** Waits for the lock. */
@@ -68,10 +68,10 @@ export class TableLock {
       lock.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: "acquired", epoch: lock.epoch });
       return this.#held(key, lock);
-    }, this.#facts());
+    }, this.#spanDetails());
   }
 
-  /** The lock if it is free right now, else `null`. */
+  /** Acquires the lock if it is free right now; `null` if it is not. */
   tryAcquire(key?: TableLockKey, options: TryLockOptions = {}): Promise<HeldTable | null> {
     return withSpan("TableLock.tryAcquire", options, async (tracingOptions, span) => {
       const name = await this.#prepare(key, { ...options, tracingOptions });
@@ -79,10 +79,10 @@ export class TableLock {
       lock?.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: lock ? "acquired" : "taken", epoch: lock?.epoch });
       return lock && this.#held(key, lock);
-    }, this.#facts());
+    }, this.#spanDetails());
   }
 
-  #facts(): SpanDetails {
+  #spanDetails(): SpanDetails {
     return { targetKind: "tableLock", url: tableUrl(this.#table) };
   }
 
@@ -103,7 +103,7 @@ export class TableLock {
     return lockName([this.#table.tableName, ...keys]);
   }
 
-  /** The first to lock the table writes its granularity into the designated blob; everybody else compares. */
+  /** The first process that locks the table writes its granularity into the designated blob; all others compare theirs. */
   async #record(tracingOptions: CallOptions["tracingOptions"]): Promise<void> {
     const blob = this.#locks.blobOf(await lockName([this.#table.tableName]));
     const wanted = { granularity: this.granularity };
@@ -122,7 +122,7 @@ const usage: Record<TableLockGranularity, string> = {
   entity: "withLock({ partitionKey, rowKey }, fn)",
 };
 
-/** Keys may be long, and lock names have a limit: then a hash stands for them. */
+/** Keys may be long, and the length of lock names is limited: a hash replaces a name that is too long. */
 async function lockName(parts: readonly string[]): Promise<string> {
   const name = JSON.stringify(["table", ...parts]);
   return new TextEncoder().encode(name).length * 3 < 900 ? name : `table-sha256-${await sha256(name)}`;

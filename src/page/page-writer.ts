@@ -13,16 +13,51 @@ import { checkTargetSettings } from "../update/options.js";
 import type { TargetConditions } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
+/** Options of {@link claimPages}. */
+export interface ClaimPagesOptions extends CallOptions {
+  /** The id of a lease that the caller holds on the blob: sent with the claim, and with every write of the writer. */
+  conditions?: TargetConditions | undefined;
+}
+
+/**
+ * Takes over a page blob: raises its sequence number, and returns a writer whose writes carry the new number. From then on the
+ * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`.
+ *
+ * Costs 1 request. The last caller wins; the application decides which process calls (by a lease, an election).
+ */
+export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
+  const settings = checkTargetSettings({ conditions: options.conditions });
+  if (!isPageBlob(blob)) throw new TypeError("not a page blob: pass a PageBlobClient");
+  const url = redactUrl(blob.url);
+  return runCall("claimPages", options, settings, url, async (context) => {
+    try {
+      // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the
+      // request again, a number is skipped, which is harmless.
+      const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
+      if (blobSequenceNumber === undefined) throw new TypeError(`the answer for ${url} has no sequence number`);
+      return new PageWriter(blob, blobSequenceNumber, settings.leaseId);
+    } catch (error) {
+      throw toConcurrencyError(error, url, "create it first");
+    }
+  });
+}
+
+function isPageBlob(blob: unknown): blob is PageBlobLike {
+  const client = blob as Partial<PageBlobLike> | null | undefined;
+  return typeof client === "object" && typeof client?.uploadPages === "function" && typeof client.updateSequenceNumber === "function";
+}
+
 /** How often the writer tries to raise its number while other clients change the blob. */
 const maxRaises = 10;
 
 /**
- * Writes pages as long as nobody else has claimed the blob: every request carries the sequence number, and the service
- * refuses it if the blob has another one. Made by `claimPages`.
+ * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service
+ * rejects it if the blob has another one. Created by `claimPages`.
  *
- * Writing the same bytes to the same place twice does no harm, so a lost answer costs nothing, with one exception: a try
- * that was given up may arrive late, and undo a newer write to the same pages. So after a write that was sent more than
- * once or got no answer, the writer raises its own number before it writes again: what is still on its way is refused.
+ * Writing the same bytes to the same pages twice is harmless, so a lost response costs nothing, with one exception: a send
+ * that was abandoned may arrive late, and overwrite a newer write to the same pages. So after a write that was sent more than
+ * once or got no response, the writer raises its own number before it writes again: sends that are still in flight are then
+ * rejected.
  */
 export class PageWriter {
   readonly #blob: PageBlobLike;
@@ -30,9 +65,9 @@ export class PageWriter {
   readonly #leaseId: string | undefined;
   #number: number;
   #fenced: FencedError | undefined;
-  /** A request that was sent under the present number may still be in flight. */
-  #straggler = false;
-  /** What the number is being raised to: kept over calls that gave up, as their raise may have been committed. */
+  /** A request that was sent under the current number may still be in flight. */
+  #mayBeInFlight = false;
+  /** What the number is being raised to. Kept if a call gives up, because its raise may have been committed. */
   #raised: number | undefined;
   #raising: { readonly by: RequestContext; readonly done: Promise<void> } | undefined;
 
@@ -43,20 +78,20 @@ export class PageWriter {
     this.#leaseId = leaseId;
   }
 
-  /** The blob's sequence number while this writer has it. Grows after lost answers. */
+  /** The sequence number under which this writer writes. Grows after lost responses. */
   get sequenceNumber(): number {
     return this.#number;
   }
 
   /**
-   * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them and not yet
-   * the others. Offset and length must be multiples of 512.
+   * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them before the others.
+   * Offset and length must be multiples of 512.
    */
   write(offset: number, data: Uint8Array, options: CallOptions = {}): Promise<void> {
     return this.#run("PageWriter.write", options, async (context) => {
       if (!(data instanceof Uint8Array)) throw new TypeError("data must be a Uint8Array");
       checkPages(offset, data.length);
-      const bytes = new Uint8Array(data); // the caller may go on to use its buffer
+      const bytes = new Uint8Array(data); // the caller may reuse its buffer
       for (let at = 0; at < bytes.length; at += maxPagesInBytes) {
         const part = bytes.subarray(at, at + maxPagesInBytes);
         await this.#send(context, (request) => this.#blob.uploadPages(part, offset + at, part.length, request));
@@ -80,19 +115,19 @@ export class PageWriter {
   async #send(context: RequestContext, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
     for (;;) {
       if (this.#fenced) throw this.#fenced;
-      if ((this.#straggler || this.#raising) && !(await this.#raise(context))) continue;
+      if ((this.#mayBeInFlight || this.#raising) && !(await this.#raise(context))) continue;
       const number = this.#number;
       const sent = await request((abortSignal) => write(withNumber(blobOptions({ ...context, abortSignal }), number)), context);
-      if (sent.sends !== 1 || (sent.kind !== "ok" && !isDefinitive(sent.error))) this.#straggler = true;
+      if (sent.sends !== 1 || (sent.kind !== "ok" && !isDefinitive(sent.error))) this.#mayBeInFlight = true;
       if (sent.kind === "ok") return;
       const { error } = sent;
       if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
-      // Another write of this writer has raised the number meanwhile: with that one it is as good as before.
-      if (number === this.#number && !this.#raising) throw await this.#beFenced(context, error, sent.sends);
+      // Another write of this writer has raised the number meanwhile: send again with the new number.
+      if (number === this.#number && !this.#raising) throw await this.#readFence(context, error, sent.sends);
     }
   }
 
-  /** Once for all writes that wait for it. False: the write that went ahead has failed, which says nothing about this one. */
+  /** Raises the number once for all writes that wait for it. False: the write that started the raise has failed; try again. */
   async #raise(context: RequestContext): Promise<boolean> {
     const raising = (this.#raising ??= { by: context, done: this.#raiseNumber(context).finally(() => (this.#raising = undefined)) });
     try {
@@ -105,7 +140,7 @@ export class PageWriter {
   }
 
   async #raiseNumber(context: RequestContext): Promise<void> {
-    // A random step, so that this very raise is recognised if its response is lost: a claim adds 1.
+    // A random step, so that this raise is recognised if its response is lost: a claim adds 1.
     const raised = (this.#raised ??= this.#number + 2 + Math.floor(Math.random() * 2 ** 30));
     let found: PageBlobState | undefined;
     const raiseOnce = async (): Promise<void> => {
@@ -123,17 +158,17 @@ export class PageWriter {
       );
       if (outcome.kind === "committed" || outcome.kind === "recognised") return;
       found = outcome.kind === "conflict" ? outcome.found : undefined;
-      throw new RaiseFailed(outcome.kind === "conflict", outcome.error);
+      throw new RaiseFailedError(outcome.kind === "conflict", outcome.error);
     };
-    const isMoved = (error: unknown): boolean => error instanceof RaiseFailed && error.conflict;
+    const shouldRetry = (error: unknown): boolean => error instanceof RaiseFailedError && error.conflict;
     try {
-      await retry(raiseOnce, { maxAttempts: maxRaises, shouldRetry: isMoved, abortSignal: context.abortSignal });
+      await retry(raiseOnce, { maxAttempts: maxRaises, shouldRetry, abortSignal: context.abortSignal });
     } catch (error) {
-      throw error instanceof RaiseFailed ? error.cause : error;
+      throw error instanceof RaiseFailedError ? error.cause : error;
     }
     this.#number = raised;
     this.#raised = undefined;
-    this.#straggler = false;
+    this.#mayBeInFlight = false;
   }
 
   async #readState(context: RequestContext): Promise<PageBlobState> {
@@ -141,7 +176,7 @@ export class PageWriter {
     return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
   }
 
-  async #beFenced(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
+  async #readFence(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
     const { number } = await this.#readState(context);
     return this.#fence(number, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
   }
@@ -157,7 +192,7 @@ interface PageBlobState {
   readonly number: number;
 }
 
-class RaiseFailed extends Error {
+class RaiseFailedError extends Error {
   /** Another client has changed the blob meanwhile. */
   readonly conflict: boolean;
 
@@ -173,48 +208,14 @@ function withNumber(options: BlobCallOptions, number: number): PageWriteOptions 
 
 const pageInBytes = 512;
 
-/** The most that one request writes. */
-export const maxPagesInBytes: number = 4 * 1024 * 1024;
+/** The maximum that one request writes. */
+const maxPagesInBytes = 4 * 1024 * 1024;
 
 /** A page blob is written in whole pages. */
-export function checkPages(offset: number, count: number): void {
+function checkPages(offset: number, count: number): void {
   checkNumber("offset", offset, { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true });
   checkNumber("the length", count, { min: pageInBytes, max: Number.MAX_SAFE_INTEGER, integer: true });
   for (const [name, value] of Object.entries({ offset, "the length": count })) {
     if (value % pageInBytes !== 0) throw new RangeError(`${name} must be a multiple of ${pageInBytes}, the size of a page; got ${value}`);
   }
-}
-
-/** Options of {@link claimPages}. */
-export interface ClaimPagesOptions extends CallOptions {
-  /** The id of a lease that the caller holds on the blob: sent with the claim, and with every write of the writer. */
-  conditions?: TargetConditions | undefined;
-}
-
-/**
- * Takes a page blob over: raises its sequence number, and returns a writer whose writes carry the new one. From then on the
- * service refuses what earlier writers send, also what is on its way already; they get a `FencedError`.
- *
- * Costs 1 request. Whoever calls last wins; who that should be is up to the caller (a lease, an election).
- */
-export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
-  const settings = checkTargetSettings({ conditions: options.conditions });
-  if (!isPageBlob(blob)) throw new TypeError("not a page blob: pass a PageBlobClient");
-  const url = redactUrl(blob.url);
-  return runCall("claimPages", options, settings, url, async (context) => {
-    try {
-      // The service adds one, whoever asks at the same time: no two are answered with the same number. If the answer is
-      // lost and the SDK asks again, a number is left out, which nobody misses.
-      const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
-      if (blobSequenceNumber === undefined) throw new TypeError(`the answer for ${url} has no sequence number`);
-      return new PageWriter(blob, blobSequenceNumber, settings.leaseId);
-    } catch (error) {
-      throw toConcurrencyError(error, url, "create it first");
-    }
-  });
-}
-
-function isPageBlob(blob: unknown): blob is PageBlobLike {
-  const client = blob as Partial<PageBlobLike> | null | undefined;
-  return typeof client === "object" && typeof client?.uploadPages === "function" && typeof client.updateSequenceNumber === "function";
 }

@@ -1,7 +1,7 @@
-/** What one receive may ask for. */
+/** The most messages that one receive may request. */
 const maxReceive = 32;
 
-/** How long freed slots wait for more to come free, so that one receive fills many. */
+/** How long a free slot waits for others to become free, so that one receive fills many. */
 const lingerInMs = 20;
 
 /** How many more messages may be processed at the same time. Used by one poller. */
@@ -28,14 +28,14 @@ export class Capacity {
     if (this.#waiting && this.#free >= this.#waiting.enough) this.wake();
   }
 
-  /** Ends the wait for room. */
+  /** Ends the wait for capacity. */
   wake(): void {
     this.#waiting?.resolve();
   }
 
   /**
-   * Waits for room, and tells how much to ask for. It does not wait for the slowest handler; but neither does it ask
-   * for each slot alone as it comes free, which would double the number of requests.
+   * Waits for free slots, and returns how many messages to request. It does not wait for the slowest handler, but it does not
+   * request each slot separately as it becomes free either, which would double the number of requests.
    */
   async acquire(): Promise<number> {
     const enough = Math.min(maxReceive, Math.ceil(this.#total / 2));

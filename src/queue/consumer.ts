@@ -3,31 +3,31 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { isParentNotFound } from "../core/storage-errors.js";
-import { redactUrl, errorLabel, logger, withSpan } from "../core/telemetry.js";
+import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { TargetNotFoundError } from "../errors.js";
 import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
 import { consumerSettings } from "./options.js";
 import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
 import { PollingLoop } from "./polling-loop.js";
 
-/** How a consumer is doing. */
+/** The health of a consumer. */
 export interface QueueConsumerHealth {
   readonly running: boolean;
-  /** Messages that are being worked on. */
+  /** Messages that are being processed. */
   readonly inFlight: number;
   readonly lastPollOn: Date | undefined;
-  /** When a message was last completed, or found to be done. */
+  /** When a message was last completed, or recognised as a duplicate. */
   readonly lastSuccessOn: Date | undefined;
   /** How often the queue or the inbox has failed in a row. */
   readonly consecutiveErrors: number;
 }
 
 /**
- * Receives messages, keeps them hidden while a handler works on them, and takes them off the queue when it is done.
- * A queue delivers at least once; with an inbox, duplicates are recognised.
+ * Receives messages, keeps them hidden while a handler processes them, and deletes them when it is done. A queue delivers at
+ * least once; with an inbox, duplicates are recognised.
  *
- * It costs a share of a receive and one delete for each message, and an update for each half of the visibility timeout
- * that its handler takes.
+ * Each message costs a share of a receive and one delete, and an update for each half of the visibility timeout that its handler
+ * takes.
  */
 export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents> implements AsyncDisposable {
   readonly #queue: QueueLike;
@@ -46,8 +46,8 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
   }
 
   /**
-   * Checks that the queue is there, creates the poison queue and (if asked) the inbox table if they are missing, and
-   * begins to poll. Does nothing if it is running.
+   * Checks that the queue exists, creates the poison queue and (if requested) the inbox table if they do not exist, and starts to
+   * poll. Does nothing if it is running.
    * @throws TargetNotFoundError if the queue does not exist
    */
   async start(options: CallOptions = {}): Promise<void> {
@@ -62,8 +62,8 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
   }
 
   /**
-   * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals
-   * and gives what they had back to the queue. Afterwards no timer and no request is left.
+   * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals and
+   * releases their messages to the queue. Afterwards no timer and no request is left.
    */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop().finally(() => {
@@ -84,7 +84,7 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
     await this.stop();
   }
 
-  /** Polls at once, if it is waiting: to be called when it is known that there is something. */
+  /** Ends the wait for the next poll. To be called when it is known that the queue has a message. */
   notify(): void {
     this.#loop?.notify();
   }
@@ -115,18 +115,18 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
       await poisonQueue?.createIfNotExists(call);
       await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });
     }, { targetKind: "queue", url: this.#queue.url });
-    // Outside of the span: the messages that will be handled are no part of the start.
-    this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#tell);
+    // Outside of the span: the messages that will be processed are not part of the start.
+    this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit);
   }
 
   async #stop(): Promise<void> {
-    // Something that failed to start has nothing to stop.
+    // If the start failed, there is nothing to stop.
     await this.#starting?.catch(() => undefined);
     await this.#loop?.stop();
   }
 
-  /** A listener that throws must not bring down the loop. */
-  readonly #tell: Emit = (event, ...args) => {
+  /** A listener that throws must not end the loop. */
+  readonly #emit: Emit = (event, ...args) => {
     logEvent(this.#queue.name, event, args[0]);
     try {
       (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
@@ -136,11 +136,11 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
   };
 }
 
-/** What has gone wrong for good is a warning; what is tried again is not. Of a message only its id is told. */
-function logEvent(queue: string, event: keyof QueueConsumerEvents, news: unknown): void {
-  if (event === "error") logger.warning(`queue ${queue}: ${errorLabel(news)}`);
+/** A failure that is not retried is a warning; one that is retried is not. Of a message only the id is logged. */
+function logEvent(queue: string, event: keyof QueueConsumerEvents, detail: unknown): void {
+  if (event === "error") logger.warning(`queue ${queue}: ${errorLabel(detail)}`);
   if (event !== "lost" && event !== "poisoned" && event !== "retry") return;
-  const { messageId, error } = news as { messageId: string; error?: unknown };
+  const { messageId, error } = detail as { messageId: string; error?: unknown };
   const message = `message ${messageId} of queue ${queue}: ${event}${error === undefined ? "" : ` after ${errorLabel(error)}`}`;
   if (event === "retry") logger.verbose(message);
   else logger.warning(message);

@@ -1,49 +1,51 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { QueueLike } from "../clients/queue.js";
 import type { InboxTableAction } from "../clients/table.js";
+import type { ConsumerSettings } from "./options.js";
 
-/** What a handler gets besides the payload. */
+/** The second argument of a handler, after the payload. */
 export interface MessageContext {
   /**
-   * Aborts with a `MessageLostError` before another consumer can get the message, with a `DeadlineError` when
-   * `maxProcessingTimeInMs` is over, and with an `AbortError` when the consumer stops and waits no longer.
-   * After that it does not count that the handler returns; only a commit does.
+   * Aborts with a `MessageLostError` before another consumer can receive the message, with a `DeadlineError` when
+   * `maxProcessingTimeInMs` is over, and with an `AbortError` when the consumer stops and waits no longer. After that, a return
+   * of the handler is ignored; only a commit takes effect.
    */
   readonly signal: AbortSignal;
-  /** 1 for the first. Deliveries that never reached a handler are not counted. */
+  /** 1 for the first attempt. Deliveries that never reached a handler are not counted. */
   readonly attempt: number;
   readonly messageId: string;
-  /** The idempotency key: of the sender, or the message id. */
+  /** The idempotency key that the sender set, or the message id. */
   readonly key: string;
   readonly insertedOn: Date;
-  /** What an earlier attempt handed to {@link MessageContext.checkpoint}, if it got through. */
+  /** What an earlier attempt passed to {@link MessageContext.checkpoint}, if it was written. */
   readonly lastCheckpoint: unknown;
   /** Parent for the spans of the handler's own requests. */
   readonly tracingOptions: OperationTracingOptions | undefined;
 
-  /** Hides the message for at least so long from now. Not needed to keep it: that happens by itself. */
+  /** Hides the message for at least this long from now. Not needed to keep it: it is renewed automatically. */
   readonly extend: (options?: { seconds?: number | undefined }) => Promise<void>;
-  /** When the handler is through: deliver the message again. The last word of `retry` and `poison` counts. */
+  /** Requests that the message is delivered again after the handler has ended. The last call of `retry` and `poison` counts. */
   readonly retry: (options?: { delayInMs?: number | undefined }) => void;
-  /** When the handler is through: put the message aside. */
+  /** Requests that the message is moved to the poison queue (dead-lettered) after the handler has ended. */
   readonly poison: (reason: string) => void;
   /**
-   * Writes entities of one partition, and that this key is done, in one transaction. Once for each key, whoever
-   * calls, however often: `"duplicate"` says that it was done before, and nothing was written now. Needs a
-   * `TableInbox` with the mode `"commit"`, on the table of the entities. A conflict of the entities themselves is
-   * thrown as the SDK raises it; read again and call again.
+   * Writes entities of one partition, and the record that this key is done, in one transaction. It is committed once for each
+   * key, however many consumers call it, and however often: `"duplicate"` means that it was committed before, and nothing was
+   * written now. Needs a `TableInbox` with the mode `"commit"`, on the table of the entities. A conflict of the entities
+   * themselves is thrown as the SDK raises it; read again and call again.
    */
   readonly commit: (partitionKey: string, actions: readonly InboxTableAction[]) => Promise<"committed" | "duplicate">;
   /**
-   * Notes how far the handler has come, in the message itself, for the next attempt. It costs no request: it goes
-   * along when the message is renewed the next time, or with `extend` or a retry. Must fit into 64 KiB with the payload.
+   * Stores the progress of the handler in the message itself, for the next attempt. It costs no request: it is sent with the next
+   * renewal, with `extend`, or with a retry. Must fit into 64 KiB with the payload.
    */
   readonly checkpoint: (data: unknown) => void;
 }
 
-/** Works on one message. Returning means done, throwing means again later. */
+/** Processes one message. If it returns, the message is deleted; if it throws, the message is retried after a delay. */
 export type MessageHandler<T> = (payload: T, context: MessageContext) => unknown;
 
-/** Which message an event is about. */
+/** The message of an event. */
 export interface MessageInfo {
   readonly messageId: string;
   readonly key: string;
@@ -51,27 +53,39 @@ export interface MessageInfo {
   readonly insertedOn: Date;
 }
 
-/** The events of a `QueueConsumer`, with what their listeners get. */
+/** The events of a `QueueConsumer`, with the arguments of their listeners. */
 export interface QueueConsumerEvents {
-  /** A message has arrived. */
+  /** A message was received. */
   received: (message: MessageInfo) => void;
-  /** Its handler has finished, and it is off the queue. */
+  /** The handler of a message has ended, and the message is deleted. */
   completed: (message: MessageInfo & { readonly durationInMs: number }) => void;
-  /** The inbox knows its key to be done. */
+  /** According to the inbox, the key of a message is done. */
   duplicate: (message: MessageInfo) => void;
-  /** Its handler failed or asked for it: it is delivered again after the delay. */
+  /** The handler of a message failed or requested a retry: it is delivered again after the delay. */
   retry: (message: MessageInfo & { readonly delayInMs: number; readonly error: unknown }) => void;
-  /** It was put aside. */
+  /** A message was moved to the poison queue. */
   poisoned: (message: MessageInfo & { readonly reason: string; readonly error: unknown }) => void;
-  /** It is no longer ours; somebody will get it again. */
+  /** This consumer has lost a message; it will be delivered again. */
   lost: (message: MessageInfo & { readonly error: unknown }) => void;
-  /** Something went wrong that is tried again: the queue or the inbox cannot be reached, or an event listener threw. */
+  /** A failure that is retried: the queue or the inbox cannot be reached, or an event listener threw. */
   error: (error: unknown) => void;
-  /** The queue had nothing. */
+  /** A poll received no messages. */
   empty: (poll: { readonly nextPollInMs: number }) => void;
-  /** `stop()` is through. */
+  /** `stop()` has ended. */
   stopped: () => void;
 }
 
-/** Tells the listeners. */
+/** Calls the listeners of an event. */
 export type Emit = <E extends keyof QueueConsumerEvents>(event: E, ...args: Parameters<QueueConsumerEvents[E]>) => void;
+
+/** What the processing of a message needs of its consumer. */
+export interface ConsumerContext<T> {
+  readonly queue: QueueLike;
+  readonly handler: MessageHandler<T>;
+  readonly settings: ConsumerSettings<T>;
+  readonly emit: Emit;
+  /** Aborts when the consumer is stopping and has waited long enough for handlers: they must end. */
+  readonly stopHandlers: AbortSignal;
+  /** Aborts when it has waited long enough after that, too: all messages are dropped as they are. */
+  readonly dropAll: AbortSignal;
+}

@@ -1,18 +1,18 @@
 import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
-import { logger } from "../core/telemetry.js";
 import { request } from "../core/request.js";
+import { logger } from "../core/telemetry.js";
+import type { ConsumerContext } from "./context.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, PoisonFacts } from "./envelope.js";
-import type { ConsumerContext } from "./process-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 
-/** How long a message stays that should be put aside and cannot. */
+/** How long a message stays hidden that should be dead-lettered and cannot. */
 const blockedDelayInSeconds = 300;
 
 /**
- * Puts a message aside: first sends it to the poison queue, then deletes it. A crash in between leaves two of it with
- * the same key, which a redrive and an inbox make one again. Returns whether it was sent.
+ * Moves a message to the poison queue: first sends it there, then deletes it. A crash in between leaves two copies with the same
+ * key; after a redrive, an inbox recognises one of them as a duplicate. Returns whether it was sent.
  */
 export async function deadLetter<T>(consumer: ConsumerContext<T>, received: ReceivedMessage<T>, reason: string, error: unknown): Promise<boolean> {
   const { emit, settings, queue, dropAll } = consumer;
@@ -55,27 +55,28 @@ function describe(error: unknown): string {
 }
 
 /**
- * The text for the poison queue: the content with its key and the details, always as plain JSON for whoever looks into
- * it. Long reasons and errors are cut. If there is no room even so, it is the message exactly as it was: never lost is
- * worth more than explained, and what is left out stands in the event.
+ * The text for the poison queue: the content with its key and the details, always as plain JSON, for operators who inspect it.
+ * Long reasons and errors are truncated. If it is still too large, the original text is sent unchanged: not to lose the message
+ * matters more than to explain it, and the event has the details.
  */
 export function poisonText(key: string, content: Envelope, details: PoisonFacts, original: string): string {
   const { body, text } = content;
-  const carried = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }) };
+  const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }) };
   for (const limit of [2_000, 200, 20]) {
-    const poison = { ...details, reason: cut(details.reason, limit), ...(details.error !== undefined && { error: cut(details.error, limit) }) };
-    const sealed = sealEnvelope({ ...carried, poison }, "text");
+    const error = details.error === undefined ? {} : { error: truncate(details.error, limit) };
+    const poison = { ...details, reason: truncate(details.reason, limit), ...error };
+    const sealed = sealEnvelope({ ...envelope, poison }, "text");
     if (byteLength(sealed) <= maxMessageBytes) return sealed;
   }
-  logger.warning(`message ${details.messageId} goes to the poison queue as it is, without room for the reason`);
+  logger.warning(`message ${details.messageId} is moved to the poison queue without the reason: it would be too large`);
   return original;
 }
 
-/** Poison waits until somebody looks at it, so it never expires. */
+/** Poison messages wait until an operator inspects them, so they never expire. */
 export async function sendPoison(poisonQueue: QueueLike, text: string, options: QueueCallOptions): Promise<void> {
   await poisonQueue.sendMessage(text, { ...options, messageTimeToLive: -1 });
 }
 
-function cut(text: string, limit: number): string {
+function truncate(text: string, limit: number): string {
   return text.length <= limit ? text : `${text.slice(0, limit)}…`;
 }

@@ -9,28 +9,28 @@ import type { QueueEncoding } from "./envelope.js";
 /** Options of {@link enqueue}. */
 export interface EnqueueOptions extends CallOptions {
   /**
-   * What the message is about, the same whenever it is sent again: an order number, a request id. Messages with the
-   * same key have their effect once, however many there are.
+   * Identifies what the message is about, and is the same whenever it is sent again: an order number, a request id. Messages with
+   * the same key take effect once, however many there are.
    * @defaultValue a new one, which still recognises the duplicates that a re-sent request makes
    */
   idempotencyKey?: string | undefined;
   /** @defaultValue "text" */
   encoding?: QueueEncoding | undefined;
-  /** After how many seconds the message disappears; -1 for never. @defaultValue 7 days, as the service has it */
+  /** After how many seconds the message expires; -1 for never. @defaultValue 7 days, as the service has it */
   timeToLiveInSeconds?: number | undefined;
-  /** When the message becomes visible. @defaultValue 0 */
+  /** After how many seconds the message becomes visible. @defaultValue 0 */
   delayInSeconds?: number | undefined;
 }
 
-/** What {@link enqueue} returns. */
+/** The result of {@link enqueue}. */
 export interface EnqueueResult {
   readonly messageId: string;
   readonly key: string;
 }
 
 /**
- * Sends a payload, as JSON, with its idempotency key. If the answer to a send is lost, the SDK sends again, and that
- * makes a second message with another id: the key is what shows a consumer with an inbox that they are one.
+ * Sends a payload, as JSON, with its idempotency key. If the response to a send is lost, the SDK sends again, which creates a
+ * second message with another id: by the key, a consumer with an inbox recognises that they are the same.
  */
 export async function enqueue(queue: QueueLike, payload: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
   if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError("the payload cannot be written as JSON");

@@ -1,26 +1,26 @@
 import { checkOneOf } from "../core/validate.js";
 
-/** Why and when a message was put aside, as it stands in the poison queue. */
+/** Why and when a message was moved to the poison queue, as stored there. */
 export interface PoisonFacts {
   readonly reason: string;
   /** Name and message of the last error. */
   readonly error?: string | undefined;
-  /** How often a handler was started on it. */
+  /** How often a handler was started for it. */
   readonly attempts: number;
   readonly queue: string;
   readonly messageId: string;
-  /** ISO 8601, as the next one. */
+  /** ISO 8601, as `poisonedOn`. */
   readonly insertedOn: string;
   readonly poisonedOn: string;
-  /** How the message stood in its queue. */
+  /** How the message was encoded in its queue. */
   readonly encoding: QueueEncoding;
-  /** The content is the message exactly as it was, since it could not be decoded. */
+  /** The content is the original text of the message, as it could not be decoded. */
   readonly raw?: true | undefined;
 }
 
 /**
- * What this library writes around a payload, as JSON. The content is either `body` (a payload as JSON) or `text` (the
- * text of a message that somebody else sent, when there is something to note about it).
+ * The JSON envelope that this library writes around a payload. The content is either `body` (a payload as JSON) or `text` (the
+ * text of a message that another producer sent without an envelope, once there is something to store with it).
  */
 export interface Envelope {
   /** Marks an envelope, and its version. */
@@ -28,20 +28,20 @@ export interface Envelope {
   readonly key?: string | undefined;
   readonly body?: unknown;
   readonly text?: string | undefined;
-  /** How many of the deliveries that the queue counted never reached a handler. */
+  /** How many of the deliveries that the queue has counted never reached a handler. */
   readonly uncharged?: number | undefined;
   readonly checkpoint?: unknown;
   readonly poison?: PoisonFacts | undefined;
 }
 
-/** The envelope of a message; one without envelope is taken to be `text`. @throws if the encoding is wrong. */
+/** The envelope of a message. A message without an envelope becomes `text`. @throws if the encoding is wrong. */
 export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
   const text = decodeText(messageText, encoding);
   return parseEnvelope(text) ?? { asc: 1, text };
 }
 
 export function sealEnvelope(envelope: Envelope, encoding: QueueEncoding): string {
-  // Messages travel as XML, which has no room for these two; JSON has other ways to write them.
+  // Messages are sent as XML, which cannot represent these two characters; JSON can escape them.
   const json = JSON.stringify(envelope).replace(/[\uFFFE\uFFFF]/g, (char) => `\\u${char.charCodeAt(0).toString(16)}`);
   return encodeText(json, encoding);
 }
@@ -60,10 +60,10 @@ function parseEnvelope(text: string): Envelope | undefined {
   return envelope as Envelope;
 }
 
-/** How texts stand in a queue. Azure Functions and older SDKs expect `"base64"`. */
+/** How the text of a message is encoded in a queue. Azure Functions and older SDKs expect `"base64"`. */
 export type QueueEncoding = "text" | "base64";
 
-/** What a queue takes. */
+/** The maximum size of a message. */
 export const maxMessageBytes: number = 64 * 1024;
 
 export function checkEncoding(encoding: QueueEncoding | undefined): QueueEncoding {
@@ -81,14 +81,14 @@ export function encodeText(text: string, encoding: QueueEncoding): string {
   return btoa(binary);
 }
 
-/** @throws if it is no base64, or no UTF-8 in it. */
+/** @throws if it is not base64, or does not contain UTF-8. */
 export function decodeText(text: string, encoding: QueueEncoding): string {
   if (encoding === "text") return text;
   const binary = atob(text);
   return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(binary, (char) => char.charCodeAt(0)));
 }
 
-/** An idempotency key: any text, within reason, as it travels with the message. */
+/** An idempotency key: any text of limited length, as it is stored in the message. */
 export function checkKey(name: string, key: unknown): string {
   if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
   if (key.length === 0 || key.length > 1_024) throw new RangeError(`${name} must have 1 to 1024 characters; got ${key.length}`);

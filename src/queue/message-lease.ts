@@ -10,22 +10,22 @@ import type { Clock } from "../core/stopwatch.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { MessageLostError } from "../errors.js";
 
-/** What became of a delete or a release. */
+/** The outcome of a delete or a release. */
 export type SettleResult =
   /** The queue carried it out. */
   | "done"
   /** Another consumer has the message already. */
   | "lost"
-  /** It could not be done, or its outcome is unknown: the message is delivered again when its time is over. */
+  /** It was not carried out, or its outcome is unknown: the message is delivered again when its visibility timeout is over. */
   | "unsettled";
 
-/** The handler has ended: no caller should wait long for a response that is not coming. */
+/** The handler has ended: the consumer should not wait long for a response. */
 const settleTimeoutInMs = 5_000;
 const maxReleases = 3;
 
 /**
- * The times of messages and inbox claims: renewed halfway through. No single renewal may take more than half of what is left:
- * enough for another one, but no less, as one that is cut off leaves open whether it was carried out.
+ * The times of messages and inbox claims: renewed halfway through. No single renewal may take more than half of the remaining
+ * time: that leaves enough for another one. It may not take less either, as the outcome of one that is cut off is unknown.
  */
 export const renewHalfway: RenewalTimes = Object.freeze({
   marginInMs: (durationInMs) => Math.min(1_000, durationInMs / 10),
@@ -34,48 +34,49 @@ export const renewHalfway: RenewalTimes = Object.freeze({
   retryAfterInMs: (durationInMs) => Math.min(1_000, durationInMs / 10),
 } satisfies RenewalTimes);
 
-/** What a message was received with. */
+/** The receipt with which a message was received. */
 export interface ReceivedReceipt {
   readonly messageId: string;
   readonly popReceipt: string;
   readonly visibilityInSeconds: number;
   /** Started before the receive was sent. */
   readonly clock: Clock;
-  /** How long the message lives from then on: the queue refuses to hide it any longer. */
-  readonly lifeInMs: number;
+  /** How long after that the message expires: the service rejects a longer visibility timeout. */
+  readonly expiresInMs: number;
 }
 
 /**
- * The lease on a received message, by its pop receipt. Each update changes the receipt, so renewing, deleting and releasing go
- * one after the other; two at once would invalidate each other.
+ * The lease on a received message, by its pop receipt. Each update changes the receipt, so renewals, the delete and the release
+ * are sent one at a time: two at once would invalidate each other.
  *
- * D is the end of the time that is certain (counted from before the request was sent), U the end of the time that an
- * update without a response would bring if it was carried out.
+ * D is the end of the time for which the message is certainly hidden (counted from before the request was sent). U is the end of
+ * the time that an update without a response would bring if it was committed. "Mismatch" is the response that the pop receipt is
+ * not the current one.
  *
- * | state    | event                                        | next                                                        |
- * |----------|----------------------------------------------|-------------------------------------------------------------|
- * | held     | update answered 2xx                          | held: new receipt, new D                                    |
- * | held     | update sent once, "not your receipt"         | lost: another consumer has it, or somebody deleted it       |
- * | held     | update without answer, 5xx, 403, ...         | doubtful: same receipt, same D, U; again in a second        |
- * | held     | update re-sent by the SDK, "not your receipt"| adrift until U: it was our own first send that changed it   |
- * | doubtful | update answered 2xx                          | held: the earlier one had not landed                        |
- * | doubtful | "not your receipt", before D                 | adrift until U: nobody else could have it before D          |
- * | any      | D (adrift: U) is reached                     | lost                                                        |
- * | held     | delete answered 2xx                          | gone                                                        |
- * | held     | delete sent once, "not your receipt"         | lost                                                        |
- * | held     | delete sent again, "not your receipt", < D   | gone: our own first delete did it                           |
- * | doubtful | delete answered 2xx                          | gone                                                        |
- * | doubtful | delete "not your receipt"                    | adrift: it cannot be deleted                                |
- * | adrift   | delete, release                              | unsettled, without a request                                |
+ * | state      | event                                | next                                                               |
+ * |------------|--------------------------------------|--------------------------------------------------------------------|
+ * | held       | update: 2xx                          | held: new receipt, new D                                           |
+ * | held       | update, sent once: mismatch          | lost: another consumer has received it, or it was deleted          |
+ * | held       | update: no response, 5xx, 403, ...   | in doubt: same receipt, same D, U; retried after a second          |
+ * | held       | update, resent by the SDK: mismatch  | no receipt until U: the first send of this update has changed it   |
+ * | in doubt   | update: 2xx                          | held: the earlier update was not committed                         |
+ * | in doubt   | update: mismatch, before D           | no receipt until U: no other consumer can receive it before D      |
+ * | any        | D (no receipt: U) is reached         | lost                                                               |
+ * | held       | delete: 2xx                          | deleted                                                            |
+ * | held       | delete, sent once: mismatch          | lost                                                               |
+ * | held       | delete, sent again: mismatch, < D    | deleted: by the first send of this delete                          |
+ * | in doubt   | delete: 2xx                          | deleted                                                            |
+ * | in doubt   | delete: mismatch                     | no receipt: it cannot be deleted                                   |
+ * | no receipt | delete, release                      | unsettled, without a request                                       |
  *
- * Adrift means that the receipt is lost with the answer that carried it, and nothing brings it back. The handler may
- * finish in the time that is left, as nobody else can get the message before; but it will be delivered once more,
- * and the inbox is what recognises it then.
+ * In the state "no receipt", the receipt was lost with the response that carried it, and cannot be recovered. The handler may
+ * finish in the remaining time, as no other consumer can receive the message before; but it will be delivered once more, and
+ * then the inbox recognises it.
  */
 export class MessageLease {
-  /** Parent of the spans of its requests, once a handler works on it. */
+  /** Parent of the spans of its requests, once a handler processes the message. */
   tracingOptions: OperationTracingOptions | undefined;
-  /** How many were made. */
+  /** How many requests were sent. */
   requests = 0;
   readonly #queue: QueueLike;
   readonly #received: ReceivedReceipt;
@@ -83,10 +84,11 @@ export class MessageLease {
   readonly #lost = new AbortController();
   readonly #abandoned = new AbortController();
   #receipt: string | undefined;
-  #doubt: { readonly clock: Clock; readonly holdInMs: number } | undefined;
+  /** An update whose outcome is unknown. */
+  #inDoubt: { readonly clock: Clock; readonly holdInMs: number } | undefined;
   #text: string | undefined;
-  #line: Promise<unknown> = Promise.resolve();
-  #gone = false;
+  #lastRequest: Promise<unknown> = Promise.resolve();
+  #ended = false;
 
   constructor(queue: QueueLike, received: ReceivedReceipt) {
     this.#queue = queue;
@@ -94,7 +96,7 @@ export class MessageLease {
     this.#receipt = received.popReceipt;
     this.#loop = new RenewalLoop(
       {
-        renew: (timeoutInMs) => this.#inLine(() => this.#update(this.#renewalInSeconds(), timeoutInMs)),
+        renew: (timeoutInMs) => this.#serialize(() => this.#update(this.#renewalInSeconds(), timeoutInMs)),
         onLost: (error, expired) => this.#setLost(expired ? "expired" : "taken", error),
       },
       received.clock,
@@ -113,14 +115,14 @@ export class MessageLease {
     return this.#lost.signal.aborted ? 0 : this.#loop.remainingInMs;
   }
 
-  /** A new text for the message, which goes with the next update. */
+  /** Sets a new text for the message, which is sent with the next update. */
   setText(text: string): void {
     this.#text = text;
   }
 
   /** Hides the message for at least `seconds` from now, and writes the text that was set. */
   async extend(seconds: number): Promise<void> {
-    const renewal = await this.#inLine(() =>
+    const renewal = await this.#serialize(() =>
       this.#update(Math.max(seconds, this.#renewalInSeconds()), Math.max(1, this.remainingInMs / 3)),
     );
     this.#loop.adopt(renewal);
@@ -128,38 +130,38 @@ export class MessageLease {
     if (renewal.kind === "failed") throw renewal.error;
   }
 
-  /** No more renewals: the message becomes visible when its time is over. */
+  /** Stops the renewals: the message becomes visible when its visibility timeout is over. */
   letExpire(): void {
     this.#loop.letExpire();
   }
 
-  /** Deletes the message. Tries until it is done or the time is over. */
+  /** Deletes the message. Retries until it is deleted or the time is over. */
   delete(): Promise<SettleResult> {
-    return this.#inLine(() => this.#delete());
+    return this.#serialize(() => this.#delete());
   }
 
   /** Makes the message visible again in `seconds`, with a new text if given. */
   release(seconds: number, text?: string): Promise<SettleResult> {
     if (text !== undefined) this.#text = text;
-    return this.#inLine(() => this.#release(seconds));
+    return this.#serialize(() => this.#release(seconds));
   }
 
-  /** Drops the message as it is: no timers, no more requests, and what is in flight is cut off. */
+  /** Drops the message as it is: stops all timers, sends no more requests, and cuts off the request in flight. */
   abandon(): void {
-    this.#gone = true;
+    this.#ended = true;
     this.#loop.stop();
     this.#abandoned.abort();
   }
 
-  #inLine<R>(run: () => Promise<R>): Promise<R> {
-    const result = this.#line.then(run);
-    this.#line = result.catch(() => undefined);
+  #serialize<R>(run: () => Promise<R>): Promise<R> {
+    const result = this.#lastRequest.then(run);
+    this.#lastRequest = result.catch(() => undefined);
     return result;
   }
 
   async #update(seconds: number, timeoutInMs: number): Promise<Renewal> {
     const receipt = this.#receipt;
-    if (this.#gone || receipt === undefined) return { kind: "failed", error: new Error("the pop receipt is not known any more") };
+    if (this.#ended || receipt === undefined) return { kind: "failed", error: new Error("the pop receipt is not known any more") };
     const clock = startStopwatch();
     const holdInMs = seconds * 1_000;
     const text = this.#text;
@@ -169,27 +171,27 @@ export class MessageLease {
     );
     if (updated.kind === "ok") {
       this.#receipt = updated.value.popReceipt;
-      this.#doubt = undefined;
+      this.#inDoubt = undefined;
       if (this.#text === text) this.#text = undefined;
       return { kind: this.#receipt === undefined ? "last" : "renewed", clock, holdInMs };
     }
     const { error } = updated;
-    if (updated.kind === "unknown") this.#doubt = earlier(this.#doubt, { clock, holdInMs });
+    if (updated.kind === "unknown") this.#inDoubt = earlier(this.#inDoubt, { clock, holdInMs });
     if (!isPopReceiptMismatch(error)) return { kind: "failed", error };
-    if (!this.#doubt || this.remainingInMs <= 0) {
-      // At once: the next operation in line should know.
+    if (!this.#inDoubt || this.remainingInMs <= 0) {
+      // At once, as the next operation in the queue depends on it.
       this.#setLost("taken", error);
       return { kind: "lost", error };
     }
     this.#receipt = undefined;
-    return { kind: "last", ...this.#doubt };
+    return { kind: "last", ...this.#inDoubt };
   }
 
-  /** A message cannot be read by its id: what a lost delete did is told only by the response to the next one. */
+  /** A message cannot be read by its id: only the response to the next delete shows the outcome of one whose response was lost. */
   async #delete(): Promise<SettleResult> {
     this.#loop.letExpire();
     const receipt = this.#receipt;
-    if (this.#gone) return "unsettled";
+    if (this.#ended) return "unsettled";
     if (this.remainingInMs <= 0) return "lost";
     if (receipt === undefined) return this.#settled("unsettled");
     const outcome = await resolveWrite<unknown, undefined>(
@@ -198,7 +200,7 @@ export class MessageLease {
         readBack: () => Promise.resolve(undefined),
         recognise: (_found, _reason, error) => {
           if (this.remainingInMs <= 0) return "not committed";
-          return isPopReceiptMismatch(error) ? (this.#doubt ? "unknown" : "committed") : "unchanged";
+          return isPopReceiptMismatch(error) ? (this.#inDoubt ? "unknown" : "committed") : "unchanged";
         },
       },
       {
@@ -214,25 +216,25 @@ export class MessageLease {
       case "recognised":
         return this.#settled("done");
       case "unknown":
-        return this.#gone ? "unsettled" : this.#settled("unsettled");
+        return this.#settled("unsettled");
       case "conflict":
       case "rejected":
-        // An update whose response was lost may have changed the receipt: then the message is still this consumer's.
-        if (isPopReceiptMismatch(outcome.error) && this.#doubt) return this.#settled("unsettled");
+        // An update whose response was lost may have changed the receipt: then this consumer still has the message.
+        if (isPopReceiptMismatch(outcome.error) && this.#inDoubt) return this.#settled("unsettled");
         if (this.remainingInMs > 0) this.#setLost("taken", outcome.error);
         return "lost";
     }
   }
 
-  /** The message becomes visible by itself when its time is over: no reason to hold up a caller for long. */
+  /** The message becomes visible by itself when its time is over: there is no reason to delay the caller for long. */
   async #release(seconds: number): Promise<SettleResult> {
     this.#loop.letExpire();
     const releaseOnce = async (): Promise<SettleResult> => {
-      if (this.#gone) return "unsettled";
+      if (this.#ended) return "unsettled";
       const { remainingInMs } = this;
       if (remainingInMs <= 0) return "lost";
       if (this.#receipt === undefined) return this.#settled("unsettled");
-      const renewal = await this.#update(this.#withinLife(seconds, 0), Math.min(settleTimeoutInMs, remainingInMs / 3));
+      const renewal = await this.#update(this.#beforeExpiry(seconds, 0), Math.min(settleTimeoutInMs, remainingInMs / 3));
       if (renewal.kind === "lost") return "lost";
       if (renewal.kind === "failed") throw new NotReleased(renewal.error);
       return this.#settled("done");
@@ -263,18 +265,18 @@ export class MessageLease {
     return Math.max(1, Math.min(1_000, this.#received.visibilityInSeconds * 100, this.remainingInMs));
   }
 
-  /** Never less than what is left, after an extension by the handler: an update replaces the time, it adds nothing. */
+  /** Never less than the time that is left after an extension by the handler: an update replaces the timeout. */
   #renewalInSeconds(): number {
-    return this.#withinLife(Math.max(this.#received.visibilityInSeconds, Math.ceil(this.remainingInMs / 1_000)), 1);
+    return this.#beforeExpiry(Math.max(this.#received.visibilityInSeconds, Math.ceil(this.remainingInMs / 1_000)), 1);
   }
 
-  #withinLife(seconds: number, min: number): number {
-    const left = Math.floor((this.#received.lifeInMs - this.#received.clock()) / 1_000);
+  #beforeExpiry(seconds: number, min: number): number {
+    const left = Math.floor((this.#received.expiresInMs - this.#received.clock()) / 1_000);
     return Math.max(min, Math.min(seconds, left));
   }
 
   #setLost(reason: "taken" | "expired", cause: unknown): void {
-    if (this.#gone || this.#lost.signal.aborted) return;
+    if (this.#ended || this.#lost.signal.aborted) return;
     this.#loop.stop();
     const what =
       reason === "taken"
@@ -296,7 +298,7 @@ class NotReleased extends Error {
   }
 }
 
-/** Of two updates that may have been carried out, the first one changed the receipt: count on the shorter time. */
+/** Of two updates that may have been committed, the first one changed the receipt: only the shorter time is certain. */
 function earlier<D extends { readonly clock: Clock; readonly holdInMs: number }>(a: D | undefined, b: D): D {
   return a && a.holdInMs - a.clock() < b.holdInMs - b.clock() ? a : b;
 }

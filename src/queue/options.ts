@@ -6,7 +6,7 @@ import { checkEncoding } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
 import type { Inbox } from "./inbox/inbox.js";
 
-/** What is known of a message before its payload is. */
+/** The properties of a message that are known before its payload is decoded. */
 export interface MessageFacts {
   readonly messageId: string;
   readonly insertedOn: Date;
@@ -18,19 +18,19 @@ export interface QueueConsumerOptions<T> {
   /** Recognises duplicates. Without one, a message that is delivered twice is handled twice. @defaultValue none */
   inbox?: Inbox | undefined;
   /**
-   * Where messages go that cannot be decoded or have failed too often, usually the client of `<queue>-poison`. It is
-   * created if it is missing. Without one they stay in the queue and are tried again, at the longest interval.
+   * The queue for messages that cannot be decoded or have failed too often, usually the client of `<queue>-poison`. It is created
+   * if it does not exist. Without one, they stay in the queue and are retried, at the longest interval.
    * @defaultValue none
    */
   poisonQueue?: QueueLike | undefined;
-  /** How many messages are worked on at the same time. @defaultValue 16 */
+  /** How many messages are processed at the same time. @defaultValue 16 */
   concurrency?: number | undefined;
   /**
-   * How long a message stays hidden without renewal: that long it is out of reach after a crash. Renewed at half.
+   * How long a message stays hidden without renewal, and so after a crash. Renewed halfway through.
    * @defaultValue 60
    */
   visibilityTimeoutInSeconds?: number | undefined;
-  /** After so many failed attempts a message is poison. @defaultValue 5 */
+  /** After this many failed attempts, a message is moved to the poison queue. @defaultValue 5 */
   maxAttempts?: number | undefined;
   /**
    * Milliseconds until a failed message is delivered again.
@@ -38,22 +38,22 @@ export interface QueueConsumerOptions<T> {
    */
   retryDelay?: number | ((attempt: number, error: unknown) => number) | undefined;
   /**
-   * The wait after an empty poll, and what it grows to while the queue stays empty.
+   * The wait after an empty poll, and the maximum to which it grows while the queue stays empty.
    * @defaultValue 100 to 10_000: prompt after a pause, and 9,000 requests a day when nothing happens
    */
   pollIntervalInMs?: { readonly min?: number | undefined; readonly max?: number | undefined } | undefined;
-  /** After so long a handler is told to stop, and its message is no longer kept for it. @defaultValue Infinity */
+  /** After this time the signal of a handler aborts, and its message is no longer renewed. @defaultValue Infinity */
   maxProcessingTimeInMs?: number | undefined;
-  /** How long `stop()` waits for handlers before it tells them to stop. @defaultValue 30_000 */
+  /** How long `stop()` waits for handlers before it aborts their signals. @defaultValue 30_000 */
   drainTimeoutInMs?: number | undefined;
   /** @defaultValue "text" */
   encoding?: QueueEncoding | undefined;
   /**
-   * Makes the payload from the text of a message. If it throws, the message is poison.
+   * Decodes the payload from the text of a message. If it throws, the message is moved to the poison queue.
    * @defaultValue JSON where it is JSON, else the text itself
    */
   decode?: ((text: string, message: MessageFacts) => T | Promise<T>) | undefined;
-  /** Checks the payload. If it does not fit, the message is poison. @defaultValue none */
+  /** Checks the payload. If it is invalid, the message is moved to the poison queue. @defaultValue none */
   schema?: StandardSchemaLike<T> | undefined;
   /**
    * The key of a message that was sent without one, for producers that do not use `enqueue`.
@@ -120,6 +120,6 @@ function constant(value: number): () => number {
 }
 
 function defaultRetryDelay(attempt: number): number {
-  // So that messages that failed together do not come back together.
+  // Jitter, so that messages that failed together are not delivered again together.
   return jitter(Math.min(300_000, 1_000 * 2 ** Math.min(attempt - 1, 20)), 0.2);
 }

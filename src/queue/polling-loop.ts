@@ -5,18 +5,17 @@ import { fullJitter, jitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 import { Capacity } from "./capacity.js";
-import type { Emit, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit, MessageHandler } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { InboxVerdict } from "./inbox/inbox.js";
 import type { ConsumerSettings } from "./options.js";
 import { processMessage } from "./process-message.js";
-import type { ConsumerContext } from "./process-message.js";
 import { ReceivedMessage } from "./received-message.js";
 
-/** After the handlers were told to stop, so long they may take to do so. */
+/** How long handlers may take to end after their signals were aborted. */
 const abortGraceInMs = 1_000;
 
-/** What a run tells of itself. */
+/** The health of a polling loop. */
 export interface PollingHealth {
   inFlight: number;
   lastPollOn: Date | undefined;
@@ -24,14 +23,14 @@ export interface PollingHealth {
   consecutiveErrors: number;
 }
 
-/** One run of a consumer, from start to stop: the poller, and the messages on their way. */
+/** One run of a consumer, from start to stop: the poller, and the messages in flight. */
 export class PollingLoop<T> {
   readonly #consumer: ConsumerContext<T>;
   readonly #capacity: Capacity;
   readonly #stopping = new AbortController();
   readonly #stopHandlers = new AbortController();
   readonly #dropAll = new AbortController();
-  readonly #works = new Set<Promise<void>>();
+  readonly #tasks = new Set<Promise<void>>();
   readonly #polling: Promise<void>;
   #wake = new AbortController();
   #lastPollOn: Date | undefined;
@@ -64,12 +63,12 @@ export class PollingLoop<T> {
     };
   }
 
-  /** Polls at once. */
+  /** Ends the wait for the next poll. */
   notify(): void {
     this.#wake.abort();
   }
 
-  /** No more polling; then wait for the handlers; then tell them to stop; then drop what is left. */
+  /** Stops polling; then waits for the handlers; then aborts their signals; then drops the messages that are left. */
   async stop(): Promise<void> {
     const { drainTimeoutInMs } = this.#consumer.settings;
     this.#stopping.abort();
@@ -86,21 +85,21 @@ export class PollingLoop<T> {
     this.#consumer.emit("stopped");
   }
 
-  /** The loop that ends with `stop()` and for no other reason. */
+  /** The loop ends with `stop()`, and for no other reason. */
   async #poll(): Promise<void> {
     const { settings, emit } = this.#consumer;
     let interval = settings.minPollInMs;
     while (!this.#isStopping()) {
-      const room = await this.#capacity.acquire();
+      const capacity = await this.#capacity.acquire();
       if (this.#isStopping()) break;
-      // From here on a call of notify() counts for the pause that follows.
+      // From here on, a call of notify() ends the pause that follows.
       this.#wake = new AbortController();
       try {
-        const received = await this.#receive(room);
+        const received = await this.#receive(capacity);
         this.#errors = 0;
         if (received > 0) {
           interval = settings.minPollInMs;
-          // With the inbox out, more messages would only wait with the others.
+          // While the inbox cannot be reached, more messages would only wait with the others.
           if (this.#inboxErrors > 0) await this.#pause(this.#backoff(this.#inboxErrors));
           continue;
         }
@@ -125,7 +124,7 @@ export class PollingLoop<T> {
     const visibilityTimeout = settings.visibilityTimeoutInSeconds;
     this.#lastPollOn = new Date();
     const clock = startStopwatch();
-    // A response that comes later would leave too little of the messages' time.
+    // A later response would leave too little of the visibility timeout.
     const received = await read((abortSignal) => queue.receiveMessages({ abortSignal, numberOfMessages, visibilityTimeout }), {
       timeoutInMs: Math.min(30_000, visibilityTimeout * 500),
     });
@@ -143,25 +142,26 @@ export class PollingLoop<T> {
     const opened = await Promise.all(batch.map((message) => this.#open(message)));
     const readable = batch.filter((_, i) => opened[i]);
     for (const message of readable) emit("received", message.info);
-    const verdicts = await this.#claim(readable);
-    readable.forEach((message, i) => this.#track(this.#act(message, verdicts[i]).finally(() => this.#capacity.release())));
+    const outcomes = await this.#claim(readable);
+    readable.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#capacity.release())));
   }
 
-  /** Whether the message can be read. One that cannot is put aside. */
+  /** Whether the message can be decoded. One that cannot is moved to the poison queue. */
   async #open(message: ReceivedMessage<T>): Promise<boolean> {
     try {
       await message.open();
       return true;
     } catch (error) {
-      const work = this.#isStopping() ? message.returnUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
-      this.#track(work.then(() => message.lease.abandon()).finally(() => this.#capacity.release()));
+      const task = this.#isStopping() ? message.releaseUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
+      this.#track(task.then(() => message.lease.abandon()).finally(() => this.#capacity.release()));
       return false;
     }
   }
 
   /**
-   * Asks the inbox, and waits for it as long as it is out: nothing is handled without it. The messages are kept
-   * meanwhile; after a while they are given back, as others may have better luck. No verdict: to be given back.
+   * Claims the messages in the inbox, and retries while it cannot be reached: no message is processed without it. The messages
+   * are renewed meanwhile. After a visibility timeout they are released, as another consumer may be able to reach the inbox. A
+   * message without an outcome is to be released.
    */
   async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxVerdict | "no inbox")[]> {
     const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
@@ -169,7 +169,7 @@ export class PollingLoop<T> {
     if (inbox?.mode !== "claim") return batch.map(() => "no inbox");
     const { signal } = this.#stopping;
     try {
-      const verdicts = await retry(() => inbox.claim(batch.map(({ delivery }) => delivery), { abortSignal: signal }), {
+      const outcomes = await retry(() => inbox.claim(batch.map(({ delivery }) => delivery), { abortSignal: signal }), {
         maxAttempts: Infinity,
         timeoutInMs: visibilityTimeoutInSeconds * 1_000,
         shouldRetry: () => true,
@@ -182,32 +182,32 @@ export class PollingLoop<T> {
         abortSignal: signal,
       });
       this.#inboxErrors = 0;
-      return verdicts;
+      return outcomes;
     } catch {
       return [];
     }
   }
 
-  async #act(message: ReceivedMessage<T>, verdict: InboxVerdict | "no inbox" | undefined): Promise<void> {
+  async #dispatch(message: ReceivedMessage<T>, outcome: InboxVerdict | "no inbox" | undefined): Promise<void> {
     const { emit } = this.#consumer;
     const { lease, info } = message;
     try {
       if (lease.remainingInMs <= 0) {
         emit("lost", { ...info, error: lease.signal.reason as unknown });
-      } else if (verdict === undefined) {
-        await message.returnUnstarted();
-      } else if (verdict === "no inbox") {
+      } else if (outcome === undefined) {
+        await message.releaseUnstarted();
+      } else if (outcome === "no inbox") {
         await processMessage(this.#consumer, message, undefined);
-      } else if (verdict.kind === "claimed") {
-        message.countedByInbox(verdict.claim.attempts);
-        await processMessage(this.#consumer, message, verdict.claim);
-      } else if (verdict.kind === "done") {
+      } else if (outcome.kind === "claimed") {
+        message.setInboxAttempts(outcome.claim.attempts);
+        await processMessage(this.#consumer, message, outcome.claim);
+      } else if (outcome.kind === "done") {
         await lease.delete();
         emit("duplicate", info);
-      } else if (verdict.kind === "busy") {
-        await message.returnUnstarted(waitForTwin(verdict.forInMs, message.uncountedDeliveries));
+      } else if (outcome.kind === "busy") {
+        await message.releaseUnstarted(busyDelayInSeconds(outcome.forInMs, message.uncountedDeliveries));
       }
-      // Outdated: somebody else has it.
+      // Outdated: another consumer has the message.
     } catch (error) {
       emit("error", error);
     } finally {
@@ -220,7 +220,7 @@ export class PollingLoop<T> {
     return jitter(Math.min(maxPollInMs, minPollInMs * 2 ** Math.min(errors, 20)), 0.2);
   }
 
-  /** Waits, unless `notify` or `stop` have had enough of it. Returns whether it was cut short. */
+  /** Waits until the time is over, or `notify` or `stop` is called. Returns whether it was cut short. */
   async #pause(ms: number): Promise<boolean> {
     if (this.#isStopping()) return true;
     return delay(ms, this.#wake.signal).then(
@@ -229,31 +229,31 @@ export class PollingLoop<T> {
     );
   }
 
-  #track(work: Promise<void>): void {
-    const tracked = work
+  #track(task: Promise<void>): void {
+    const tracked = task
       .catch((error: unknown) => {
         this.#consumer.emit("error", error);
       })
-      .finally(() => this.#works.delete(tracked));
-    this.#works.add(tracked);
+      .finally(() => this.#tasks.delete(tracked));
+    this.#tasks.add(tracked);
   }
 
-  /** Works may begin others before they end. */
+  /** A task may start others before it ends. */
   async #idle(): Promise<void> {
-    while (this.#works.size > 0) await Promise.all(this.#works);
+    while (this.#tasks.size > 0) await Promise.all(this.#tasks);
   }
 }
 
-/** Most twins are done in a moment, so ask soon, and then less and less often. */
-function waitForTwin(forInMs: number, before: number): number {
-  return Math.ceil(Math.min(forInMs, 1_000 * 2 ** Math.min(before, 10)) / 1_000);
+/** Most handlers of another message with the same key end soon: the first delay is short, and the following ones are longer. */
+function busyDelayInSeconds(forInMs: number, earlierDeliveries: number): number {
+  return Math.ceil(Math.min(forInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10)) / 1_000);
 }
 
-/** Whether the work ended in time. */
-async function within(ms: number, work: Promise<void>): Promise<boolean> {
+/** Whether the task ended in time. */
+async function within(ms: number, task: Promise<void>): Promise<boolean> {
   const deadline = new Deadline(ms, () => undefined);
   try {
-    await deadline.race(work);
+    await deadline.race(task);
     return true;
   } catch (error) {
     if (deadline.signal.aborted) return false;

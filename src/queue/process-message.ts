@@ -1,4 +1,3 @@
-import type { QueueLike } from "../clients/queue.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
 import { RenewalLoop } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -6,38 +5,25 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { describeSpan, failSpan, inSpan } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { DeadlineError, MessageLostError } from "../errors.js";
-import type { Emit, MessageContext, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit, MessageContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { Inbox, InboxClaim } from "./inbox/inbox.js";
 import { renewHalfway } from "./message-lease.js";
-import type { ConsumerSettings } from "./options.js";
 import type { ReceivedMessage } from "./received-message.js";
 
-/** What working on a message needs to know of its consumer. */
-export interface ConsumerContext<T> {
-  readonly queue: QueueLike;
-  readonly handler: MessageHandler<T>;
-  readonly settings: ConsumerSettings<T>;
-  readonly emit: Emit;
-  /** Aborts when the consumer is stopping and has waited long enough: handlers are to stop. */
-  readonly stopHandlers: AbortSignal;
-  /** Aborts when it has waited long enough for those, too: everything is dropped as it is. */
-  readonly dropAll: AbortSignal;
-}
-
 /**
- * One attempt at one message: the handler, and what follows from how it ended.
+ * Processes one delivery of a message: runs the handler, and settles the message according to its outcome.
  *
- * | handler                    | message                                                                        |
- * |----------------------------|--------------------------------------------------------------------------------|
- * | returned                   | inbox record done, then deleted: a crash in between is a duplicate, not a loss  |
- * | threw, or asked for retry  | visible again after the delay; poison after the last attempt                   |
- * | asked for poison           | sent to the poison queue, then deleted                                         |
- * | ended after it was lost    | nothing: it is somebody else's                                                 |
- * | ended after stop's abort   | visible again at once                                                          |
- * | had committed              | deleted, whatever else happened                                                |
+ * | handler                             | message                                                                        |
+ * |-------------------------------------|--------------------------------------------------------------------------------|
+ * | returned                            | inbox record done, then deleted: a crash in between is a duplicate, not a loss |
+ * | threw, or requested a retry         | visible again after the delay; poison after the last attempt                   |
+ * | requested poison                    | sent to the poison queue, then deleted                                         |
+ * | ended after the message was lost    | nothing: another consumer may have it                                          |
+ * | ended after `stop()` aborted it     | visible again at once                                                          |
+ * | had committed                       | deleted, whatever else happened                                                |
  *
- * After an abort a return does not count as done, since handlers return early when they see it.
+ * After an abort, a return does not count as done, as handlers return early when they see it.
  */
 export async function processMessage<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined): Promise<void> {
   const delivery = new Delivery(consumer, message, claim);
@@ -48,7 +34,8 @@ export async function processMessage<T>(consumer: ConsumerContext<T>, message: R
   }
 }
 
-type Request = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
+/** What the handler has requested for its message. */
+type HandlerRequest = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
 
 class Delivery<T> {
   readonly #consumer: ConsumerContext<T>;
@@ -57,10 +44,10 @@ class Delivery<T> {
   readonly #claimLoop: RenewalLoop | undefined;
   readonly #controller: AbortController;
   readonly #unlink: () => void;
-  #request: Request | undefined;
+  #request: HandlerRequest | undefined;
   #committed: "committed" | "duplicate" | undefined;
   #commits = 0;
-  /** The last event of it that is no error: how it ended. */
+  /** The last event that is not an error: how the delivery ended. */
   #outcome: string | undefined;
 
   constructor(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined) {
@@ -95,10 +82,12 @@ class Delivery<T> {
     const { emit, settings, stopHandlers } = this.#consumer;
     const { info } = this.#message;
     if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
+    // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
+    this.#claimLoop?.isHeld();
     const elapsedInMs = startStopwatch();
     let error: unknown;
     try {
-      await this.#handle(tracingOptions);
+      if (!this.#controller.signal.aborted) await this.#handle(tracingOptions);
     } catch (thrown) {
       error = thrown ?? new Error("the handler rejected without a reason");
       failSpan(span, error);
@@ -110,17 +99,17 @@ class Delivery<T> {
         emit("lost", { ...info, error: signal.reason });
         return;
       }
-      // Its record stays claimed: the next delivery of the same message takes it over at once.
-      if (stopHandlers.aborted) return this.#again(0, signal.reason);
+      // The inbox record stays claimed: the next delivery of the same message takes it over at once.
+      if (stopHandlers.aborted) return this.#retry(0, signal.reason);
       error = signal.reason;
     }
     if (this.#request?.kind === "poison") return this.#poison(this.#request.reason, error);
     if (error === undefined && !this.#request) return this.#finish(elapsedInMs());
     if (info.attempt >= settings.maxAttempts) return this.#poison(`failed ${info.attempt} times`, error);
-    return this.#again(this.#request?.delayInMs ?? settings.retryDelay(info.attempt, error), error);
+    return this.#retry(this.#request?.delayInMs ?? settings.retryDelay(info.attempt, error), error);
   }
 
-  /** Takes off whatever is still waiting for something. */
+  /** Removes all listeners and timers, and cuts off the requests in flight. */
   end(): void {
     this.#unlink();
     this.#claimLoop?.stop();
@@ -135,7 +124,7 @@ class Delivery<T> {
     let off: (() => void) | undefined;
     try {
       const handling = Promise.resolve(handler(payload, this.#context(tracingOptions)));
-      // A handler that does not stop when told to is left alone; what it still returns concerns nobody.
+      // A handler that does not end after the abort is no longer awaited, and its result is ignored.
       const dropped = new Promise<void>((resolve) => (off = onAbort(dropAll, resolve)));
       await Promise.race([handling, dropped]);
     } finally {
@@ -180,7 +169,7 @@ class Delivery<T> {
         const inbox: Inbox | undefined = this.#consumer.settings.inbox;
         if (inbox?.mode !== "commit" || !inbox.commit) throw new TypeError('context.commit needs an inbox with the mode "commit"');
         if (this.#committed) throw new TypeError("context.commit was called before: all that belongs to a message goes into one commit");
-        // Late, it would be recognised anyway; but nobody would wait for it.
+        // A late commit would be recognised as a duplicate anyway, but no caller would wait for it.
         if (message.lease.signal.aborted) throw message.lease.signal.reason;
         this.#commits++;
         this.#committed = await inbox.commit(message.delivery, this.#commits, partitionKey, actions, {
@@ -210,7 +199,7 @@ class Delivery<T> {
   }
 
   /**
-   * Tries as long as the message is held: an inbox that cannot be reached must not turn work that is done into work to do. False:
+   * Retries as long as the message is held: work that is done must not be repeated because the inbox cannot be reached. False:
    * another consumer has taken over, or the time is over.
    */
   async #complete(claim: InboxClaim): Promise<boolean> {
@@ -228,7 +217,7 @@ class Delivery<T> {
     }
   }
 
-  async #again(delayInMs: number, error: unknown): Promise<void> {
+  async #retry(delayInMs: number, error: unknown): Promise<void> {
     const { emit } = this.#consumer;
     const { info, lease } = this.#message;
     const settled = await lease.release(Math.min(7 * 86_400, Math.ceil(delayInMs / 1_000)));
@@ -237,9 +226,9 @@ class Delivery<T> {
   }
 
   async #poison(reason: string, error: unknown): Promise<void> {
-    const put = await deadLetter(this.#consumer, this.#message, reason, error);
-    // A redrive brings the key back as another message, which should not have to wait for the claim to run out.
-    if (put) await this.#claim?.release().catch((failed: unknown) => this.#consumer.emit("error", failed));
+    const sent = await deadLetter(this.#consumer, this.#message, reason, error);
+    // A redrive sends the key again as another message, which should not have to wait until the claim expires.
+    if (sent) await this.#claim?.release().catch((failed: unknown) => this.#consumer.emit("error", failed));
   }
 
   #claimLost(cause: unknown): MessageLostError {

@@ -1,7 +1,7 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
+import type { Clock } from "../core/stopwatch.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkSchema } from "../target/content.js";
-import type { Clock } from "../core/stopwatch.js";
 import type { MessageInfo } from "./context.js";
 import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
@@ -9,7 +9,7 @@ import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
 import type { ConsumerSettings, MessageFacts } from "./options.js";
 
-/** A message between its arrival and its end. */
+/** A message from its receipt until it is settled. */
 export class ReceivedMessage<T> {
   readonly message: QueueMessageLike;
   readonly lease: MessageLease;
@@ -21,10 +21,10 @@ export class ReceivedMessage<T> {
   #key: string | undefined;
   #checkpoint: unknown;
   #payload: T | undefined;
-  /** Lower than what the queue counts, if the inbox knows better. */
+  /** As counted by the inbox, which may be lower than the count of the queue. */
   #attempts = Infinity;
 
-  /** `clock` was started before the receive was sent; `receivedOn` is when the service answered it. */
+  /** `clock` was started before the receive was sent; `receivedOn` is the time of the service's response. */
   constructor(queue: QueueLike, message: QueueMessageLike, settings: ConsumerSettings<T>, clock: Clock, receivedOn: Date | undefined) {
     this.#queue = queue;
     this.message = message;
@@ -36,11 +36,11 @@ export class ReceivedMessage<T> {
       popReceipt: message.popReceipt,
       visibilityInSeconds: settings.visibilityTimeoutInSeconds,
       clock,
-      lifeInMs: message.expiresOn.getTime() - this.#receivedOn,
+      expiresInMs: message.expiresOn.getTime() - this.#receivedOn,
     });
   }
 
-  /** @throws what is wrong with the message, if it cannot be decoded. */
+  /** Decodes the message. @throws if it cannot be decoded. */
   async open(): Promise<void> {
     const { decode, schema, encoding, idempotencyKey } = this.#settings;
     const envelope = openEnvelope(this.message.messageText, encoding);
@@ -65,12 +65,17 @@ export class ReceivedMessage<T> {
     return this.#checkpoint;
   }
 
-  /** How often a handler was started, with this delivery. */
+  /** How often a handler was started for this message, including this delivery. */
   get attempt(): number {
-    return Math.max(1, Math.min(this.#attempts, this.message.dequeueCount - (this.#envelope?.uncharged ?? 0)));
+    return Math.max(1, Math.min(this.#attempts, this.message.dequeueCount - this.uncountedDeliveries));
   }
 
-  countedByInbox(attempts: number): void {
+  /** How many earlier deliveries never reached a handler. */
+  get uncountedDeliveries(): number {
+    return this.#envelope?.uncharged ?? 0;
+  }
+
+  setInboxAttempts(attempts: number): void {
     this.#attempts = attempts;
   }
 
@@ -79,7 +84,7 @@ export class ReceivedMessage<T> {
     return { messageId, key: this.key, attempt: this.attempt, insertedOn };
   }
 
-  /** The content with nothing but the key, for the poison queue. Undefined: it could not even be opened. */
+  /** The envelope, for the poison queue. Undefined: it could not be opened. */
   get content(): Envelope | undefined {
     return this.#envelope;
   }
@@ -97,7 +102,7 @@ export class ReceivedMessage<T> {
     };
   }
 
-  /** @throws RangeError if there is no room for it. */
+  /** @throws RangeError if the message would be too large. */
   setCheckpoint(checkpoint: unknown): void {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`with this checkpoint the message would be larger than ${maxMessageBytes} bytes`);
@@ -105,14 +110,11 @@ export class ReceivedMessage<T> {
     this.lease.setText(text);
   }
 
-  /** Back to the queue without ever having been started: the delivery is not to be counted as an attempt. */
-  returnUnstarted(delayInSeconds = 0): Promise<unknown> {
+  /** Releases a message whose handler was not started: the delivery is not counted as an attempt. */
+  releaseUnstarted(delayInSeconds = 0): Promise<unknown> {
     return this.lease.release(delayInSeconds, this.#textWith({ uncharged: this.uncountedDeliveries + 1 }));
   }
 
-  get uncountedDeliveries(): number {
-    return this.#envelope?.uncharged ?? 0;
-  }
 
   #textWith(change: Partial<Envelope>): string | undefined {
     if (!this.#envelope) return undefined;

@@ -9,24 +9,24 @@ import type { PoisonFacts } from "./envelope.js";
 
 /** Options of {@link redrive}. */
 export interface RedriveOptions extends CallOptions {
-  /** How many messages to bring back at most. @defaultValue all that are there when it begins */
+  /** The maximum number of messages to move. @defaultValue all that are there when it begins */
   maxMessages?: number | undefined;
-  /** Which ones; the others stay. Messages without facts are those that had no room for them. @defaultValue all */
-  filter?: ((facts: PoisonFacts | undefined) => boolean) | undefined;
+  /** Selects messages; the others stay. Messages that were too large for the details have none. @defaultValue all */
+  filter?: ((details: PoisonFacts | undefined) => boolean) | undefined;
 }
 
-/** What {@link redrive} returns. */
+/** The result of {@link redrive}. */
 export interface RedriveResult {
   readonly moved: number;
   readonly skipped: number;
 }
 
-/** Long enough to move 32 messages one by one over a bad line. */
+/** Long enough to move 32 messages one by one over a slow connection. */
 const visibilityTimeout = 120;
 
 /**
- * Brings messages from a poison queue back, with their original key and a clean count of attempts. First sends, then
- * deletes: a crash in between leaves two messages with the same key, which an inbox lets take effect once.
+ * Moves messages from a poison queue back to their queue, with the original key and a new count of attempts. First sends, then
+ * deletes: a crash in between leaves two messages with the same key, and with an inbox they take effect once.
  */
 export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: RedriveOptions = {}): Promise<RedriveResult> {
   const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1 });
@@ -36,30 +36,30 @@ export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: Redri
     let moved = 0;
     let requests = 0;
     let startedOn: Date | undefined;
-    let newer = false;
+    let reachedNewer = false;
     try {
-      while (moved < max && !newer) {
+      while (moved < max && !reachedNewer) {
         throwIfAborted(options.abortSignal);
         requests++;
-        const answer = await poisonQueue.receiveMessages({ ...call, numberOfMessages: Math.min(32, max - moved), visibilityTimeout });
-        startedOn ??= answer.date ?? new Date();
-        if (answer.receivedMessageItems.length === 0) break;
-        for (const message of answer.receivedMessageItems) {
-          const { again, facts } = returning(message);
-          // What was poisoned since would be brought back in circles.
-          const since = message.insertedOn > startedOn;
-          newer ||= since;
-          if (since || options.filter?.(facts) === false) skipped.push(message);
+        const response = await poisonQueue.receiveMessages({ ...call, numberOfMessages: Math.min(32, max - moved), visibilityTimeout });
+        startedOn ??= response.date ?? new Date();
+        if (response.receivedMessageItems.length === 0) break;
+        for (const message of response.receivedMessageItems) {
+          const { text, details } = originalOf(message);
+          // A message that was poisoned after the start would be moved back and forth.
+          const newer = message.insertedOn > startedOn;
+          reachedNewer ||= newer;
+          if (newer || options.filter?.(details) === false) skipped.push(message);
           else {
             requests += 2;
-            await queue.sendMessage(again, call);
+            await queue.sendMessage(text, call);
             await deleteMoved(poisonQueue, message, call);
             moved++;
           }
         }
       }
     } finally {
-      // They were hidden only to look at them. If this fails they come back in two minutes.
+      // They were hidden only to be inspected. If this fails, they become visible after two minutes.
       await Promise.allSettled(skipped.map((m) => poisonQueue.updateMessage(m.messageId, m.popReceipt, undefined, 0)));
       requests += skipped.length;
     }
@@ -72,17 +72,18 @@ async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, ca
   try {
     await poisonQueue.deleteMessage(message.messageId, message.popReceipt, call);
   } catch (error) {
-    // Deleted by a first try whose answer was lost; or taken by another redrive, whose copy has the same key.
+    // Deleted by a first send whose response was lost; or received by another redrive, whose copy has the same key.
     if (!isPopReceiptMismatch(error)) throw error;
   }
 }
 
-function returning(message: QueueMessageLike): { again: string; facts: PoisonFacts | undefined } {
+/** The text of a message as it is sent to its queue again, and why it was poisoned. */
+function originalOf(message: QueueMessageLike): { text: string; details: PoisonFacts | undefined } {
   const { poison, key, body, text } = openEnvelope(message.messageText, "text");
-  if (!poison) return { again: message.messageText, facts: undefined };
-  if (poison.raw) return { again: text ?? "", facts: poison };
-  // A foreign text goes back in an envelope too: its new message has another id, and its key was the old one.
-  const again = sealEnvelope({ asc: 1, key, ...(text === undefined ? { body } : { text }) }, poison.encoding);
-  const fits = text === undefined || byteLength(again) <= maxMessageBytes;
-  return { again: fits ? again : encodeText(text, poison.encoding), facts: poison };
+  if (!poison) return { text: message.messageText, details: undefined };
+  if (poison.raw) return { text: text ?? "", details: poison };
+  // A message that was sent without an envelope gets one, too: its new message has another id, and its key was the old id.
+  const sealed = sealEnvelope({ asc: 1, key, ...(text === undefined ? { body } : { text }) }, poison.encoding);
+  const fits = text === undefined || byteLength(sealed) <= maxMessageBytes;
+  return { text: fits ? sealed : encodeText(text, poison.encoding), details: poison };
 }

@@ -5,7 +5,7 @@ import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadStreamOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
 import type { BlobVersion, OpenedVersion } from "./pinned-range.js";
-import { explainDownload, progressOf, stopOnAbort } from "./range-source.js";
+import { progressOf, stopOnAbort, toDownloadError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** The content of a blob as a stream, all of one version. */
@@ -15,18 +15,18 @@ export interface ConsistentStream extends BlobVersion {
 }
 
 /**
- * As `downloadConsistent`, for what does not fit into memory: parallel ranges of one version, handed out in order. Up
- * to `concurrency` blocks are fetched ahead and kept, and no further one until the first of them is taken.
+ * Like `downloadConsistent`, for blobs that do not fit into memory: parallel ranges of one version, delivered in order. Up to
+ * `concurrency` blocks are prefetched and kept, and no further one until the first of them is consumed.
  *
- * What was handed out cannot be taken back: if the blob is rewritten or deleted before the end, the stream fails with
- * a `ContentChangedError`, and what was read of it is only the beginning of the old version. There is no restart.
+ * Delivered content cannot be revoked: if the blob is rewritten or deleted before the end, the stream fails with a
+ * `ContentChangedError`, and what was read is only the beginning of the old version. There is no restart.
  */
 export async function downloadConsistentStream(blob: DownloadableLike, options: DownloadStreamOptions = {}): Promise<ConsistentStream> {
   const settings = checkDownloadOptions(options);
   return withSpan("downloadConsistentStream", options, async (tracingOptions) => {
     throwIfAborted(options.abortSignal);
     const source: RangeSource = { blob, url: redactUrl(blob.url), settings, tracingOptions, stop: new AbortController() };
-    // Listened to only while a request is under way: a stream that is dropped leaves no listener behind.
+    // Listens only while a request is in flight: a stream that is dropped leaves no listener.
     const whileStoppable = async <R>(work: () => Promise<R>): Promise<R> => {
       const off = stopOnAbort(source, options);
       try {
@@ -36,7 +36,7 @@ export async function downloadConsistentStream(blob: DownloadableLike, options: 
       }
     };
     const opened = await whileStoppable(() => openVersion(source)).catch((error: unknown) => {
-      throw explainDownload(error, source, 0);
+      throw toDownloadError(error, source, 0);
     });
     const blocks = new BlockWindow(source, opened, progressOf(source, opened.version.sizeInBytes, 0), whileStoppable);
     return { ...opened.version, content: streamOf(source, blocks) };
@@ -52,7 +52,7 @@ function streamOf(source: RangeSource, blocks: BlockWindow): ReadableStream<Uint
           if (block) controller.enqueue(block);
           else controller.close();
         } catch (error) {
-          throw explainDownload(error, source, 0);
+          throw toDownloadError(error, source, 0);
         }
       },
       cancel: (reason: unknown) => blocks.cancel(reason),
@@ -63,10 +63,10 @@ function streamOf(source: RangeSource, blocks: BlockWindow): ReadableStream<Uint
 }
 
 /** Runs work that the caller's signal can stop. */
-export type WhileStoppable = <R>(work: () => Promise<R>) => Promise<R>;
+type WhileStoppable = <R>(work: () => Promise<R>) => Promise<R>;
 
-/** The blocks of one version in order: as many as `concurrency` says are fetched ahead of the one that is taken. */
-export class BlockWindow {
+/** The blocks of one version in order. Prefetches up to `concurrency` blocks. */
+class BlockWindow {
   readonly #source: RangeSource;
   readonly #opened: OpenedVersion;
   readonly #onBytes: (count: number) => void;
@@ -79,7 +79,7 @@ export class BlockWindow {
     this.#opened = opened;
     this.#onBytes = onBytes;
     this.#whileStoppable = whileStoppable;
-    this.#lookAhead();
+    this.#prefetch();
   }
 
   /** The next block; undefined after the last. */
@@ -88,26 +88,26 @@ export class BlockWindow {
       const block = await this.#ahead[0];
       this.#source.stop.signal.throwIfAborted();
       void this.#ahead.shift();
-      this.#lookAhead();
+      this.#prefetch();
       return block?.length ? block : undefined;
     });
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when nothing is in flight any more. */
   async cancel(reason: unknown): Promise<void> {
     this.#source.stop.abort(reason);
     await Promise.allSettled(this.#ahead);
     this.#ahead.length = 0;
   }
 
-  #lookAhead(): void {
+  #prefetch(): void {
     const { concurrency, blockSizeInBytes } = this.#source.settings;
     const { sizeInBytes } = this.#opened.version;
     while (this.#ahead.length < concurrency && (this.#next < sizeInBytes || this.#next === 0)) {
       const offset = this.#next;
       this.#next += blockSizeInBytes;
       const block = this.#fetch(offset, Math.min(blockSizeInBytes, sizeInBytes - offset));
-      // Told to whoever takes it, which may be later.
+      // `take` reports the error, possibly later.
       block.catch(() => undefined);
       this.#ahead.push(block);
     }

@@ -6,7 +6,7 @@ import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
 import type { BlobVersion } from "./pinned-range.js";
-import { explainDownload, progressOf, stopOnAbort, VersionChangedError } from "./range-source.js";
+import { progressOf, stopOnAbort, toDownloadError, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** The content of a blob, all of one version. */
@@ -17,11 +17,11 @@ export interface ConsistentDownload extends BlobVersion {
 }
 
 /**
- * Downloads a blob into memory, in parallel ranges that are all of the same version: each is asked for on the
- * condition that the ETag is still that of the first (the SDK's `downloadToBuffer` sets no such condition, and can
- * return half of the old content and half of the new). If the blob is rewritten meanwhile, it starts again.
+ * Downloads a blob into memory, in parallel ranges of one version: each request is conditional on the ETag of the first (the
+ * SDK's `downloadToBuffer` sends no such condition, and can return a mix of old and new content). If the blob is rewritten
+ * meanwhile, the download starts again.
  *
- * Costs 1 request for each block; so 1 for a small blob (2 if it is empty).
+ * Costs 1 request for each block, so 1 for a small blob (2 if it is empty).
  */
 export async function downloadConsistent(blob: DownloadableLike, options: DownloadOptions = {}): Promise<ConsistentDownload> {
   const settings = checkDownloadOptions(options);
@@ -37,7 +37,7 @@ export async function downloadConsistent(blob: DownloadableLike, options: Downlo
       try {
         return { ...(await downloadOnce(source, restarts)), restarts };
       } catch (error) {
-        throw isChanged(error) && restarts < maxRestarts ? error : explainDownload(error, source, restarts);
+        throw isChanged(error) && restarts < maxRestarts ? error : toDownloadError(error, source, restarts);
       } finally {
         off();
       }
@@ -55,18 +55,18 @@ async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit
   const opened = await openVersion(source);
   const { version } = opened;
   const onBytes = progressOf(source, version.sizeInBytes, restarts);
-  // All ranges write straight into it. A new one for each start: whatever still arrives of the old version stays out.
+  // All ranges write directly into it. Each restart has a new buffer, which late bytes of the old version cannot reach.
   const content = allocate(version.sizeInBytes, source);
   let next = 0;
-  const fetchInTurn = async (): Promise<void> => {
+  const fetchRanges = async (): Promise<void> => {
     for (let at = next; at < content.length || at === 0; at = next) {
       next = at + blockSizeInBytes;
       const range = new PinnedRange(source, version, at, content.subarray(at, next), onBytes);
       await range.fetch(at === 0 ? opened : undefined);
     }
   };
-  const lanes = Math.max(1, Math.min(concurrency, Math.ceil(content.length / blockSizeInBytes)));
-  await allOrNone(source, Array.from({ length: lanes }, fetchInTurn));
+  const workers = Math.max(1, Math.min(concurrency, Math.ceil(content.length / blockSizeInBytes)));
+  await allOrNone(source, Array.from({ length: workers }, fetchRanges));
   return { ...version, content };
 }
 
@@ -74,14 +74,14 @@ function allocate(sizeInBytes: number, { stop }: RangeSource): Uint8Array<ArrayB
   try {
     return new Uint8Array(sizeInBytes);
   } catch (error) {
-    stop.abort(error); // the first range is on its way
+    stop.abort(error); // the body of the first range is still arriving
     throw error;
   }
 }
 
-/** When one fails, the others are stopped, and only then it is told: nothing is under way any more. */
-async function allOrNone(source: RangeSource, lanes: readonly Promise<void>[]): Promise<void> {
+/** If one worker fails, stops the others, and rejects only when all have ended: nothing is in flight then. */
+async function allOrNone(source: RangeSource, workers: readonly Promise<void>[]): Promise<void> {
   const { stop } = source;
-  await Promise.all(lanes.map((lane) => lane.catch((error: unknown) => stop.abort(error))));
+  await Promise.all(workers.map((worker) => worker.catch((error: unknown) => stop.abort(error))));
   stop.signal.throwIfAborted();
 }

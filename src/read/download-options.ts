@@ -1,13 +1,13 @@
 import type { CallOptions } from "../clients/call.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
-import type { TargetConditions } from "../update/options.js";
 import { checkTargetSettings } from "../update/options.js";
+import type { TargetConditions } from "../update/options.js";
 
-/** How far a download is. */
+/** The progress of a download. */
 export interface DownloadProgress {
   loadedBytes: number;
   totalBytes: number;
-  /** How often it has started again, from 0 bytes, as the blob had changed. */
+  /** How often it has started again, from 0 bytes, because the blob had changed. */
   restarts: number;
 }
 
@@ -16,39 +16,39 @@ export interface DownloadStreamOptions extends CallOptions {
   /** The id of a lease that the caller holds on the blob, sent with every request. */
   conditions?: TargetConditions | undefined;
   /**
-   * What one request asks for. A blob that is no larger costs one request.
+   * The size of the range of one request. A blob of at most this size costs one request.
    * @defaultValue 4 MiB, as the SDK: large enough that the requests do not count
    */
   blockSizeInBytes?: number | undefined;
   /**
-   * How many requests are under way at the same time. A stream keeps up to so many blocks in memory.
+   * How many requests are in flight at the same time. A stream keeps up to this many blocks in memory.
    * @defaultValue 5, as the SDK
    */
   concurrency?: number | undefined;
   /**
-   * A larger blob is refused with a `ContentTooLargeError`, before any memory is taken for it.
+   * A larger blob causes a `ContentTooLargeError`, before any memory is allocated for it.
    * @defaultValue Infinity
    */
   maxBytes?: number | undefined;
   /**
-   * The time for one request and its body. What has not arrived by then is asked for anew, from where it broke off.
+   * The time for one request and its body. The part that has not arrived by then is requested again.
    * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
    */
   tryTimeoutInMs?: number | undefined;
-  /** Called for each piece that arrives. What it throws ends the download. */
+  /** Called for each chunk that arrives. An error that it throws ends the download. */
   onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
 /** Options of {@link downloadConsistent}. */
 export interface DownloadOptions extends DownloadStreamOptions {
   /**
-   * What to do if the blob is rewritten meanwhile: `"restart"` with the new version, or `"error"`, a
+   * What to do if the blob is rewritten during the download: `"restart"` with the new version, or `"error"`: reject with a
    * `ContentChangedError`.
    * @defaultValue "restart"
    */
   onChange?: "restart" | "error" | undefined;
   /**
-   * How often it starts again before it gives up with a `ContentChangedError`.
+   * How often the download starts again before it gives up with a `ContentChangedError`.
    * @defaultValue 5: a blob that changes faster than it can be read needs another remedy, a snapshot for instance
    */
   maxRestarts?: number | undefined;
@@ -74,7 +74,7 @@ export const downloadDefaults: DownloadDefaults = Object.freeze({
   maxRestarts: 5,
 });
 
-/** What a download needs to know, after defaults and checks. */
+/** The options of a download after defaults and checks. */
 export interface DownloadSettings extends DownloadDefaults {
   readonly leaseId: string | undefined;
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;

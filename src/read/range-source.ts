@@ -7,17 +7,17 @@ import { toConcurrencyError } from "../core/storage-errors.js";
 import { ContentChangedError, DeadlineError } from "../errors.js";
 import type { DownloadSettings } from "./download-options.js";
 
-/** All that requests for ranges of one blob have in common. */
+/** What the requests for ranges of one blob share. */
 export interface RangeSource {
   readonly blob: DownloadableLike;
   readonly url: string;
   readonly settings: DownloadSettings;
   readonly tracingOptions: OperationTracingOptions | undefined;
-  /** Ends all requests, with the first error as the reason: when one range failed, the others are of no use. */
+  /** Aborts all requests, with the first error as the reason: if one range fails, the others are not needed. */
   readonly stop: AbortController;
 }
 
-/** How many attempts in a row may bring nothing. */
+/** How many attempts in a row may make no progress. */
 export const maxAttemptsWithoutProgress = 5;
 
 /** The time limit and the cancellation of one request, whose body is read after its response has arrived. */
@@ -33,7 +33,7 @@ export function requestOptions({ settings, tracingOptions }: RangeSource, abortS
   };
 }
 
-/** Counts what arrives. An error of the caller's function ends the download. */
+/** Reports the bytes that arrive. An error of the caller's function ends the download. */
 export function progressOf(source: RangeSource, totalBytes: number, restarts: number): (count: number) => void {
   const { onProgress } = source.settings;
   if (!onProgress) return () => undefined;
@@ -52,7 +52,7 @@ export function stopOnAbort(source: RangeSource, { abortSignal }: CallOptions): 
   return onAbort(abortSignal, () => abortSignal && source.stop.abort(abortReason(abortSignal)));
 }
 
-/** The version that is being read is no more. */
+/** The version that is being downloaded is not stored any more. */
 export class VersionChangedError extends Error {
   override readonly name = "VersionChangedError";
   readonly etag: string;
@@ -63,8 +63,8 @@ export class VersionChangedError extends Error {
   }
 }
 
-/** What a caller gets to see of an error. */
-export function explainDownload(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
+/** The error that a caller gets. */
+export function toDownloadError(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
   if (error instanceof VersionChangedError) {
     const after = restarts === 0 ? "" : `, after ${restarts} restarts`;
     return new ContentChangedError(

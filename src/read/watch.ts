@@ -1,52 +1,51 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { abortReason, onAbort } from "../core/deadline.js";
-import { delay } from "../core/deadline.js";
+import { abortReason, delay, onAbort } from "../core/deadline.js";
 import type { GuardedTarget, UpdateTarget } from "../target/target.js";
 import { checkTargetSettings, checkTimeout, resolveTarget } from "../update/options.js";
 import { checkWatchOptions, TargetPoller } from "./poller.js";
 import type { WatchedState, WatchOptions } from "./poller.js";
 
-/** What {@link watch} returns: for one `for await`. */
+/** The result of {@link watch}: for one `for await` loop. */
 export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncDisposable {
   next(): Promise<IteratorResult<WatchedState<T>, undefined>>;
-  /** Ends it at once, also a `next()` that is waiting. */
+  /** Ends the watch immediately, including a pending `next()`. */
   return(): Promise<IteratorReturnResult<undefined>>;
   [Symbol.asyncIterator](): Watch<T>;
 }
 
 /**
- * The states of a target: first the present one, then each other one that is seen. A target that does not exist is a
- * state too: `{ exists: false, value: undefined }`. A write that leaves the value as it was is none.
+ * The states of a target: first the current one, then each different one that a poll finds. A target that does not exist is a
+ * state, too: `{ exists: false, value: undefined }`. A write that does not change the value is not a new state.
  *
- * Nothing goes on in the background: the service is asked while somebody waits for the next state, and not more
- * often than `intervalInMs` says. So a slow consumer gets the newest state and never a backlog (states in between
- * are not seen), and a watch that is dropped without a word leaves nothing behind.
+ * Nothing runs in the background: the target is polled while the consumer waits for the next state, and not more often than
+ * `intervalInMs`. So a slow consumer gets the newest state and never a backlog (states in between are skipped), and a watch
+ * that is dropped without `return()` leaves no timer or listener.
  *
- * Looks that fail for reasons that pass (no answer, 5xx, a file that an SMB client has open) are made again, less and
- * less often, for up to `giveUpAfterInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends it if it is the
- * first, and is passed over otherwise: the consumer goes on with what it has.
+ * Polls that fail for transient reasons (no response, 5xx, a file that an SMB client has open) are repeated with increasing
+ * delays for up to `giveUpAfterInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends the watch
+ * if it is the first, and is skipped otherwise: the consumer keeps the last state.
  *
- * Costs 1 request per look; the service answers it without content as long as nothing changed (304). The content of a
- * file is asked for by its properties first (2 requests when it has changed). Table entities, tags and access policies
- * have no such read, and are read whole each time.
+ * Costs 1 request per poll; the service responds without content while nothing has changed (304). For the content of a file,
+ * its properties are read first (2 requests if it has changed). Table entities, tags and access policies have no conditional
+ * read, and are read completely each time.
  */
 export function watch<T = unknown>(target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);
   checkTimeout(options.timeoutInMs);
-  const group = checkTargetSettings(options);
-  const poller = new TargetPoller<T>(resolveTarget(target, group), group, settings, options);
+  const targetSettings = checkTargetSettings(options);
+  const poller = new TargetPoller<T>(resolveTarget(target, targetSettings), targetSettings, settings, options);
   return new PollingWatch(poller, options);
 }
 
-/** Why a `next()` that waits is called off when its consumer has had enough. */
+/** The abort reason of a pending `next()` when its consumer ends the watch. */
 const finished = Symbol("finished");
 
 class PollingWatch<T> implements Watch<T> {
   readonly #poller: TargetPoller<T>;
   readonly #options: WatchOptions;
   readonly #stop = new AbortController();
-  /** Calls of `next` take turns: each waits for a state that the one before it has not had. */
-  #turn: Promise<unknown> = Promise.resolve();
+  /** Calls of `next` run one after the other, so that each gets a different state. */
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(poller: TargetPoller<T>, options: WatchOptions) {
     this.#poller = poller;
@@ -54,15 +53,15 @@ class PollingWatch<T> implements Watch<T> {
   }
 
   next(): Promise<IteratorResult<WatchedState<T>, undefined>> {
-    const turn = this.#turn.then(() => this.#next());
-    this.#turn = turn.catch(() => undefined);
-    return turn;
+    const next = this.#last.then(() => this.#next());
+    this.#last = next.catch(() => undefined);
+    return next;
   }
 
   async return(): Promise<IteratorReturnResult<undefined>> {
     this.#stop.abort(finished);
-    // The request that it called off ends now; when this resolves, nothing is under way any more.
-    await this.#turn;
+    // Waits for the end of the aborted request: when this resolves, nothing is in flight.
+    await this.#last;
     return { done: true, value: undefined };
   }
 
@@ -78,7 +77,7 @@ class PollingWatch<T> implements Watch<T> {
     if (this.#stop.signal.aborted) return { done: true, value: undefined };
     const { signal } = this.#stop;
     const { abortSignal } = this.#options;
-    // Listened to only while a consumer waits: between two calls there is nothing to call off.
+    // Only while a consumer waits: between two calls there is nothing to abort.
     const off = onAbort(abortSignal, () => abortSignal && this.#stop.abort(abortReason(abortSignal)));
     try {
       return { done: false, value: await this.#nextState(signal) };

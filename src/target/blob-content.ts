@@ -1,24 +1,24 @@
 import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike } from "../clients/blob.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import { identityOf } from "../core/identity.js";
 import { credentialScopeOf } from "../core/call-queue.js";
+import { identityOf } from "../core/identity.js";
 import { isConflict } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
+import { requireETag } from "../core/validate.js";
 import { SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import type { Journal } from "./journal.js";
-import { requireETag } from "../core/validate.js";
 import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob} and {@link bytesBlob}. */
 export interface BlobContentOptions {
   /**
-   * Read the access tier as well, and write it again. Azure needs no help with that (a rewritten blob keeps its
-   * tier), but Azurite resets it. Costs one request more for each read.
+   * Also read the access tier, and write it again. Not needed in Azure (a rewritten blob keeps its tier), but Azurite resets
+   * it. Costs one more request for each read.
    * @defaultValue false
    */
   keepTier?: boolean | undefined;
@@ -45,7 +45,7 @@ export function bytesBlob(blob: BlockBlobLike, options: BlobContentOptions = {})
   return contentTarget("bytesBlob", blob, bytesCodec, options);
 }
 
-/** What a rewrite of the content has to repeat, since Put Blob drops whatever it is not given. */
+/** What a rewrite of the content has to send again, because Put Blob drops everything that it is not given. */
 interface Kept {
   headers: BlobHttpHeadersLike;
   metadata: Record<string, string>;
@@ -67,7 +67,7 @@ function contentTarget<T, Raw>(
   const adapter: TargetAdapter<T, Raw> = {
     kind,
     url,
-    owner: credentialScopeOf(blob),
+    credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
     key: JSON.stringify([kind, blob.url, keepTier, schema ? identityOf(schema) : 0]),
     staleETag: blobStaleETag,
@@ -101,15 +101,15 @@ function contentTarget<T, Raw>(
   };
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
-    const answer = await blob.download(0, undefined, blobOptions(context, conditions));
-    const etag = requireETag(answer.etag, url);
-    const bytes = await readBody(answer);
-    if (answer.contentLength !== undefined && bytes.length !== answer.contentLength) {
-      throw notAsStored(url, `${bytes.length} bytes arrived of ${answer.contentLength}: is it compressed on the way?`);
+    const response = await blob.download(0, undefined, blobOptions(context, conditions));
+    const etag = requireETag(response.etag, url);
+    const bytes = await readBody(response);
+    if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
+      throw unusable(url, `${bytes.length} bytes arrived of ${response.contentLength}: is it compressed on the way?`);
     }
-    const { own, journal, journalText } = splitMetadata(answer.metadata, context.journalName);
-    const keep: Kept = { headers: headersOf(answer), metadata: own, journalText, tags: undefined, tier: undefined };
-    if (answer.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
+    const { own, journal, journalText } = splitMetadata(response.metadata, context.journalName);
+    const keep: Kept = { headers: headersOf(response), metadata: own, journalText, tags: undefined, tier: undefined };
+    if (response.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
     if (keepTier) keep.tier = await explicitTier(blob, etag, context);
     return { raw: parse(bytes, etag), etag, journal, keep };
   }
@@ -122,42 +122,42 @@ function contentTarget<T, Raw>(
     context: RequestContext,
   ): Promise<Snapshot<Raw>> {
     const bytes = codec.toBytes(raw);
-    const answer = await blob.upload(bytes, bytes.length, {
+    const response = await blob.upload(bytes, bytes.length, {
       ...request,
       blobHTTPHeaders: keep.headers,
       metadata: joinMetadata(keep.metadata, context.journalName, journal, keep.journalText),
       ...(keep.tags && { tags: keep.tags }),
       ...(keep.tier !== undefined && { tier: keep.tier }),
     });
-    return { raw, etag: requireETag(answer.etag, url), journal: journal, keep };
+    return { raw, etag: requireETag(response.etag, url), journal, keep };
   }
 
   function parse(bytes: Uint8Array, etag: string): Raw {
     try {
       return codec.fromBytes(bytes);
     } catch (error) {
-      throw notAsStored(url, error instanceof Error ? error.message : String(error), { etag, cause: error });
+      throw unusable(url, error instanceof Error ? error.message : String(error), { etag, cause: error });
     }
   }
 
   return targetOf(adapter);
 }
 
-/** Cut off in the middle of the body (the SDK calls that an abort), or changed between two requests of one read. */
+/** The connection broke within the body (the SDK reports an abort), or the blob changed between two requests of one read. */
 function isTorn(error: unknown): boolean {
   return isConflict(error) || (error instanceof Error && error.name === "AbortError");
 }
 
-/** A tier that was set for this blob; one that it merely has from its account is not to be pinned. */
+/** The tier, if it was set for this blob. A tier inferred from the account must not be pinned. */
 async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestContext): Promise<string | undefined> {
   const properties = await blob.getProperties(blobOptions(context, { ifMatch: etag }));
   return properties.accessTierInferred ? undefined : properties.accessTier;
 }
 
-function notAsStored(url: string, message: string, facts: { etag?: string; cause?: unknown } = {}): SchemaError {
+function unusable(url: string, message: string, details: { etag?: string; cause?: unknown } = {}): SchemaError {
   return new SchemaError(`the content of ${url} cannot be used: ${message}. Nothing was written.`, {
     phase: "read",
     issues: [{ message }],
-    ...facts,
+    ...details,
   });
 }

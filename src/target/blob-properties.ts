@@ -2,18 +2,18 @@ import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients/bl
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { targetOf } from "./target.js";
-import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeadersValue, StringMap } from "./property-set.js";
+import { targetOf } from "./target.js";
+import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
 
 /** The HTTP headers of a blob that can be set. */
 export type BlobHttpHeadersValue = HttpHeadersValue;
 
 /**
- * The metadata of an existing blob, of any kind. Names come back in lower case. Shares its journal with the content
- * of the blob.
+ * The metadata of an existing blob, of any type. Names are returned in lower case. Shares its journal with the content of
+ * the blob.
  */
 export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string>> {
   interface Kept {
@@ -30,16 +30,16 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
     async write(base, raw, journal, context) {
       const keep = base.keep as Kept;
       const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
-      const answer = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, redactUrl(blob.url)), journal: journal ?? base.journal, keep };
+      const response = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
+      return { raw, etag: requireETag(response.etag, redactUrl(blob.url)), journal: journal ?? base.journal, keep };
     },
     overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, redactUrl(blob.url)),
   });
 }
 
 /**
- * The HTTP headers of an existing blob. They have no place for a journal: after a lost answer, headers that are as
- * they should be count as written.
+ * The HTTP headers of an existing blob. They cannot hold a journal: after a lost response, the write counts as committed if
+ * the headers have the intended values.
  */
 export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersValue> {
   interface Kept {
@@ -57,17 +57,17 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersVal
     })),
     async write(base, raw, _journal, context) {
       const { contentMD5 } = base.keep as Kept;
-      // The content stays, so its hash does too; Set Blob Properties would clear it.
+      // The content is unchanged, so its hash must be kept. Set Blob Properties would clear it.
       const headers = { ...headersOf(raw), ...(contentMD5 && { blobContentMD5: contentMD5 }) };
-      const answer = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(answer.etag, redactUrl(blob.url)), journal: undefined, keep: base.keep };
+      const response = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
+      return { raw, etag: requireETag(response.etag, redactUrl(blob.url)), journal: undefined, keep: base.keep };
     },
     overwrite: async (raw, context) =>
       requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, redactUrl(blob.url)),
   });
 }
 
-/** Both ways to read what one HEAD tells. */
+/** Both reads of an adapter whose value is in the response to one HEAD. */
 function propertyReads(
   blob: BlobLike,
   snapshot: (properties: BlobPropertiesLike, etag: string, context: RequestContext) => Snapshot<StringMap>,

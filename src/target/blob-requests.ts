@@ -4,11 +4,11 @@ import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import type { RequestContext } from "./target.js";
 
-/** What the adapters of blobs have in common: options of a request, and the journal's place in the metadata. */
+/** Shared by the adapters of blobs: the options of a request, and the journal in the metadata. */
 
 export const blobStaleETag = '"0x0"';
 
-/** The options of one request, which is counted here. */
+/** The options of one request. Counts the request. */
 export function blobOptions(context: RequestContext, conditions: BlobConditions = {}): BlobCallOptions {
   context.onRequest?.();
   return {
@@ -18,7 +18,7 @@ export function blobOptions(context: RequestContext, conditions: BlobConditions 
   };
 }
 
-/** A conditional read: the SDK raises 304 as an error. */
+/** The result of a conditional read: the SDK throws 304 as an error. */
 export async function unlessUnchanged<R>(read: Promise<R>): Promise<R | "unchanged"> {
   try {
     return await read;
@@ -28,7 +28,7 @@ export async function unlessUnchanged<R>(read: Promise<R>): Promise<R | "unchang
   }
 }
 
-/** The caller's metadata without the journal. Names of metadata are case-insensitive, and come back in lower case. */
+/** The caller's metadata without the journal. Metadata names are case-insensitive, and returned in lower case. */
 export function splitMetadata(
   metadata: Record<string, string> | undefined,
   journalName: string,
@@ -40,7 +40,7 @@ export function splitMetadata(
   return { own, journal: parseJournal(journalText), journalText };
 }
 
-/** With the journal of this write, or (if the writer keeps none) with what was there. */
+/** The metadata with the journal of this write, or with the stored journal if the writer does not journal. */
 export function joinMetadata(
   own: Record<string, string>,
   journalName: string,
@@ -55,12 +55,12 @@ export function joinMetadata(
 }
 
 /** The headers of a blob in the form in which they are written. `Content-MD5` is left to the service. */
-export function headersOf(answer: BlobAnswerLike): BlobHttpHeadersLike {
+export function headersOf(response: BlobAnswerLike): BlobHttpHeadersLike {
   return {
-    ...(answer.contentType && { blobContentType: answer.contentType }),
-    ...(answer.cacheControl && { blobCacheControl: answer.cacheControl }),
-    ...(answer.contentEncoding && { blobContentEncoding: answer.contentEncoding }),
-    ...(answer.contentLanguage && { blobContentLanguage: answer.contentLanguage }),
-    ...(answer.contentDisposition && { blobContentDisposition: answer.contentDisposition }),
+    ...(response.contentType && { blobContentType: response.contentType }),
+    ...(response.cacheControl && { blobCacheControl: response.cacheControl }),
+    ...(response.contentEncoding && { blobContentEncoding: response.contentEncoding }),
+    ...(response.contentLanguage && { blobContentLanguage: response.contentLanguage }),
+    ...(response.contentDisposition && { blobContentDisposition: response.contentDisposition }),
   };
 }

@@ -1,19 +1,19 @@
 import type { BlobLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { targetOf } from "./target.js";
-import type { UpdateTarget } from "./target.js";
 import { blobOptions } from "./blob-requests.js";
 import { propertyAdapter, stringValues } from "./property-set.js";
+import { targetOf } from "./target.js";
+import type { UpdateTarget } from "./target.js";
 
 /**
  * The index tags of an existing blob.
  *
- * Tags have no ETag, and changing them does not change the blob's. What guards an update is a condition on the tags
- * themselves (`x-ms-if-tags`): that every tag which was read still has its value. So it notices tags that somebody
- * changed or removed, but not a tag that somebody added in between, and nothing at all on a blob that had no tags;
- * where that matters, hold a lease and pass it as `conditions: { leaseId }`. Azurite ignores the condition. There is
- * no place for a journal: after a lost answer, tags that are as they should be count as written. The `etag` of a
- * result is that condition.
+ * Tags have no ETag, and changing them does not change the blob's ETag. An update is conditional on the tags themselves
+ * (`x-ms-if-tags`): every tag that was read must still have its value. This detects tags that another client changed or
+ * removed, but not a tag that another client added in between, and nothing at all on a blob that had no tags. If that
+ * matters, hold a lease and pass it as `conditions: { leaseId }`. Azurite ignores the condition. Tags cannot hold a journal:
+ * after a lost response, the write counts as committed if the tags have the intended values. The `etag` of a result is the
+ * condition.
  */
 export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
   return targetOf<Record<string, string>, Record<string, string>>({
@@ -43,7 +43,7 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
 
 const noCondition = "no tags";
 
-/** Quotes are not allowed in tags, so there is nothing to escape. */
+/** Tags cannot contain quotes, so nothing needs to be escaped. */
 function conditionOf(tags: Record<string, string>): string {
   const parts = Object.entries(tags).map(([name, value]) => `"${name}" = '${value}'`);
   return parts.length > 0 ? parts.sort().join(" AND ") : noCondition;

@@ -3,18 +3,18 @@ import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../cl
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
 import { blobOptions } from "./blob-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
+import { guardedTargetOf } from "./target.js";
+import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
 
 /**
- * The metadata of an existing container. Names come back in lower case.
+ * The metadata of an existing container. Names are returned in lower case.
  *
- * The service does not enforce the lease of a container for this: it refuses a wrong lease id, but lets pass who names
- * none. All writers have to use `leasedUpdate`; then none is lost. (A condition on the time of the last change would be
- * no help: it has a resolution of a second, and only its useless direction is accepted.)
+ * The service does not enforce the lease of a container for this operation: it rejects a wrong lease id, but accepts a
+ * request without one. If all writers use `leasedUpdate`, no update is lost. (A condition on the time of the last change does
+ * not help: it has a resolution of one second, and only `ifModifiedSince` is accepted.)
  */
 export function containerMetadata(container: ContainerLike): GuardedTarget<Record<string, string>> {
   checkContainer(container, "containerMetadata");
@@ -27,9 +27,9 @@ export function containerMetadata(container: ContainerLike): GuardedTarget<Recor
     journaled: false,
     encode: metadataOf,
     read: (context) =>
-      unlessMissing(async () => {
-        const answer = await container.getProperties(readOptions(context));
-        return { raw: { ...answer.metadata }, etag: requireETag(answer.etag, url), journal: undefined };
+      undefinedIfNotFound(async () => {
+        const response = await container.getProperties(readOptions(context));
+        return { raw: { ...response.metadata }, etag: requireETag(response.etag, url), journal: undefined };
       }),
     write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
     overwrite: set,
@@ -38,7 +38,7 @@ export function containerMetadata(container: ContainerLike): GuardedTarget<Recor
 
 /** One stored access policy. */
 export interface StoredAccessPolicy {
-  /** At most 64 characters; what a SAS names as its identifier. */
+  /** At most 64 characters; a SAS refers to it as its identifier. */
   id: string;
   startsOn?: Date | undefined;
   expiresOn?: Date | undefined;
@@ -46,25 +46,25 @@ export interface StoredAccessPolicy {
   permissions?: string | undefined;
 }
 
-/** Who may read a container without a signature, and its stored access policies. */
+/** The anonymous access to a container, and its stored access policies. */
 export interface ContainerAccessPolicyValue {
-  /** Left out: nobody. */
+  /** Undefined: no anonymous access. */
   publicAccess?: "blob" | "container" | undefined;
   /** At most 5. */
   policies: StoredAccessPolicy[];
 }
 
 /**
- * The access policy of an existing container, public access and stored policies, which are written together. Times
- * have milliseconds. For the lease the same holds as for {@link containerMetadata}.
+ * The access policy of an existing container: public access and stored policies, which are written together. Times have
+ * milliseconds. The lease has the same limits as for {@link containerMetadata}.
  */
 export function containerAccessPolicy(container: ContainerLike): GuardedTarget<ContainerAccessPolicyValue> {
   checkContainer(container, "containerAccessPolicy");
   const url = redactUrl(container.url);
   type Value = ContainerAccessPolicyValue;
   const set = async (raw: Value, context: RequestContext): Promise<string> => {
-    const answer = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
-    return requireETag(answer.etag, url);
+    const response = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
+    return requireETag(response.etag, url);
   };
   const adapter: TargetAdapter<Value, Value> & { readonly requiresLease: true } = {
     ...(propertyAdapter("containerAccessPolicy", container, "container") as unknown as TargetAdapter<Value, Value>),
@@ -74,11 +74,11 @@ export function containerAccessPolicy(container: ContainerLike): GuardedTarget<C
     encode: policyOf,
     equals: deepEqual,
     read: (context) =>
-      unlessMissing(async () => {
-        const answer = await container.getAccessPolicy(readOptions(context));
-        const policies = answer.signedIdentifiers.map(({ id, accessPolicy }) => ({ id, ...accessPolicy }));
-        const raw = policyOf({ publicAccess: answer.blobPublicAccess as Value["publicAccess"], policies });
-        return { raw, etag: requireETag(answer.etag, url), journal: undefined };
+      undefinedIfNotFound(async () => {
+        const response = await container.getAccessPolicy(readOptions(context));
+        const policies = response.signedIdentifiers.map(({ id, accessPolicy }) => ({ id, ...accessPolicy }));
+        const raw = policyOf({ publicAccess: response.blobPublicAccess as Value["publicAccess"], policies });
+        return { raw, etag: requireETag(response.etag, url), journal: undefined };
       }),
     write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
     overwrite: set,
@@ -86,7 +86,7 @@ export function containerAccessPolicy(container: ContainerLike): GuardedTarget<C
   return guardedTargetOf(adapter);
 }
 
-/** A private copy in which nothing is undefined, or a `TypeError` or `RangeError`. */
+/** A private copy without undefined properties. Throws a `TypeError` or `RangeError` for an invalid value. */
 function policyOf(value: ContainerAccessPolicyValue): ContainerAccessPolicyValue {
   const given = value as Partial<ContainerAccessPolicyValue> | null | undefined;
   if (!Array.isArray(given?.policies)) throw new TypeError("containerAccessPolicy: { publicAccess?, policies: [...] } is needed");
@@ -122,12 +122,12 @@ function checkContainer(container: ContainerLike, kind: string): void {
   }
 }
 
-/** Without the lease id: a read needs none, and the SDK would drop it anyway. */
+/** Without the lease id: a read does not need one, and the SDK would drop it. */
 function readOptions(context: RequestContext): BlobCallOptions {
   return blobOptions({ ...context, leaseId: undefined });
 }
 
-async function unlessMissing<R>(read: () => Promise<R>): Promise<R | undefined> {
+async function undefinedIfNotFound<R>(read: () => Promise<R>): Promise<R | undefined> {
   try {
     return await read();
   } catch (error) {

@@ -1,23 +1,23 @@
-import { retry } from "../core/retry.js";
-import { isNotFound } from "../core/storage-errors.js";
 import { deepEqual } from "fast-equals";
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
+import { retry } from "../core/retry.js";
+import { isNotFound } from "../core/storage-errors.js";
 import { SchemaError } from "../errors.js";
 
-/** How a value becomes the content of a blob. `Raw` is the form in which drafts are kept; it is never changed in place. */
+/** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
 export interface ContentCodec<T, Raw> {
   readonly contentType: string;
   readonly decode: (raw: Raw) => T;
   readonly encode: (value: T) => Raw;
   readonly equals: (a: Raw, b: Raw) => boolean;
   readonly toBytes: (raw: Raw) => Uint8Array;
-  /** Throws if the content is not of this kind. */
+  /** Throws if the content is not of this type. */
   readonly fromBytes: (bytes: Uint8Array) => Raw;
 }
 
 const encoder = new TextEncoder();
-// Not fatal would turn what is no UTF-8 into replacement characters, and the next write would make that permanent.
+// `fatal`: otherwise invalid UTF-8 would become replacement characters, and the next write would make them permanent.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const jsonDecoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -27,8 +27,8 @@ export const jsonCodec: ContentCodec<unknown, string> = {
   encode(value) {
     const text = JSON.stringify(value) as string | undefined;
     if (text === undefined) throw new TypeError(`a ${typeof value} is no JSON value`);
-    // JSON.stringify turns NaN and Infinity into null without a word. Only a text with a null in it can have had them.
-    if (text.includes("null")) JSON.stringify(value, refuseNonFinite);
+    // JSON.stringify silently turns NaN and Infinity into null. Only a text that contains null can have had them.
+    if (text.includes("null")) JSON.stringify(value, rejectNonFinite);
     return text;
   },
   equals: (a, b) => a === b || deepEqual(JSON.parse(a), JSON.parse(b)),
@@ -38,7 +38,7 @@ export const jsonCodec: ContentCodec<unknown, string> = {
     try {
       JSON.parse(text);
     } catch {
-      // The engine's own message quotes from the text, which is nobody's business who merely reads logs.
+      // The engine's own message quotes the text, which must not appear in logs.
       throw new SyntaxError("it is not valid JSON");
     }
     return text;
@@ -50,7 +50,7 @@ export const textCodec: ContentCodec<string, string> = {
   decode: (raw) => raw,
   encode(value) {
     if (typeof value !== "string") throw new TypeError(`the content of a text blob must be a string, not ${typeof value}`);
-    // Half a surrogate pair has no UTF-8; the encoder would store a replacement character without a word.
+    // A lone surrogate has no UTF-8 encoding; the encoder would silently store a replacement character.
     if (/\p{Surrogate}/u.test(value)) throw new TypeError("the content of a text blob must be well-formed Unicode");
     return value;
   },
@@ -71,14 +71,14 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
   fromBytes: (bytes) => bytes,
 };
 
-function refuseNonFinite(key: string, value: unknown): unknown {
+function rejectNonFinite(key: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) {
     throw new TypeError(`JSON has no ${value} (at ${JSON.stringify(key)}): it would be stored as null`);
   }
   return value;
 }
 
-/** Checks a value, and only that: what the schema makes of it is dropped, since a write would lose what it strips. */
+/** Validates a value. The schema's output is ignored: if it strips properties, a write of the output would lose them. */
 export async function checkSchema<T>(
   schema: StandardSchemaLike<T>,
   value: T,
@@ -88,7 +88,7 @@ export async function checkSchema<T>(
   const { issues } = await schema["~standard"].validate(value);
   if (!issues) return;
   const what = phase === "read" ? `what is stored at ${url}` : `the new value for ${url}`;
-  // Where, but not what the schema says of it: some quote the value, and messages end up in logs.
+  // The paths, but not the schema's messages: some quote the value, and error messages end up in logs.
   const places = issues.map((issue) => pathOf(issue.path)).join(", ");
   throw new SchemaError(`${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { phase, issues });
 }
@@ -98,21 +98,21 @@ function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] |
   return path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
 }
 
-/** Gets a chunk of a body. `"complete"`: that was the last byte of interest, and its end is not waited for. */
+/** Receives a chunk of a body. `"complete"`: this was the last byte needed; the end of the body is not awaited. */
 export type TakeChunk = (chunk: Uint8Array) => "complete" | undefined;
 
-/** Hands on the body of a download as it arrives: a stream of chunks in Node, a `Blob` in browsers. */
-export async function eachChunk(answer: BlobDownloadLike, take: TakeChunk): Promise<void> {
-  if (answer.blobBody) {
-    take(new Uint8Array(await (await answer.blobBody).arrayBuffer()));
+/** Passes on the body of a download as it arrives: a stream of chunks in Node, a `Blob` in browsers. */
+export async function eachChunk(response: BlobDownloadLike, take: TakeChunk): Promise<void> {
+  if (response.blobBody) {
+    take(new Uint8Array(await (await response.blobBody).arrayBuffer()));
     return;
   }
-  const body = answer.readableStreamBody ?? [];
-  if (isNodeStream(body)) await flow(body, take);
+  const body = response.readableStreamBody ?? [];
+  if (isNodeStream(body)) await consume(body, take);
   else for await (const chunk of body as AsyncIterable<Uint8Array>) if (take(chunk) === "complete") return;
 }
 
-/** What is used of a Node stream. */
+/** The members of a Node stream that are used here. */
 interface NodeStreamLike {
   on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
   on(event: "end" | "close", listener: () => void): unknown;
@@ -125,8 +125,8 @@ function isNodeStream(body: unknown): body is NodeStreamLike {
   return typeof on === "function" && typeof destroy === "function";
 }
 
-/** A loop over the stream would be shorter, but joins the chunks that have gathered: one more copy of everything. */
-function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
+/** Listens to events: a loop over the stream would concatenate buffered chunks, which copies everything once more. */
+function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false;
     stream.on("error", reject);
@@ -134,8 +134,8 @@ function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
       isOver = true;
       resolve();
     });
-    // Comes last, and alone if the stream was destroyed without an error. An error that nobody gets is not made: its
-    // stack costs more than all the rest of this.
+    // Emitted last, and without `error` if the stream was destroyed without one. An error is created only if it is needed:
+    // its stack trace costs more than the rest of this function.
     stream.on("close", () => {
       if (!isOver) reject(new Error("the body was closed before its end"));
     });
@@ -143,7 +143,7 @@ function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
       if (isOver) return;
       try {
         if (take(chunk) !== "complete") return;
-        // It goes on to flow, so that its connection is free again.
+        // The stream keeps flowing to its end, so that its connection can be reused.
         isOver = true;
         resolve();
       } catch (error) {
@@ -157,10 +157,10 @@ function flow(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
 }
 
 /** Reads the body of a download to its end. */
-export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
+export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  await eachChunk(answer, (chunk) => {
+  await eachChunk(response, (chunk) => {
     chunks.push(chunk);
     length += chunk.length;
     return undefined;
@@ -176,10 +176,10 @@ export async function readBody(answer: BlobDownloadLike): Promise<Uint8Array> {
   return bytes;
 }
 
-/** How often content is read that changes, or whose connection is cut, while it is read. */
+/** The maximum number of reads of content that changes, or whose connection breaks, during the read. */
 const maxReads = 5;
 
-/** Reads content again that was torn by a write or a cut connection while it was read. `undefined`: it does not exist. */
+/** Reads content, again if a write or a broken connection tore the read. `undefined`: it does not exist. */
 export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: unknown) => boolean, abortSignal: AbortSignal): Promise<S | undefined> {
   try {
     return await readOnce();

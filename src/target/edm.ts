@@ -1,7 +1,7 @@
 /** The types that a table can store. */
 export type EdmType = "Binary" | "Boolean" | "DateTime" | "Double" | "Guid" | "Int32" | "Int64" | "String";
 
-/** A property as it is stored: its type, and its value in the form of the wire (see {@link fromEdm}). */
+/** A stored property: its type, and its value as it is sent (see {@link fromEdm}). */
 export interface EdmValue {
   readonly type: EdmType;
   readonly value: string | number | boolean;
@@ -13,12 +13,12 @@ export function isEdmType(type: unknown): type is EdmType {
   return typeof type === "string" && edmTypes.has(type);
 }
 
-/** Whether a property was given with its type, as the SDK's `Edm<T>`. */
+/** Whether a property was given with its type, like the SDK's `Edm<T>`. */
 function isTyped(value: unknown): value is { type: EdmType; value: unknown } {
   return typeof value === "object" && value !== null && "value" in value && "type" in value && isEdmType(value.type);
 }
 
-/** The JavaScript value that a mutator sees: the same as the SDK's, but numbers that JSON cannot express are numbers. */
+/** The JavaScript value that a mutator sees: the same as the SDK's, except that `NaN` and infinities are numbers. */
 export function fromEdm({ type, value }: EdmValue): unknown {
   switch (type) {
     case "Int64":
@@ -37,8 +37,8 @@ export function fromEdm({ type, value }: EdmValue): unknown {
 }
 
 /**
- * The stored form of a JavaScript value. `wanted` is the type that it has to become (pinned by the caller), `previous`
- * the type that the property has had: a number stays the kind of number that it was.
+ * The stored form of a JavaScript value. `wanted` is the type that the caller requires, `previous` the type that the property
+ * had before: a number keeps its numeric type.
  */
 export function toEdm(name: string, value: unknown, wanted: EdmType | undefined, previous: EdmType | undefined): EdmValue {
   if (isTyped(value)) return convert(name, value.value, value.type);
@@ -71,7 +71,7 @@ function convert(name: string, value: unknown, type: EdmType): EdmValue {
   return { type, value: stored };
 }
 
-/** How a value of each type is written on the wire; undefined: it is not of that type. */
+/** The form in which a value of each type is sent; undefined: the value is not of that type. */
 const forms: Record<EdmType, (value: unknown) => string | number | boolean | undefined> = {
   String: (value) => (typeof value === "string" ? value : undefined),
   Boolean: (value) => (typeof value === "boolean" ? value : value === "true" ? true : value === "false" ? false : undefined),
@@ -87,12 +87,12 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
   Double: (value) => {
     const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
     if (typeof number !== "number" || (Number.isNaN(number) && value !== "NaN" && typeof value === "string")) return undefined;
-    // JSON has no minus zero: it becomes what it would be read as.
+    // JSON has no minus zero: store the zero that a reader would get.
     return Number.isFinite(number) ? number + 0 : String(number);
   },
   DateTime: (value) => {
     if (value instanceof Date) {
-      // toISOString writes years past 9999 in a form that no table takes back.
+      // toISOString writes years after 9999 in a form that the service does not accept.
       return value.getTime() >= -11644473600000 && value.getTime() < 253402300800000 ? value.toISOString() : undefined;
     }
     return typeof value === "string" && dateTime.test(value) ? value : undefined;
@@ -118,5 +118,5 @@ function describe(value: unknown): string {
   if (value === null) return "null";
   // Never the value itself: messages end up in logs.
   if (typeof value !== "object") return `this ${typeof value}`;
-  return `a ${(value.constructor as { name: string } | undefined)?.name ?? "object"}`; // none without a prototype
+  return `a ${(value.constructor as { name: string } | undefined)?.name ?? "object"}`; // no constructor without a prototype
 }

@@ -1,8 +1,8 @@
 import type { FileCreateOptions, FileDownloadLike, FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
+import { credentialScopeOf } from "../core/call-queue.js";
 import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
-import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, requireETag } from "../core/validate.js";
@@ -10,16 +10,17 @@ import { SchemaError } from "../errors.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import {
-  stagingSuffix,
   checkFile,
+  deleteStagingFile,
   fileHeadersOf,
   fileOptions,
   fileStaleETag,
   maxNameLength,
   maxRangeInBytes,
+  replaceViaStaging,
   siblingOf,
+  stagingSuffix,
 } from "./file-requests.js";
-import { replaceViaStaging, deleteStagingFile } from "./replace-file.js";
 import { guardedTargetOf } from "./target.js";
 import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
@@ -27,7 +28,7 @@ import { putUnleased } from "./unleased-file.js";
 /** Options of {@link textFile} and {@link bytesFile}. */
 export interface FileContentOptions {
   /**
-   * A larger file is neither read nor written, but a `SchemaError`: the content is held in memory, several times.
+   * A larger file is neither read nor written but causes a `SchemaError`: the content is held in memory several times.
    * @defaultValue 67_108_864 (64 MiB)
    */
   maxBytes?: number | undefined;
@@ -41,19 +42,19 @@ export interface JsonFileOptions<T> extends FileContentOptions {
 
 /**
  * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
- * It is never seen half written: new content is written to a file beside it, which then takes its name. That needs the
- * right to create, write and delete beside the file, so a SAS has to be for its directory or share.
+ * Readers never see it half written: new content is written to a staging file beside it, which is then renamed to the file.
+ * That needs the permission to create, write and delete in its directory, so a SAS has to cover the directory or share.
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): GuardedTarget<T> {
   return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
 }
 
-/** The content of a file as UTF-8 text. Otherwise as {@link jsonFile}. */
+/** The content of a file as UTF-8 text. Otherwise like {@link jsonFile}. */
 export function textFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<string> {
   return contentTarget("textFile", file, textCodec, options);
 }
 
-/** The content of a file as bytes. Otherwise as {@link jsonFile}. */
+/** The content of a file as bytes. Otherwise like {@link jsonFile}. */
 export function bytesFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<Uint8Array> {
   return contentTarget("bytesFile", file, bytesCodec, options);
 }
@@ -63,7 +64,7 @@ const defaultMaxBytes = 64 * 1024 * 1024;
 interface Kept {
   readonly properties: FileCreateOptions;
   readonly length: number;
-  /** The file has a hash of its content, which a write of the content alone would leave wrong. */
+  /** The file has a hash of its content, which a write of the content alone would make incorrect. */
   readonly hashed: boolean;
   readonly readOnly: boolean;
 }
@@ -86,19 +87,19 @@ function contentTarget<T, Raw>(
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
-    // Resuming a download that was cut off, as the SDK would, could join the halves of two versions.
-    const answer = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
-    const etag = requireETag(answer.etag, url);
-    const length = answer.contentLength ?? 0;
+    // No retries by the SDK: it would resume a broken download, and could join parts of two versions.
+    const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
+    const etag = requireETag(response.etag, url);
+    const length = response.contentLength ?? 0;
     if (length > maxBytes) {
-      leaveUnread(answer);
+      discardBody(response);
       throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`, { etag });
     }
-    const bytes = await readBody(answer).catch((cause: unknown) => {
+    const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the answer of ${url} was cut off`, { cause });
     });
     if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
-    return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(answer, length) };
+    return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(response, length) };
   }
 
   function parse(bytes: Uint8Array, etag: string): Raw {
@@ -131,7 +132,7 @@ function contentTarget<T, Raw>(
   return guardedTargetOf<T, Raw>({
     kind,
     url,
-    owner: credentialScopeOf(file),
+    credentialScope: credentialScopeOf(file),
     key: JSON.stringify([kind, file.url, maxBytes, schema ? identityOf(schema) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
@@ -144,7 +145,7 @@ function contentTarget<T, Raw>(
 
     read,
 
-    // A read of a file takes no condition: its properties tell whether it is worth the while.
+    // A read of a file cannot be conditional: its properties tell whether the content has to be read.
     async readIfChanged(etag, context) {
       try {
         if ((await file.getProperties(fileOptions(context))).etag === etag) return "unchanged";
@@ -160,10 +161,10 @@ function contentTarget<T, Raw>(
       if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
-      // A single range of the same length is written in one go, and leaves everything else as it is.
+      // A single range of the same length is written in one request, which keeps all properties.
       if (length > 0 && length === keep.length && length <= maxRangeInBytes && !keep.hashed) {
-        const answer = await file.uploadRange(bytes, 0, length, fileOptions(context));
-        return { ...base, raw, etag: requireETag(answer.etag, url) };
+        const response = await file.uploadRange(bytes, 0, length, fileOptions(context));
+        return { ...base, raw, etag: requireETag(response.etag, url) };
       }
       return put(raw, keep.properties, "replace", context);
     },
@@ -186,7 +187,7 @@ function contentTarget<T, Raw>(
   });
 }
 
-/** The answer had come, and its body did not come whole. */
+/** A response arrived, but its body is incomplete. */
 class TornReadError extends Error {
   override readonly name = "TornReadError";
 }
@@ -195,23 +196,23 @@ function isTorn(error: unknown): boolean {
   return error instanceof TornReadError;
 }
 
-/** A stream that nobody reads would keep its connection. */
-function leaveUnread({ readableStreamBody }: FileDownloadLike): void {
+/** A stream that is not read would keep its connection open. */
+function discardBody({ readableStreamBody }: FileDownloadLike): void {
   const stream = readableStreamBody as { destroy?: () => void; on?: (event: "error", listener: () => void) => void } | undefined;
   stream?.on?.("error", () => undefined);
   stream?.destroy?.();
 }
 
-function keptOf(answer: FileDownloadLike, length: number): Kept {
-  const { metadata, fileAttributes, fileCreatedOn, filePermissionKey } = answer;
+function keptOf(response: FileDownloadLike, length: number): Kept {
+  const { metadata, fileAttributes, fileCreatedOn, filePermissionKey } = response;
   return {
     length,
-    hashed: answer.contentMD5 !== undefined,
+    hashed: response.contentMD5 !== undefined,
     readOnly: /\bReadOnly\b/i.test(fileAttributes ?? ""),
     properties: {
-      fileHttpHeaders: fileHeadersOf(answer),
+      fileHttpHeaders: fileHeadersOf(response),
       ...(metadata && { metadata }),
-      // The SDK's type wants its class; what it sends is the text.
+      // The SDK declares its own class here, but sends the text.
       ...(fileAttributes && { fileAttributes: fileAttributes as never }),
       ...(fileCreatedOn && { creationTime: fileCreatedOn }),
       ...(filePermissionKey && { filePermissionKey }),
@@ -219,7 +220,7 @@ function keptOf(answer: FileDownloadLike, length: number): Kept {
   };
 }
 
-function unusable(url: string, phase: "read" | "write", message: string, more: { cause?: unknown; etag?: string } = {}): SchemaError {
+function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
   const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
-  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], ...more });
+  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], ...details });
 }

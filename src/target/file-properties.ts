@@ -2,13 +2,13 @@ import type { FileAnswerLike, FileLike } from "../clients/file.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
+import { checkFile, fileHeadersOf, fileOptions } from "./file-requests.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeadersValue, StringMap } from "./property-set.js";
-import { checkFile, fileHeadersOf, fileOptions } from "./file-requests.js";
+import { guardedTargetOf } from "./target.js";
+import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
 
-/** The metadata of an existing file. Names come back in lower case. */
+/** The metadata of an existing file. Names are returned in lower case. */
 export function fileMetadata(file: FileLike): GuardedTarget<Record<string, string>> {
   checkFile(file);
   const url = redactUrl(file.url);
@@ -20,7 +20,7 @@ export function fileMetadata(file: FileLike): GuardedTarget<Record<string, strin
     journaled: false,
     encode: metadataOf,
     read: (context) =>
-      readProperties(file, context, (answer, etag) => ({ raw: { ...answer.metadata }, etag, journal: undefined })),
+      readProperties(file, context, (response, etag) => ({ raw: { ...response.metadata }, etag, journal: undefined })),
     write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
     overwrite: set,
   });
@@ -31,7 +31,7 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
   checkFile(file);
   const url = redactUrl(file.url);
   const set = async (raw: StringMap, contentMD5: Uint8Array | undefined, context: RequestContext): Promise<string> => {
-    // The content stays, so its hash does too; what is not named would be cleared.
+    // The content is unchanged, so its hash must be kept. The service clears every header that the request omits.
     const headers = { ...fileHeadersOf(raw), ...(contentMD5 && { fileContentMD5: contentMD5 }) };
     return requireETag((await file.setHttpHeaders(headers, fileOptions(context))).etag, url);
   };
@@ -41,11 +41,11 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
     journaled: false,
     encode: httpHeadersOf,
     read: (context) =>
-      readProperties(file, context, (answer, etag) => ({
-        raw: pickHttpHeaders(answer),
+      readProperties(file, context, (response, etag) => ({
+        raw: pickHttpHeaders(response),
         etag,
         journal: undefined,
-        keep: answer.contentMD5,
+        keep: response.contentMD5,
       })),
     write: async (base, raw, _journal, context) => ({
       raw,
@@ -60,11 +60,11 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
 async function readProperties(
   file: FileLike,
   context: RequestContext,
-  snapshot: (answer: FileAnswerLike, etag: string) => Snapshot<StringMap>,
+  snapshot: (response: FileAnswerLike, etag: string) => Snapshot<StringMap>,
 ): Promise<Snapshot<StringMap> | undefined> {
   try {
-    const answer = await file.getProperties(fileOptions(context));
-    return snapshot(answer, requireETag(answer.etag, redactUrl(file.url)));
+    const response = await file.getProperties(fileOptions(context));
+    return snapshot(response, requireETag(response.etag, redactUrl(file.url)));
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;

@@ -2,11 +2,11 @@ import { deepEqual } from "fast-equals";
 import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
+import { blobStaleETag } from "./blob-requests.js";
 import { requireClient } from "./target.js";
 import type { TargetAdapter } from "./target.js";
-import { blobStaleETag } from "./blob-requests.js";
 
-/** What targets have in common that are a set of strings on something: metadata, HTTP headers, tags. */
+/** Shared by targets that are a set of strings: metadata, HTTP headers, tags. */
 
 export type StringMap = Record<string, string>;
 
@@ -22,19 +22,19 @@ export interface HttpHeadersValue {
 interface PropertyAdapter
   extends Pick<
     TargetAdapter<StringMap, StringMap>,
-    "kind" | "url" | "owner" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
+    "kind" | "url" | "credentialScope" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
   readonly check: undefined;
 }
 
-/** They cannot be created or removed: what they are on has to exist. */
+/** The common part of their adapters. They cannot be created or deleted: the resource that they belong to has to exist. */
 export function propertyAdapter(kind: string, client: { readonly url: string }, what: string): PropertyAdapter {
   requireClient(kind, client, `a ${what} client`);
   const url = redactUrl(client.url);
   return {
     kind,
     url,
-    owner: credentialScopeOf(client),
+    credentialScope: credentialScopeOf(client),
     key: JSON.stringify([kind, client.url]),
     leasable: client as LeasableLike,
     staleETag: blobStaleETag,
@@ -47,14 +47,14 @@ export function propertyAdapter(kind: string, client: { readonly url: string }, 
   };
 }
 
-/** Metadata as they are sent, or a `TypeError`. */
+/** Metadata in the form in which they are sent. Throws a `TypeError` for invalid ones. */
 export function metadataOf(value: unknown): StringMap {
   return lowerCaseNames(checkMetadata(stringValues(value, "metadata")));
 }
 
 const headerNames = ["contentType", "cacheControl", "contentEncoding", "contentLanguage", "contentDisposition"] as const;
 
-/** HTTP headers as they are sent, or a `TypeError`. */
+/** HTTP headers in the form in which they are sent. Throws a `TypeError` for invalid ones. */
 export function httpHeadersOf(value: unknown): StringMap {
   const headers = headerValues(stringValues(value, "HTTP header"), "HTTP header");
   for (const name of Object.keys(headers)) {
@@ -65,12 +65,12 @@ export function httpHeadersOf(value: unknown): StringMap {
   return headers;
 }
 
-/** Those of an answer's headers that can be set. */
-export function pickHttpHeaders(answer: HttpHeadersValue): StringMap {
-  return Object.fromEntries(headerNames.flatMap((name) => (answer[name] ? [[name, answer[name]]] : [])));
+/** The headers of a response that can be set. */
+export function pickHttpHeaders(response: HttpHeadersValue): StringMap {
+  return Object.fromEntries(headerNames.flatMap((name) => (response[name] ? [[name, response[name]]] : [])));
 }
 
-/** Sent as headers: what HTTP cannot carry would be cut, changed or never sent. */
+/** The values are sent as HTTP headers: other characters would be cut off, changed or never sent. */
 function headerValues(values: StringMap, what: string): StringMap {
   for (const [name, value] of Object.entries(values)) {
     if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
@@ -89,12 +89,12 @@ function checkMetadata(metadata: StringMap): StringMap {
   return headerValues(metadata, "metadata");
 }
 
-/** As a reader gets them: else the next mutator of a group would see a name twice that is one to the service. */
+/** As a reader gets them. Otherwise the next mutator of a batch could see two names that the service treats as one. */
 function lowerCaseNames(metadata: StringMap): StringMap {
   return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** A private copy that holds strings only; what is set to undefined is left out. */
+/** A private copy that contains strings only, without the properties that are undefined. */
 export function stringValues(value: unknown, what: string): StringMap {
   if (typeof value !== "object" || value === null) throw new TypeError(`${what}: an object of strings is needed`);
   const entries: [string, string][] = [];

@@ -1,20 +1,20 @@
 import type { QueueCallOptions, QueueMetadataLike } from "../clients/queue.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext } from "./target.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
+import { guardedTargetOf } from "./target.js";
+import type { GuardedTarget, RequestContext } from "./target.js";
 
 /**
- * The metadata of an existing queue. A queue has neither ETags nor leases: `leasedUpdate` needs a `lock` for it, and
- * nothing but good manners keeps out a writer that does not take the same lock, or one that was stopped for longer than
- * its lock lasts and then goes on. The `etag` of a result is made of the metadata.
+ * The metadata of an existing queue. A queue has neither ETags nor leases: `leasedUpdate` needs a `lock` for it, and the
+ * protection is cooperative only. It does not exclude a writer that does not acquire the same lock, or one that was suspended
+ * for longer than its lock lasts and then continues. The `etag` of a result is derived from the metadata.
  */
 export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<string, string>> {
   const given = queue as Partial<QueueMetadataLike & { sendMessage: unknown }> | null | undefined;
   if (typeof given?.sendMessage !== "function") throw new TypeError("queueMetadata needs a QueueClient");
   const set = async (raw: StringMap, context: RequestContext): Promise<string> => {
-    await queue.setMetadata(raw, request(context));
+    await queue.setMetadata(raw, queueOptions(context));
     return etagOf(raw);
   };
   return guardedTargetOf<StringMap, StringMap>({
@@ -26,7 +26,7 @@ export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<st
     encode: metadataOf,
     async read(context) {
       try {
-        const raw = { ...(await queue.getProperties(request(context))).metadata };
+        const raw = { ...(await queue.getProperties(queueOptions(context))).metadata };
         return { raw, etag: etagOf(raw), journal: undefined };
       } catch (error) {
         if (isNotFound(error) || isParentNotFound(error)) return undefined;
@@ -38,7 +38,8 @@ export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<st
   });
 }
 
-function request(context: RequestContext): QueueCallOptions {
+/** The options of one request. Counts the request. */
+function queueOptions(context: RequestContext): QueueCallOptions {
   context.onRequest?.();
   return { abortSignal: context.abortSignal, ...(context.tracingOptions && { tracingOptions: context.tracingOptions }) };
 }

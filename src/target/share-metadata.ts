@@ -2,13 +2,13 @@ import type { ShareLike } from "../clients/file.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext } from "./target.js";
+import { fileOptions } from "./file-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
-import { fileOptions } from "./file-requests.js";
+import { guardedTargetOf } from "./target.js";
+import type { GuardedTarget, RequestContext } from "./target.js";
 
-/** The metadata of an existing share. Names come back in lower case. The service enforces the lease of a share. */
+/** The metadata of an existing share. Names are returned in lower case. The service enforces the lease of a share. */
 export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, string>> {
   if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
     throw new TypeError("shareMetadata needs a ShareClient");
@@ -23,8 +23,8 @@ export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, st
     encode: metadataOf,
     async read(context) {
       try {
-        const answer = await share.getProperties(fileOptions(context));
-        return { raw: { ...answer.metadata }, etag: requireETag(answer.etag, url), journal: undefined };
+        const response = await share.getProperties(fileOptions(context));
+        return { raw: { ...response.metadata }, etag: requireETag(response.etag, url), journal: undefined };
       } catch (error) {
         if (isNotFound(error) || isParentNotFound(error)) return undefined;
         throw error;

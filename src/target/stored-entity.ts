@@ -6,15 +6,15 @@ import type { EdmType, EdmValue } from "./edm.js";
 /** The properties of an entity as they are stored, without keys, ETag and timestamp. */
 export type StoredEntity = ReadonlyMap<string, EdmValue>;
 
-/** What every entity has, and what is no property of its own. */
+/** Members of every entity of the SDK that are not properties of the entity. */
 const reserved: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp"]);
 
 /**
- * From what `getEntity({ disableTypeConversion: true })` returns and the text that it was parsed from. The text is
- * needed for one thing: a double without a fraction is `5.0` on the wire, and merely `5` once it is parsed, so that
- * the SDK takes it for an Int32.
+ * The stored form of what `getEntity({ disableTypeConversion: true })` returned, and of the text that it was parsed from. The
+ * text is needed because a double without a fraction is `5.0` on the wire, but `5` once it is parsed, so the SDK treats it as
+ * an Int32.
  */
-export function storedFromAnswer(entity: object, bodyText: string | undefined): StoredEntity {
+export function storedFromResponse(entity: object, bodyText: string | undefined): StoredEntity {
   return storedFrom(entity, () => doublesIn(bodyText ?? "")[0]);
 }
 
@@ -43,7 +43,7 @@ function isStored(property: unknown): property is { type: EdmType; value: unknow
   return typeof property === "object" && property !== null && "type" in property && isEdmType(property.type);
 }
 
-/** The SDK takes any whole number for an Int32. */
+/** The SDK treats every whole number as an Int32. */
 function wideEnough(type: EdmType, value: unknown): EdmType {
   return type === "Int32" && (Number(value) | 0) !== Number(value) ? "Double" : type;
 }
@@ -51,8 +51,8 @@ function wideEnough(type: EdmType, value: unknown): EdmType {
 const member = /"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|(-?\d[\d.eE+-]*)|true|false|null)/g;
 
 /**
- * For each entity in the text, the properties whose number is written as a double. Entities are flat, so a scan over
- * members is enough, and each begins with its ETag.
+ * For each entity in the text, the properties whose number is written as a double. Entities are flat, so scanning the members
+ * is sufficient, and each entity begins with its ETag.
  */
 function doublesIn(bodyText: string): ReadonlySet<string>[] {
   const entities: Set<string>[] = [];
@@ -70,8 +70,8 @@ export function entityValue(stored: StoredEntity, partitionKey: string, rowKey: 
 }
 
 /**
- * The stored form of a value. A property that is what it was keeps its stored form to the letter (ticks of a
- * DateTime, the type of a number). `null` and `undefined` mean that the property is removed: tables store no nulls.
+ * The stored form of a value. An unchanged property keeps its exact stored form (ticks of a DateTime, the type of a number).
+ * `null` and `undefined` remove the property: tables store no nulls.
  */
 export function storedFromValue(
   value: object,
@@ -89,23 +89,23 @@ export function storedFromValue(
         continue;
       }
     } else checkName(name);
-    stored.set(name, toEdm(name, property, pinned(types, name), before?.type));
+    stored.set(name, toEdm(name, property, ownType(types, name), before?.type));
   }
   return stored;
 }
 
-/** A property may well be called `valueOf`. */
-function pinned(types: Readonly<Record<string, EdmType>>, name: string): EdmType | undefined {
+/** Ignores inherited members: a property may be called `valueOf`. */
+function ownType(types: Readonly<Record<string, EdmType>>, name: string): EdmType | undefined {
   return Object.hasOwn(types, name) ? types[name] : undefined;
 }
 
 const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
 
-/** What the service calls the keys and the time; a property of that name would vanish. */
+/** The service's names of the keys and the timestamp; a property of that name would be lost. */
 const systemNames: ReadonlySet<string> = new Set(["PartitionKey", "RowKey", "Timestamp"]);
 
 function checkName(name: string): void {
-  // __proto__ is lost on its way through the SDK, which assigns it.
+  // __proto__ would be lost in the SDK, which assigns it as a property.
   if (!propertyName.test(name) || name.length > 255 || name === "__proto__" || systemNames.has(name)) {
     throw new TypeError(`${JSON.stringify(name)} is no name for a table property: letters, digits and _, at most 255`);
   }
@@ -120,8 +120,8 @@ function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
 }
 
 /**
- * What has to be sent to get from one stored form to the other: a Merge of what changed, so that nothing else is
- * touched; a Replace of everything if a property was removed, since a Merge cannot do that.
+ * The update that changes one stored form to the other: a Merge of the changed properties, which leaves all others as they
+ * are, or a Replace of the entity if a property was removed, which a Merge cannot do.
  */
 export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge" | "Replace"; properties: Record<string, EdmValue> } {
   const removed = [...from.keys()].some((name) => !to.has(name));
@@ -129,7 +129,7 @@ export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge
   return { mode: removed ? "Replace" : "Merge", properties: Object.fromEntries(send) };
 }
 
-/** What an entity takes up by the service's own reckoning: two bytes a character, and a few for each property. */
+/** The size of an entity as the service calculates it: two bytes per character, and a few for each property. */
 export function entitySize(stored: StoredEntity, partitionKey: string, rowKey: string): number {
   let bytes = 4 + (partitionKey.length + rowKey.length) * 2;
   for (const [name, property] of stored) bytes += 8 + name.length * 2 + valueSize(property);
@@ -153,10 +153,10 @@ function valueSize({ type, value }: EdmValue): number {
   }
 }
 
-/** Marks a row whose entity was deleted by a transaction, until the row is removed. */
+/** Marks a row whose entity was deleted by a transaction, until the row itself is deleted. */
 export const tombstoneName = "asc_tombstone";
 
-/** Whether a row stands for an entity that is not there. */
+/** Whether a row is the tombstone of a deleted entity. */
 export function isTombstone(stored: StoredEntity): boolean {
   return stored.has(tombstoneName);
 }
@@ -166,7 +166,7 @@ interface Named {
   readonly tableName: string;
 }
 
-/** What messages and errors call a table: its address, without a signature. */
+/** The URL of a table in messages and errors, without a signature. */
 export function tableUrl(table: Named): string {
   return `${redactUrl(table.url)}/${table.tableName}`;
 }

@@ -1,29 +1,29 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
+import { requireETag } from "../core/validate.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityUrl, entityValue, isTombstone, equalStored, storedFromAnswer, storedFromValue } from "./stored-entity.js";
+import { entityDiff, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
-import { requireETag } from "../core/validate.js";
 import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, UpdateTarget } from "./target.js";
 
-/** An entity as a mutator sees it: its keys, which it must leave alone, and its properties. */
+/** An entity as a mutator sees it: its keys, which the mutator must not change, and its properties. */
 export type EntityValue<T> = T & { partitionKey: string; rowKey: string };
 
 /** Options of {@link tableEntity}. */
 export interface TableEntityOptions {
   /**
-   * The Edm types of properties for which JavaScript has none of its own: `{ price: "Double" }` stores 5 as 5.0. A
-   * property that exists keeps its type without being named here.
+   * The Edm types of properties for which JavaScript has no type: `{ price: "Double" }` stores 5 as 5.0. An existing property
+   * keeps its type and need not be listed.
    */
   types?: Readonly<Record<string, EdmType>> | undefined;
 }
 
-/** One entity of a table. Updates send what changed and nothing else. */
+/** One entity of a table. Updates send only the properties that changed. */
 export function tableEntity<T extends object = Record<string, unknown>>(
   table: TableLike,
   partitionKey: string,
@@ -36,11 +36,11 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   const types = checkTypes(options.types ?? {});
   const url = entityUrl(table, partitionKey, rowKey);
 
-  /** The ETag of what a transaction left in the place of an entity that it deleted: to be replaced, as long as it is there. */
+  /** The ETag of the tombstone that a transaction stored in place of a deleted entity. While it exists, a create replaces it. */
   let tombstone: string | undefined;
 
-  /** The options of one request, which is counted here. */
-  function request(context: RequestContext): TableCallOptions {
+  /** The options of one request. Counts the request. */
+  function tableOptions(context: RequestContext): TableCallOptions {
     context.onRequest?.();
     return {
       abortSignal: context.abortSignal,
@@ -57,7 +57,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   return targetOf<EntityValue<T>, StoredEntity>({
     kind: "tableEntity",
     url,
-    owner: credentialScopeOf(table),
+    credentialScope: credentialScopeOf(table),
     key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,
     journaled: true,
@@ -76,11 +76,11 @@ export function tableEntity<T extends object = Record<string, unknown>>(
       let bodyText: string | undefined;
       try {
         const entity = await table.getEntity(partitionKey, rowKey, {
-          ...request(context),
+          ...tableOptions(context),
           disableTypeConversion: true,
           onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
         });
-        const stored = new Map(storedFromAnswer(entity, bodyText));
+        const stored = new Map(storedFromResponse(entity, bodyText));
         const journalText = stored.get(context.journalName)?.value;
         stored.delete(context.journalName);
         const { etag } = entity as { etag?: string };
@@ -96,27 +96,27 @@ export function tableEntity<T extends object = Record<string, unknown>>(
     async write(base, raw, journal, context) {
       const { mode, properties } = entityDiff(base.raw, raw);
       const entity = toSend(properties, journal, context);
-      // A Replace by a writer that does not journal must not drop the journal of the others.
+      // A Replace by a writer that does not journal must not drop the journal of other writers.
       if (!journal && mode === "Replace" && base.keep !== undefined) entity[context.journalName] = base.keep;
-      const { etag } = await table.updateEntity(entity, mode, { ...request(context), etag: base.etag });
+      const { etag } = await table.updateEntity(entity, mode, { ...tableOptions(context), etag: base.etag });
       return { raw, etag: requireETag(etag, url), journal, keep: base.keep };
     },
 
     async create(raw, journal, context) {
       const entity = toSend(Object.fromEntries(raw), journal, context);
       const { etag } = await (tombstone === undefined
-        ? table.createEntity(entity, request(context))
-        : table.updateEntity(entity, "Replace", { ...request(context), etag: tombstone }));
+        ? table.createEntity(entity, tableOptions(context))
+        : table.updateEntity(entity, "Replace", { ...tableOptions(context), etag: tombstone }));
       return { raw, etag: requireETag(etag, url), journal };
     },
 
     async delete(etag, context) {
-      await table.deleteEntity(partitionKey, rowKey, { ...request(context), etag });
+      await table.deleteEntity(partitionKey, rowKey, { ...tableOptions(context), etag });
     },
 
     async overwrite(raw, context) {
       const entity = toSend(Object.fromEntries(raw), undefined, context);
-      const { etag } = await table.upsertEntity(entity, "Replace", request(context));
+      const { etag } = await table.upsertEntity(entity, "Replace", tableOptions(context));
       return requireETag(etag, url);
     },
   });
@@ -124,7 +124,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
 
 const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;
 
-/** The service refuses these characters in keys; better said before a request than by a bare 400. */
+/** The service rejects these characters in keys with a plain 400. Checking them before the request gives a clear message. */
 export function checkKey(name: string, key: string): void {
   if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
   if (forbiddenInKeys.test(key)) {
@@ -147,7 +147,7 @@ export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<R
   return { ...types };
 }
 
-/** They are the service's. A draft has none, so a mutator that leaves one meant it, or copied an entity of the SDK's. */
+/** The service sets these properties. A draft does not have them: the mutator set one, or copied an entity of the SDK. */
 function checkNotSet(value: object, names: readonly string[]): void {
   for (const name of names) {
     if ((value as Record<string, unknown>)[name] !== undefined) throw new TypeError(`${name} is set by the service: leave it out of the entity`);

@@ -2,109 +2,109 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
 import type { Journal } from "./journal.js";
 
-/** What an update reads and writes: made by `jsonBlob`, `tableEntity`, ... */
+/** A target that an update reads and writes: created by `jsonBlob`, `tableEntity`, ... */
 export interface UpdateTarget<T> {
   readonly kind: string;
-  /** Where it is, without the query. */
+  /** The URL of the target, without the query. */
   readonly url: string;
-  /** Not there at run time; it makes a target of one type differ from a target of another. */
+  /** Does not exist at run time; it distinguishes targets of different value types. */
   readonly valueType?: T;
   readonly needsLease?: false;
 }
 
 /**
- * What has no If-Match, so that only a lease (or a lock) keeps two writers apart: made by `jsonFile`, `shareMetadata`,
- * `containerMetadata`, `queueMetadata`, ... `leasedUpdate` takes it, `optimisticUpdate` does not.
+ * A target without If-Match, so that only a lease (or a lock) can exclude a second writer: created by `jsonFile`,
+ * `shareMetadata`, `containerMetadata`, `queueMetadata`, ... `leasedUpdate` accepts it, `optimisticUpdate` does not.
  */
 export interface GuardedTarget<T> {
   readonly kind: string;
-  /** Where it is, without the query. */
+  /** The URL of the target, without the query. */
   readonly url: string;
-  /** Not there at run time; it makes a target of one type differ from a target of another. */
+  /** Does not exist at run time; it distinguishes targets of different value types. */
   readonly valueType?: T;
   readonly needsLease: true;
 }
 
 /** One state of a target, as an adapter read or wrote it. */
 export interface Snapshot<Raw> {
-  /** The value in the form that is stored; never changed in place, so it can be shared. */
+  /** The value in its stored form; never modified in place, so it can be shared. */
   readonly raw: Raw;
   readonly etag: string;
   readonly journal: Journal | undefined;
-  /** What a write has to preserve and only the adapter understands (headers, tags, ...). */
+  /** What a write has to preserve (headers, tags, ...). Only the adapter interprets it. */
   readonly keep?: unknown;
 }
 
-/** What goes with every request. */
+/** The options of every request. */
 export interface RequestContext {
   readonly abortSignal: AbortSignal;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
-  /** For requests that prepare a write and do not decide it: those to `abortSignal` are counted. */
+  /** For requests that prepare a write without deciding it: requests with `abortSignal` count as sends of the write. */
   readonly preparationSignal?: AbortSignal | undefined;
-  /** Makes sure that no request that was sent under the lease so far has an effect any more: gives it another id. */
+  /** Gives the lease another id, so that no request sent under it so far can take effect any more. */
   readonly changeLeaseId?: (() => Promise<void>) | undefined;
-  /** Where the journal is kept: hidden from values, and preserved, even if this writer does not journal. */
+  /** The name under which the journal is stored: hidden from values, and preserved even if this writer does not journal. */
   readonly journalName: string;
-  /** Called for each request that is made. */
+  /** Called for each request that is sent. */
   readonly onRequest?: (() => void) | undefined;
 }
 
 /**
- * All that the update engine knows of a service: how to read, and how to write under a condition. `Raw` is the
- * stored form (text, bytes, typed properties); the engine keeps drafts in it, so that each mutator gets a private
- * copy by decoding, and what callers get back is what a reader would read.
+ * What the update engine knows of a service: how to read, and how to write under a condition. `Raw` is the stored form (text,
+ * bytes, typed properties). The engine keeps drafts in this form, so that each mutator gets a private copy by decoding, and a
+ * caller gets back what a reader would read.
  */
 export interface TargetAdapter<T, Raw> {
   readonly kind: string;
   readonly url: string;
-  /** The client's pipeline: stands for its credentials and policies. Updates are combined within one owner only. */
-  readonly owner: object;
-  /** Identifies the target and all options of the adapter, within its owner. */
+  /** Identifies the credentials and policies of the client. Only updates with the same scope are combined. */
+  readonly credentialScope: object;
+  /** Identifies the target and all options of the adapter, within its credential scope. */
   readonly key: string;
-  /** A well-formed ETag that never matches: belongs to a value that has been superseded. */
+  /** A well-formed ETag that never matches: the ETag of a value that has been superseded. */
   readonly staleETag: string;
-  /** What to do about a target that is not there, where an initial value is of no use. */
+  /** What to do about a missing target, if an initial value does not help. */
   readonly notFoundAdvice?: string;
-  /** Whether a write can carry a journal. Otherwise lost answers are resolved by comparing wanted with found. */
+  /** Whether a write can carry a journal. Otherwise a lost response is resolved by comparing the intended with the stored value. */
   readonly journaled: boolean;
-  /** Has no condition but the lease: `write` and `remove` overwrite whatever is there. */
+  /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
-  /** What a pessimistic update leases; undefined: it has no leases. */
+  /** What a leased update leases; undefined: the target has no leases. */
   readonly leasable?: LeasableLike | undefined;
 
   decode(raw: Raw): T;
-  /** Throws a `TypeError` for what cannot be stored. */
+  /** Throws a `TypeError` for a value that cannot be stored. */
   encode(value: T, previous: Raw | undefined): Raw;
   equals(a: Raw, b: Raw): boolean;
-  /** Rejects with a `SchemaError`. Undefined: anything goes. */
+  /** Rejects with a `SchemaError`. Undefined: every value is valid. */
   readonly check: ((value: T, phase: "read" | "write") => Promise<void>) | undefined;
 
-  /** `undefined`: not there. */
+  /** `undefined`: the target does not exist. */
   read(context: RequestContext): Promise<Snapshot<Raw> | undefined>;
   /**
-   * As `read`, but the service sends nothing if the ETag is still this one. Left out where the service has no such
-   * read: {@link readIfChanged} then reads all of it and compares.
+   * As `read`, but the service sends no content if the ETag is unchanged. Absent where the service has no such read:
+   * {@link readIfChanged} then reads everything and compares the ETags.
    */
   readIfChanged?(etag: string, context: RequestContext): Promise<Snapshot<Raw> | "unchanged" | undefined>;
-  /** Only if the target still has the ETag of `base`. */
+  /** Writes only if the target still has the ETag of `base`. */
   write(base: Snapshot<Raw>, raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
-  /** Only if there is none. */
+  /** Creates only if the target does not exist. */
   create(raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
-  /** Only if the target still has this ETag. */
+  /** Deletes only if the target still has this ETag. */
   delete(etag: string, context: RequestContext): Promise<void>;
   /**
-   * For a write that may be refused for reasons that `read` does not show, as it is one of several in a transaction:
-   * makes sure that no earlier try lands after all. False, or an error: cannot tell, try again.
+   * For a write that the service can reject for reasons that `read` does not show, because it is one of several in a
+   * transaction: ensures that no earlier send commits later. False, or an error: not certain, send again.
    */
-  invalidateEarlierSends?(refusal: unknown, context: RequestContext): Promise<boolean>;
-  /** Whatever is there. */
+  invalidateEarlierSends?(rejection: unknown, context: RequestContext): Promise<boolean>;
+  /** Writes unconditionally. Returns the ETag. */
   overwrite(raw: Raw, context: RequestContext): Promise<string>;
-  /** Under the lease: removes what a writer that crashed has left beside the target. */
+  /** Called under the lease: deletes what a crashed writer left beside the target. */
   cleanUp?(context: RequestContext): Promise<void>;
 }
 
-/** What is stored, unless that is what the caller knows already. */
+/** Reads what is stored, unless it is the version that the caller already has. */
 export async function readIfChanged<T, Raw>(
   adapter: TargetAdapter<T, Raw>,
   etag: string,
@@ -117,27 +117,27 @@ export async function readIfChanged<T, Raw>(
 
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
 
-/** Makes the opaque target that users pass around. */
+/** Creates the opaque target that users pass to the helpers. */
 export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T> {
   const target: UpdateTarget<T> = { kind: adapter.kind, url: adapter.url };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }
 
-/** The same for what needs a lease. */
+/** The same for targets that need a lease. */
 export function guardedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): GuardedTarget<T> {
   const target: GuardedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }
 
-/** The adapter of a target, or undefined if `target` is none. */
+/** The adapter of a target, or undefined if `target` is not a target. */
 export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
   return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
 }
 
-/** What has no URL is no client: said at once, and by name. */
+/** An object without a URL is not a client. Throws before any request, and names what is needed. */
 export function requireClient(kind: string, client: unknown, wanted: string): void {
   const url = (client as { url?: unknown } | null | undefined)?.url;
   if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
@@ -149,10 +149,10 @@ export interface ReadResult<T> {
   etag: string;
 }
 
-/** What a result was made from, so that an update can start from it: it holds what a write must preserve. */
-const snapshots = new WeakMap<object, { owner: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
+/** The snapshots behind results, so that an update can start from a result: a snapshot holds what a write must preserve. */
+const snapshots = new WeakMap<object, { credentialScope: object; key: string; journalName: string; snapshot: Snapshot<unknown> }>();
 
-/** The result for a snapshot that was read, after the schema's check. */
+/** The result for a snapshot that was read, after the schema check. */
 export async function checkedResult<T, Raw>(
   adapter: TargetAdapter<T, Raw>,
   snapshot: Snapshot<Raw>,
@@ -161,14 +161,14 @@ export async function checkedResult<T, Raw>(
   const value = adapter.decode(snapshot.raw);
   await adapter.check?.(value, "read");
   const result = { value, etag: snapshot.etag };
-  snapshots.set(result, { owner: adapter.owner, key: adapter.key, journalName, snapshot });
+  snapshots.set(result, { credentialScope: adapter.credentialScope, key: adapter.key, journalName, snapshot });
   return result;
 }
 
-/** The snapshot behind a result of {@link readTarget}. */
+/** The snapshot behind a result of `readTarget`. */
 export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
-  if (known?.key !== adapter.key || known.owner !== adapter.owner || known.journalName !== journalName) {
+  if (known?.key !== adapter.key || known.credentialScope !== adapter.credentialScope || known.journalName !== journalName) {
     throw new TypeError("firstRead must be what readTarget returned for the same target, with the same client and journal");
   }
   return known.snapshot as Snapshot<Raw>;

@@ -4,11 +4,11 @@ import { resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { fileStaleETag, maxNameLength, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
 import { requireETag } from "../core/validate.js";
+import { fileStaleETag, maxNameLength, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
 import type { RequestContext } from "./target.js";
 
-/** What a writer without a lease writes: to create a file, or to overwrite it. */
+/** What a writer without a lease writes, to create a file or to overwrite it. */
 export interface UnleasedContent {
   readonly file: FileLike;
   readonly bytes: Uint8Array;
@@ -17,14 +17,14 @@ export interface UnleasedContent {
   readonly mode: "replace" | "create";
 }
 
-/** How often the staging file is begun anew after requests without a response. */
+/** How often the staging file is written from the start after requests without a response. */
 const maxAttempts = 3;
 const checkTimeoutInMs = 2_000;
 
 /**
- * The content is written to a staging file beside the target, under a name that no other writer has, which is then renamed
- * to the target: that happens or does not, for readers and crashes alike. No lease is involved, so a crash leaves none
- * behind, which would keep all other clients out forever; it can only leave the staging file, which is in no one's way.
+ * Writes the content to a staging file beside the target, under a name that no other writer uses, and renames it to the
+ * target. The rename is atomic for readers and in a crash. No lease is involved: a lease left by a crash would lock out all
+ * other clients forever. A crash can only leave the staging file, which affects no other client.
  *
  * Returns the ETag of the target. Costs 3 requests, and one more for each further 4 MiB.
  */
@@ -43,18 +43,19 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       readBack: () => renamedOrDiscarded(staging),
       recognise: (found) => (found === "renamed" ? "committed" : "not committed"),
     },
-    // Cancelled, it must not leave the staging file behind; and the rename may have happened.
+    // After an abort, the rename may have happened; otherwise the staging file has to be deleted.
     { abortSignal: context.abortSignal, resolveAfterAbort: true },
   );
   switch (outcome.kind) {
     case "committed":
       return outcome.value;
     case "recognised":
-      // Another client may have written on top of it by now: an ETag that is read now may be of that.
+      // Another client may have overwritten it by now, so an ETag read now may belong to that version.
       return fileStaleETag;
     case "conflict":
+      if (outcome.found === "discarded") throw new WriteNotSentError(outcome.error, true);
       await discard(staging);
-      throw outcome.found === undefined ? outcome.error : new WriteNotSentError(outcome.error, true);
+      throw outcome.error;
     case "rejected":
       await discard(staging);
       throw outcome.error;
@@ -63,14 +64,14 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
   }
 }
 
-/** Readable, and one that fits: the name of the target may have the maximum length. */
+/** A readable name within the limit: the name of the target may already have the maximum length. */
 function uniqueName(name: string): string {
   const suffix = `${stagingSuffix}-${crypto.randomUUID().slice(-12)}`;
-  // Not half a pair of surrogates: it could not be encoded.
+  // Without a lone surrogate, which could not be encoded.
   return name.slice(0, maxNameLength - suffix.length).replace(/[\uD800-\uDBFF]$/, "") + suffix;
 }
 
-/** Nothing of this is decisive: if it fails, nothing has happened to the target. */
+/** Creates and fills the staging file. If that fails, the target is unchanged. */
 async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent, context: RequestContext): Promise<void> {
   const signal = context.preparationSignal ?? context.abortSignal;
   const createAndFill = async (): Promise<void> => {
@@ -86,8 +87,8 @@ async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent
 }
 
 /**
- * The name is no other writer's: a staging file that does not exist any more has been renamed. One that exists is deleted, so
- * that a rename in flight finds nothing. Rejects if neither can be found out.
+ * No other writer uses the name: a staging file that does not exist any more has been renamed. One that exists is deleted, so
+ * that a rename in flight fails. Rejects if neither can be established.
  */
 async function renamedOrDiscarded(staging: FileLike): Promise<"renamed" | "discarded"> {
   try {
@@ -98,17 +99,17 @@ async function renamedOrDiscarded(staging: FileLike): Promise<"renamed" | "disca
   }
   const deleted = await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
   if (deleted.kind === "ok") return "discarded";
-  // Gone when the first and only delete arrived: the rename was faster. Otherwise it may have been an earlier delete of ours.
+  // Gone when the only delete arrived: the rename was faster. With several sends, an earlier delete may have removed it.
   if (deleted.kind === "rejected" && isNotFound(deleted.error)) return "renamed";
   throw new OutcomeLostError("whether the staging file was renamed or deleted cannot be known", { cause: deleted.error });
 }
 
-/** A further look would tell nothing: the staging file is gone either way. */
+/** Another read would not help: the staging file is gone in both cases. */
 class OutcomeLostError extends TypeError {
   override readonly name = "OutcomeLostError";
 }
 
-/** A leftover can be deleted later as well: it must not hold up the caller for long. */
+/** Bounded in time: a leftover staging file can also be deleted later, so the caller must not wait long for it. */
 async function discard(staging: FileLike): Promise<void> {
   await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
 }

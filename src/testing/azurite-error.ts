@@ -1,7 +1,7 @@
 /** Why Azurite could not be started. */
 export type AzuriteStartFailure = "AZURITE_NOT_INSTALLED" | "AZURITE_EXITED" | "AZURITE_START_TIMEOUT";
 
-/** Thrown by `startAzurite` when there is no Azurite to hand back. */
+/** Thrown by `startAzurite` when Azurite could not be started. */
 export class AzuriteStartError extends Error {
   override readonly name = "AzuriteStartError";
 

@@ -1,6 +1,6 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { Socket } from "node:net";
-
 import { AzuriteStartError } from "./azurite-error.js";
 
 type Service = "Blob" | "Queue" | "Table";
@@ -13,8 +13,8 @@ interface AzuriteProcess {
 }
 
 // The child holds one end of an IPC channel. The kernel closes the other end when this process ends, however it ends,
-// so a SIGKILL of the test runner leaves no Azurite behind. A string and not a file: it is the same from source and
-// from compiled code. The listener is in place before Azurite loads, so a parent that dies meanwhile is noticed too.
+// so a SIGKILL of the test runner leaves no Azurite behind. A string and not a file: it is the same in source and in
+// compiled code. The listener is added before Azurite loads, so that the death of the parent in between is noticed, too.
 const bootstrap = `
   process.once("disconnect", () => process.exit());
   const { dirname, join } = require("node:path");
@@ -26,12 +26,12 @@ const bootstrap = `
   require(process.argv[1]);
 `;
 
-// The bootstrap also puts off the garbage collection of queues, which runs every minute and can take away the text of a
-// message that is just being sent: every receive that meets it fails from then on, and hides others meanwhile. And that of
-// blobs, which comes after ten minutes, and after ten busy ones answers nobody for minutes.
+// The bootstrap also postpones the garbage collection of queues, which runs every minute and can delete the text of a message
+// that is being sent at that moment: every receive that includes it fails from then on, and hides other messages. And that of
+// blobs, which runs after ten minutes: if these were busy, Azurite then does not respond for minutes.
 
-// Idle connections live for an hour: Azurite's own 5 seconds race with clients that are about to reuse one,
-// and the client then sees a connection reset that no test has asked for.
+// Idle connections live for an hour: after Azurite's own 5 seconds, it may close one that a client is about to reuse, and
+// the client then sees a connection reset that no test has requested.
 const keepAlive = ["--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"];
 const freePorts = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"];
 const flags = [...freePorts, ...keepAlive, "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"];
@@ -50,7 +50,7 @@ export async function launchAzurite(
   });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()).once("error", () => resolve()));
   const stop = async (): Promise<void> => {
-    // Without this a process that has nothing else to do would end here, before the exit is reported.
+    // Without this, a process that has nothing else to do would end here, before the exit is reported.
     child.ref();
     // Not SIGTERM: Azurite's orderly shutdown waits for open connections, and there is nothing to save.
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");

@@ -4,16 +4,17 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AzuriteStartError } from "./azurite-error.js";
 import { launchAzurite } from "./azurite-process.js";
-import { emulatorAccount, emulatorConnectionString, type StorageEndpoints } from "./connection-string.js";
+import { emulatorAccount, emulatorConnectionString } from "./connection-string.js";
+import type { StorageEndpoints } from "./connection-string.js";
 
 /** Options of {@link startAzurite}. */
 export interface StartAzuriteOptions {
-  /** Gives up starting; the process is killed and the promise rejects with the signal's reason. No effect once started. */
+  /** Cancels the start: the process is killed, and the promise rejects with the signal's reason. No effect once started. */
   abortSignal?: AbortSignal | undefined;
 
   /**
-   * How long Azurite may take until all three services listen. It takes about a second on an idle machine;
-   * the default leaves room for a cold and busy one.
+   * How long Azurite may take until all three services listen. It takes about a second on an idle machine; the default is
+   * sufficient for a busy one with cold caches.
    * @defaultValue 30_000
    */
   startTimeoutInMs?: number | undefined;
@@ -25,7 +26,7 @@ export interface StartAzuriteOptions {
   resolveFrom?: string | undefined;
 
   /**
-   * More of Azurite's command line flags, for example `["--loose"]`.
+   * Additional command line flags of Azurite, for example `["--loose"]`.
    * @defaultValue none
    */
   args?: readonly string[] | undefined;
@@ -33,19 +34,19 @@ export interface StartAzuriteOptions {
 
 /** A running Azurite. */
 export interface Azurite extends StorageEndpoints, AsyncDisposable {
-  /** Of the account `devstoreaccount1`, for all three services. */
+  /** The connection string of the account `devstoreaccount1`, for all three services. */
   readonly connectionString: string;
 
   /** The id of the process. */
   readonly pid: number;
 
-  /** Ends the process and waits until it is gone. All data is in memory and goes with it. Safe to call again. */
+  /** Ends the process, and waits for its exit. All data is in memory and is lost. Idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts an Azurite of its own, with the blob, queue and table services on free ports of 127.0.0.1 and all data in
- * memory. Needs the `azurite` package to be installed.
+ * Starts a new Azurite process, with the blob, queue and table services on free ports of 127.0.0.1 and all data in memory. Needs
+ * the `azurite` package to be installed.
  *
  * Azurite never outlives this process, not even when it is killed with SIGKILL, and never keeps it from ending.
  *
@@ -73,16 +74,16 @@ export async function startAzurite(options: StartAzuriteOptions = {}): Promise<A
 /**
  * The path of the program of the installed `azurite` package.
  *
- * The working directory comes first: with strict package managers (pnpm, Yarn PnP) the user's project sees its own
- * development dependencies, and this library does not.
+ * The working directory comes first: with strict package managers (pnpm, Yarn PnP), the user's project can resolve its own
+ * development dependencies, and this library cannot.
  */
 export function findAzurite(resolveFrom: string | undefined): string {
-  const places = resolveFrom === undefined ? [process.cwd(), dirname(fileURLToPath(import.meta.url))] : [resolve(resolveFrom)];
+  const folders = resolveFrom === undefined ? [process.cwd(), dirname(fileURLToPath(import.meta.url))] : [resolve(resolveFrom)];
   let cause: unknown;
-  for (const place of places) {
+  for (const folder of folders) {
     try {
-      // The file need not exist: it only says where the look-up starts.
-      const manifest = createRequire(join(place, "any.js")).resolve("azurite/package.json");
+      // The file need not exist: it only determines where the resolution starts.
+      const manifest = createRequire(join(folder, "any.js")).resolve("azurite/package.json");
       return join(dirname(manifest), programOf(manifest));
     } catch (error) {
       cause = error;

@@ -4,13 +4,13 @@ export interface StorageEndpoints {
   readonly blobUrl: string;
   readonly queueUrl: string;
   readonly tableUrl: string;
-  /** Azurite has none: that of a {@link startFileShareServer}. */
+  /** Azurite has no file service: the endpoint of a {@link startFileShareServer}. */
   readonly fileUrl?: string | undefined;
 }
 
 const endpointNames = { blobUrl: "BlobEndpoint", queueUrl: "QueueEndpoint", tableUrl: "TableEndpoint", fileUrl: "FileEndpoint" } as const;
 
-/** The account that every Azurite has. Its key is published in Microsoft's documentation: it is no secret. */
+/** The account that every Azurite has. Its key is published in Microsoft's documentation: it is not a secret. */
 export const emulatorAccount: { readonly name: string; readonly key: string } = Object.freeze({
   name: "devstoreaccount1",
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
@@ -23,8 +23,8 @@ export function emulatorConnectionString(endpoints: StorageEndpoints): string {
 }
 
 /**
- * A copy of a connection string that leads to other endpoints: how a fault proxy is put between
- * a service under test, which is configured by a connection string, and its storage.
+ * A copy of a connection string with other endpoints: inserts a fault proxy between an application under test, which is
+ * configured by a connection string, and its storage account.
  *
  * @example `replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url })`
  */

@@ -4,8 +4,8 @@ import { pipeline } from "node:stream/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultAction, FaultAnswer, FaultRequest } from "./fault-rule.js";
 import { drain, endToEndHeaders, forward, readAll, sendWhole } from "./http-messages.js";
-import type { RequestLog, RequestOutcome } from "./request-log.js";
-import { headersOf, RequestRecord } from "./request-record.js";
+import type { RequestLog } from "./request-log.js";
+import { headersOf, type RequestOutcome, RequestRecord } from "./request-record.js";
 import type { RuleSet } from "./rule-set.js";
 
 export interface ExchangeContext {
@@ -16,7 +16,7 @@ export interface ExchangeContext {
   readonly stopped: AbortSignal;
 }
 
-/** Takes one request through the proxy. Never rejects. */
+/** Handles one request to the proxy. Never rejects. */
 export async function serveExchange(message: IncomingMessage, client: ServerResponse, context: ExchangeContext): Promise<void> {
   const exchange = new Exchange(message, client, context);
   try {
@@ -25,9 +25,6 @@ export async function serveExchange(message: IncomingMessage, client: ServerResp
     exchange.fail(error);
   }
 }
-
-/** A predicate or a rewrite function of the user's threw. */
-class RuleFailure extends Error {}
 
 class Exchange {
   readonly #message: IncomingMessage;
@@ -50,92 +47,104 @@ class Exchange {
     const record = this.#record;
     const onFired = (name: string): void => log.countFired(record, name);
 
-    const verdict = await guarded(() => ruleSet.judgeRequest(record, onFired));
+    const onRequest = await callRule(() => ruleSet.decideRequest(record, onFired));
     let body: Buffer | undefined;
-    if (verdict.delayInMs > 0) {
-      // Read before the wait: the client may be gone after it, and the request must arrive all the same.
+    if (onRequest.delayInMs > 0) {
+      // Read before the wait: the client may have disconnected after it, and the request must arrive nevertheless.
       body = await readAll(this.#message);
-      await pause(verdict.delayInMs, undefined, { signal: stopped, ref: false });
+      await pause(onRequest.delayInMs, undefined, { signal: stopped, ref: false });
     }
-    if (verdict.action !== undefined) {
+    if (onRequest.action !== undefined) {
       // Without a body left to send, the client sees a closed connection and never a broken pipe.
       await drain(this.#message);
-      await this.#act(verdict.action);
+      await this.#act(onRequest.action);
       return;
     }
 
     stopped.throwIfAborted();
     log.forwarded += 1;
-    const answer = await forward(this.#message, body, this.#client, target, agent);
+    const response = await forward(this.#message, body, this.#client, target, agent);
     try {
-      record.storageStatus = answer.statusCode ?? 0;
-      const head = { status: record.storageStatus, headers: verdict.candidates.length > 0 ? headersOf(answer.rawHeaders) : {} };
-      const answerVerdict = await guarded(() => ruleSet.judgeAnswer(verdict.candidates, head, record, onFired));
+      record.storageStatus = response.statusCode ?? 0;
+      const head = { status: record.storageStatus, headers: onRequest.candidates.length > 0 ? headersOf(response.rawHeaders) : {} };
+      const onResponse = await callRule(() => ruleSet.decideResponse(onRequest.candidates, head, record, onFired));
       log.touch(record);
-      if (answerVerdict.delayInMs > 0) await pause(answerVerdict.delayInMs, undefined, { signal: stopped, ref: false });
-      if (answerVerdict.action === undefined) await this.#passOn(answer);
-      else await this.#act(answerVerdict.action, answer);
+      if (onResponse.delayInMs > 0) await pause(onResponse.delayInMs, undefined, { signal: stopped, ref: false });
+      if (onResponse.action === undefined) await this.#forwardResponse(response);
+      else await this.#act(onResponse.action, response);
     } finally {
-      // Whatever was not read would keep the connection to the storage busy.
-      answer.resume();
+      // An unread body would keep the connection to the service busy.
+      response.resume();
     }
   }
 
-  /** Carries out what a rule wants; with the storage's answer if it acts at that stage. */
-  async #act(action: FaultAction, answer?: IncomingMessage): Promise<void> {
+  /** Ends a request that could not be handled. */
+  fail(error: unknown): void {
+    if (error instanceof RuleFailure && !this.#client.headersSent) {
+      // No SDK retries a 400: the mistake reaches the test at once, and with its message.
+      const details = { status: 400, errorCode: "FaultRuleFailed", message: error.message, headers: {} };
+      this.#send(errorResponse(this.#record, details));
+      return;
+    }
+    const clientLeft = this.#message.destroyed && !this.#message.complete;
+    this.#cut(this.#context.stopped.aborted || clientLeft ? "abandoned" : "failed");
+  }
+
+  /** Carries out the action of a rule; with the service's response if it acts at that stage. */
+  async #act(action: FaultAction, response?: IncomingMessage): Promise<void> {
     if (action.kind === "rewrite-answer") {
-      if (answer !== undefined) await this.#rewrite(action.rewrite, answer);
+      if (response !== undefined) await this.#rewrite(action.rewrite, response);
       return;
     }
     if (action.kind === "cut-body") {
-      if (answer !== undefined) await this.#cutBody(action.afterBytes, answer);
+      if (response !== undefined) await this.#cutBody(action.afterBytes, response);
       return;
     }
-    // The storage is done with the request once its answer is complete.
-    if (answer !== undefined) await drain(answer);
-    if (action.kind === "answer") this.#send(errorAnswer(this.#record, action));
+    // The service has finished the request once its response is complete.
+    if (response !== undefined) await drain(response);
+    if (action.kind === "answer") this.#send(errorResponse(this.#record, action));
     else if (action.kind === "hang") await this.#untilClientCloses();
     else this.#cut("cut");
   }
 
-  async #passOn(answer: IncomingMessage): Promise<void> {
+  async #forwardResponse(response: IncomingMessage): Promise<void> {
     if (this.#client.destroyed) return;
-    this.#sending(answer.statusCode ?? 0);
-    this.#client.writeHead(answer.statusCode ?? 0, answer.statusMessage, endToEndHeaders(answer));
-    await pipeline(answer, this.#client);
+    this.#sending(response.statusCode ?? 0);
+    this.#client.writeHead(response.statusCode ?? 0, response.statusMessage, endToEndHeaders(response));
+    await pipeline(response, this.#client);
   }
 
-  async #cutBody(afterBytes: number, answer: IncomingMessage): Promise<void> {
-    const body = await readAll(answer);
+  async #cutBody(afterBytes: number, response: IncomingMessage): Promise<void> {
+    const body = await readAll(response);
     if (this.#client.destroyed) return;
     const cut = body.length > afterBytes;
-    this.#record.status = answer.statusCode ?? 0;
+    this.#record.status = response.statusCode ?? 0;
     this.#settle(cut ? "cut" : "answered");
-    this.#client.writeHead(answer.statusCode ?? 0, answer.statusMessage, endToEndHeaders(answer));
+    this.#client.writeHead(response.statusCode ?? 0, response.statusMessage, endToEndHeaders(response));
     if (!cut) this.#client.end(body);
     else {
       this.#client.flushHeaders();
-      // Not before they have left: a cut takes with it what is still to be sent.
+      // Not before the bytes are sent: closing the connection discards what is still buffered.
       this.#client.write(body.subarray(0, afterBytes), () => this.#client.destroy());
     }
   }
 
-  async #rewrite(rewrite: Extract<FaultAction, { kind: "rewrite-answer" }>["rewrite"], answer: IncomingMessage): Promise<void> {
+  async #rewrite(rewrite: Extract<FaultAction, { kind: "rewrite-answer" }>["rewrite"], response: IncomingMessage): Promise<void> {
     const whole: FaultAnswer = {
-      status: answer.statusCode ?? 0,
-      headers: headersOf(endToEndHeaders(answer)),
-      body: await readAll(answer),
+      status: response.statusCode ?? 0,
+      headers: headersOf(endToEndHeaders(response)),
+      body: await readAll(response),
     };
-    this.#send(await guarded(() => rewrite(whole, this.#record)));
+    this.#send(await callRule(() => rewrite(whole, this.#record)));
   }
 
-  #send(answer: FaultAnswer): void {
+  #send(response: FaultAnswer): void {
     if (this.#client.destroyed) return;
-    this.#sending(answer.status);
-    sendWhole(this.#client, this.#record.method, answer);
+    this.#sending(response.status);
+    sendWhole(this.#client, this.#record.method, response);
   }
 
-  /** Logged before the first byte leaves, so that a client that has its answer finds it in the log. */
+  /** Logged before the first byte is sent, so that a client that has its response finds it in the log. */
   #sending(status: number): void {
     this.#record.status = status;
     this.#settle("answered");
@@ -144,17 +153,6 @@ class Exchange {
   #cut(outcome: RequestOutcome): void {
     this.#settle(outcome);
     this.#client.destroy();
-  }
-
-  fail(error: unknown): void {
-    if (error instanceof RuleFailure && !this.#client.headersSent) {
-      // 400 is what no SDK retries: the mistake reaches the test at once, and with its message.
-      const facts = { status: 400, errorCode: "FaultRuleFailed", message: error.message, headers: {} };
-      this.#send(errorAnswer(this.#record, facts));
-      return;
-    }
-    const clientLeft = this.#message.destroyed && !this.#message.complete;
-    this.#cut(this.#context.stopped.aborted || clientLeft ? "abandoned" : "failed");
   }
 
   #settle(outcome: RequestOutcome): void {
@@ -171,7 +169,10 @@ class Exchange {
   }
 }
 
-async function guarded<T>(callUserCode: () => T | Promise<T>): Promise<T> {
+/** A predicate or a rewrite function of the user threw. */
+class RuleFailure extends Error {}
+
+async function callRule<T>(callUserCode: () => T | Promise<T>): Promise<T> {
   try {
     return await callUserCode();
   } catch (error) {
@@ -179,10 +180,10 @@ async function guarded<T>(callUserCode: () => T | Promise<T>): Promise<T> {
   }
 }
 
-type ErrorFacts = Pick<Extract<FaultAction, { kind: "answer" }>, "status" | "errorCode" | "message" | "headers">;
+type ErrorDetails = Pick<Extract<FaultAction, { kind: "answer" }>, "status" | "errorCode" | "message" | "headers">;
 
-/** The answer that Azure Storage would give for this error: OData JSON to table clients, XML to all others. */
-export function errorAnswer(request: FaultRequest, { status, errorCode, message, headers }: ErrorFacts): FaultAnswer {
+/** The response of Azure Storage for this error: OData JSON for table clients, XML for all others. */
+export function errorResponse(request: FaultRequest, { status, errorCode, message, headers }: ErrorDetails): FaultAnswer {
   const [contentType, body] = isTableRequest(request)
     ? ["application/json;odata=minimalmetadata;streaming=true;charset=utf-8", odataError(errorCode, message)]
     : ["application/xml", xmlError(errorCode, message)];
@@ -202,7 +203,7 @@ export function errorAnswer(request: FaultRequest, { status, errorCode, message,
 }
 
 function isTableRequest({ headers }: FaultRequest): boolean {
-  // A batch asks for no JSON itself, its parts do; but all table requests name the OData version.
+  // A batch itself does not accept JSON, but its parts do; and all table requests name the OData version.
   return headers["dataserviceversion"] !== undefined || (headers["accept"]?.includes("json") ?? false);
 }
 

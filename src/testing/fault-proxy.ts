@@ -1,18 +1,24 @@
+import { setMaxListeners } from "node:events";
+import { Agent, createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { serveExchange } from "./fault-exchange.js";
 import type { FaultRule } from "./fault-rule.js";
-import { FaultProxyServer } from "./fault-proxy-server.js";
-import type { LoggedRequest } from "./request-log.js";
+import { RequestLog } from "./request-log.js";
+import type { LoggedRequest } from "./request-record.js";
+import { RuleSet } from "./rule-set.js";
 
 /** Options of {@link startFaultProxy}. */
 export interface FaultProxyOptions {
   /**
-   * Where the draws for `probability` and random delays come from. The same seed, rules and order of requests give
-   * the same faults.
+   * The seed of the random numbers for `probability` and random delays. The same seed, rules and order of requests give the same
+   * faults.
    * @defaultValue 1, so that a failing run can be repeated
    */
   seed?: number | undefined;
 
   /**
-   * How many of the latest requests the log keeps. Each takes a few kilobytes; the counts are exact without it.
+   * How many of the latest requests the log keeps. Each takes a few kilobytes; the counters are exact without it.
    * @defaultValue 10_000
    */
   logLimit?: number | undefined;
@@ -27,20 +33,20 @@ export interface WaitForRequestOptions {
 
 /** A running fault proxy. */
 export interface FaultProxy extends AsyncDisposable {
-  /** The target URL with the proxy's host and port: use it in place of the target. No trailing slash. */
+  /** The target URL with the proxy's host and port: use it instead of the target. No trailing slash. */
   readonly url: string;
 
-  /** The rules for the requests to come. Setting them arms them anew: `times` and the random draws start again. */
+  /** The rules for future requests. Setting them resets them: `times` and the random numbers start again. */
   rules: readonly FaultRule[];
   setRules(rules: readonly FaultRule[]): void;
 
-  /** How many requests have come in since the start or the last reset. */
+  /** How many requests were received since the start or the last reset. */
   readonly requests: number;
 
-  /** How many of them were passed on to the storage. */
+  /** How many of them were forwarded to the service. */
   readonly forwarded: number;
 
-  /** How many times the rules of this name have struck; of any name, if none is given. */
+  /** How many times the rules with this name have fired; all rules, if no name is given. */
   fired(ruleName?: string): number;
 
   /** The latest requests, oldest first. */
@@ -48,26 +54,26 @@ export interface FaultProxy extends AsyncDisposable {
 
   /**
    * How many logged requests match.
-   * @throws RangeError if the log no longer holds all of them, as the number would be too small.
+   * @throws RangeError if the log no longer contains all of them, as the number would be too small.
    */
   count(matches: (request: LoggedRequest) => boolean): number;
 
   /**
-   * The first logged request that matches, or else the next one that does. Requests are looked at again whenever
-   * something becomes of them: `(r) => r.storageStatus === 201` waits until the storage has committed.
+   * The first logged request that matches, or else the next one that does. `matches` is called again whenever a request changes:
+   * `(r) => r.storageStatus === 201` waits until the service has committed.
    */
   waitFor(matches: (request: LoggedRequest) => boolean, options?: WaitForRequestOptions): Promise<LoggedRequest>;
 
-  /** Counts to zero, log empty, and these rules; none by default. Requests under way are no longer counted. */
+  /** Resets the counters, empties the log, and sets these rules; none by default. Requests in flight are no longer counted. */
   reset(rules?: readonly FaultRule[]): void;
 
-  /** Cuts all connections and closes the port. Safe to call again. */
+  /** Cuts all connections and closes the port. Idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts an HTTP proxy on a free port of 127.0.0.1 that passes everything on to a storage endpoint, except where a
- * rule says otherwise. Paths, headers (`Host` as well) and bodies go through unchanged, so shared-key signatures stay valid.
+ * Starts an HTTP proxy on a free port of 127.0.0.1 that forwards everything to a storage endpoint, except where a rule applies.
+ * Paths, headers (including `Host`) and bodies are forwarded unchanged, so that shared-key signatures stay valid.
  *
  * The proxy does not keep the process from ending.
  *
@@ -85,4 +91,119 @@ export async function startFaultProxy(
   const proxy = new FaultProxyServer(target, rules, seed, logLimit);
   await proxy.listen();
   return proxy;
+}
+
+/** The server behind `startFaultProxy`: owns the connections, the current rules and the log. */
+export class FaultProxyServer implements FaultProxy {
+  url = "";
+  readonly #target: URL;
+  readonly #seed: number;
+  readonly #logLimit: number;
+  readonly #server: Server;
+  // Free sockets are closed well before a server's usual 5 seconds, so that none is reused while the server closes it.
+  readonly #agent = new Agent({ keepAlive: true, timeout: 2_000 });
+  readonly #stopped = new AbortController();
+  readonly #inFlight = new Set<Promise<void>>();
+  #ruleSet: RuleSet;
+  #log: RequestLog;
+  #stopping: Promise<void> | undefined;
+
+  constructor(target: URL, rules: readonly FaultRule[], seed: number, logLimit: number) {
+    this.#target = target;
+    this.#ruleSet = new RuleSet(rules, seed);
+    this.#seed = seed;
+    this.#logLimit = logLimit;
+    this.#log = new RequestLog(logLimit);
+    setMaxListeners(0, this.#stopped.signal);
+    this.#server = createServer((message, client) => this.#onRequest(message, client));
+    this.#server.on("connection", (socket) => socket.unref());
+    // No faults but those of the rules: idle and slow connections are never closed.
+    this.#server.keepAliveTimeout = 0;
+    this.#server.headersTimeout = 0;
+    this.#server.requestTimeout = 0;
+  }
+
+  async listen(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject).listen(0, "127.0.0.1", resolve);
+    });
+    this.#server.unref();
+    const { port } = this.#server.address() as AddressInfo;
+    this.url = `http://127.0.0.1:${port}${this.#target.pathname.replace(/\/+$/, "")}`;
+  }
+
+  #onRequest(message: IncomingMessage, client: ServerResponse): void {
+    const exchange = serveExchange(message, client, {
+      target: this.#target,
+      agent: this.#agent,
+      ruleSet: this.#ruleSet,
+      log: this.#log,
+      stopped: this.#stopped.signal,
+    });
+    this.#inFlight.add(exchange);
+    void exchange.finally(() => this.#inFlight.delete(exchange));
+  }
+
+  get rules(): readonly FaultRule[] {
+    return this.#ruleSet.rules;
+  }
+
+  set rules(rules: readonly FaultRule[]) {
+    this.#ruleSet = new RuleSet(rules, this.#seed);
+  }
+
+  setRules(rules: readonly FaultRule[]): void {
+    this.rules = rules;
+  }
+
+  get requests(): number {
+    return this.#log.requests;
+  }
+
+  get forwarded(): number {
+    return this.#log.forwarded;
+  }
+
+  fired(ruleName?: string): number {
+    if (ruleName !== undefined) return this.#log.fired.get(ruleName) ?? 0;
+    return Array.from(this.#log.fired.values()).reduce((sum, times) => sum + times, 0);
+  }
+
+  get log(): readonly LoggedRequest[] {
+    return this.#log.entries;
+  }
+
+  count(matches: (request: LoggedRequest) => boolean): number {
+    return this.#log.count(matches);
+  }
+
+  waitFor(matches: (request: LoggedRequest) => boolean, options: WaitForRequestOptions = {}): Promise<LoggedRequest> {
+    return this.#log.waitFor(matches, options.timeoutInMs ?? 10_000, options.abortSignal);
+  }
+
+  reset(rules: readonly FaultRule[] = []): void {
+    this.rules = rules;
+    this.#log.close(new Error("the fault proxy was reset"));
+    this.#log = new RequestLog(this.#logLimit);
+  }
+
+  stop(): Promise<void> {
+    return (this.#stopping ??= this.#close());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  async #close(): Promise<void> {
+    // Keeps a process that has nothing else to do alive until everything is closed.
+    this.#server.ref();
+    const reason = new Error("the fault proxy was stopped");
+    this.#stopped.abort(reason);
+    this.#log.close(reason);
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    this.#agent.destroy();
+    await Promise.all([closed, ...this.#inFlight]);
+  }
 }

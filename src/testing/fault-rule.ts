@@ -1,40 +1,38 @@
-
-
-/** A request as the fault proxy sees it. */
+/** A request as the fault proxy receives it. */
 export interface FaultRequest {
   /** In upper case. */
   readonly method: string;
   /** Path and query as they were sent. */
   readonly url: string;
-  /** As it was sent, without the query; with Azurite it starts with the account: `/devstoreaccount1/container/blob`. */
+  /** As it was sent, without the query. With Azurite it starts with the account: `/devstoreaccount1/container/blob`. */
   readonly path: string;
   readonly query: URLSearchParams;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
 }
 
-/** The head of the storage's answer. */
+/** The head of the service's response. */
 export interface FaultAnswerHead {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
 }
 
-/** The whole of the storage's answer. */
+/** The service's response with its body. */
 export interface FaultAnswer extends FaultAnswerHead {
   readonly body: Buffer;
 }
 
-/** Says which requests a rule is for. Also accepted by `FaultProxy.count` and `FaultProxy.waitFor`. */
+/** Decides to which requests a rule applies. Also accepted by `FaultProxy.count` and `FaultProxy.waitFor`. */
 export type FaultPredicate = (request: FaultRequest) => boolean;
 
 /**
- * Where a fault happens: `"request"`, before the storage has seen the request, or `"answer"`, after it has answered
- * and so has committed what was asked of it, but before the client hears of it.
+ * When a fault happens: `"request"`, before the service receives the request, or `"answer"`, after the service has responded and
+ * so has committed the request, but before the client receives the response.
  */
 export type FaultStage = "request" | "answer";
 
-/** What happens to a request. Made by the functions `dropAnswer`, `cutBody`, `refuse`, `answerWith`, `delay`, `hang`, `rewriteAnswer`. */
+/** What happens to a request. Created by the functions `dropAnswer`, `cutBody`, `refuse`, `answerWith`, `delay`, `hang`, `rewriteAnswer`. */
 export type FaultAction =
   | { readonly kind: "drop-answer" }
   | { readonly kind: "refuse" }
@@ -51,44 +49,44 @@ export type FaultAction =
   | { readonly kind: "hang"; readonly at: FaultStage }
   | {
       readonly kind: "rewrite-answer";
-      readonly rewrite: (answer: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>;
+      readonly rewrite: (response: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>;
     };
 
-/** Which requests a rule is for, and how often it strikes. */
+/** To which requests a rule applies, and how often it fires. */
 export interface FaultRuleOptions {
   /**
-   * Under which the rule is counted and logged. Rules of the same name are counted together.
+   * The name under which the rule is counted and logged. Rules with the same name are counted together.
    * @defaultValue the kind of the action, with the status if it has one: `"drop-answer"`, `"answer-503"`
    */
   name?: string | undefined;
 
   /**
-   * Which requests the rule is for.
+   * To which requests the rule applies.
    * @defaultValue all
    */
   when?: FaultPredicate | undefined;
 
   /**
-   * The share of the matching requests that are struck, 0 to 1. Drawn from the proxy's seed.
+   * The probability with which the rule fires for a matching request, 0 to 1. Drawn from the proxy's seed.
    * @defaultValue 1
    */
   probability?: number | undefined;
 
   /**
-   * How many times the rule strikes before it is spent. Setting the proxy's rules arms it again.
+   * How many times the rule fires at most. Setting the proxy's rules resets it.
    * @defaultValue Infinity
    */
   times?: number | undefined;
 }
 
-/** Options of the rules that act once the storage has answered. */
+/** Options of the rules that act once the service has responded. */
 export interface AnswerFaultRuleOptions extends FaultRuleOptions {
   /**
-   * Which answers the rule is for, for example only `({ status }) => status < 300`.
-   * The rules below get their turn if it says no.
+   * To which responses the rule applies, for example only `({ status }) => status < 300`. If it returns false, the rules below
+   * are tried.
    * @defaultValue all
    */
-  whenAnswer?: ((answer: FaultAnswerHead, request: FaultRequest) => boolean) | undefined;
+  whenAnswer?: ((response: FaultAnswerHead, request: FaultRequest) => boolean) | undefined;
 }
 
 /** One rule of a fault proxy. */
@@ -117,7 +115,7 @@ export function nameOf(rule: FaultRule): string {
 
 const writeMethods: ReadonlySet<string> = new Set(["PUT", "POST", "MERGE", "PATCH", "DELETE"]);
 
-/** PUT, POST, MERGE, PATCH and DELETE. Entity group transactions are among them, lease operations too. */
+/** PUT, POST, MERGE, PATCH and DELETE, including entity group transactions and lease operations. */
 export function isWrite(request: Pick<FaultRequest, "method">): boolean {
   return writeMethods.has(request.method);
 }

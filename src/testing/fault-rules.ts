@@ -3,8 +3,8 @@ import type { AnswerFaultRuleOptions, FaultAnswer, FaultRequest, FaultRule, Faul
 /** Options of {@link answerWith}. */
 export interface AnswerWithOptions extends AnswerFaultRuleOptions {
   /**
-   * `"request"`: the storage never sees the request. `"answer"`: it carries the request out, and the client is told of
-   * a failure all the same, as happens when a gateway gives up on a slow backend.
+   * `"request"`: the service never receives the request. `"answer"`: the service commits the request, and the client receives an
+   * error nevertheless, as happens when a gateway times out on a slow backend.
    * @defaultValue "request"
    */
   at?: FaultStage | undefined;
@@ -19,7 +19,7 @@ export interface AnswerWithOptions extends AnswerFaultRuleOptions {
   message?: string | undefined;
 
   /**
-   * More headers, for example `{ "retry-after": "1" }`.
+   * Additional headers, for example `{ "retry-after": "1" }`.
    * @defaultValue none
    */
   headers?: Readonly<Record<string, string>> | undefined;
@@ -28,7 +28,7 @@ export interface AnswerWithOptions extends AnswerFaultRuleOptions {
 /** Options of {@link delay} and {@link hang}. */
 export interface StagedFaultRuleOptions extends AnswerFaultRuleOptions {
   /**
-   * Before the storage sees the request, or after it has answered.
+   * Before the service receives the request, or after it has responded.
    * @defaultValue "request"
    */
   at?: FaultStage | undefined;
@@ -44,26 +44,26 @@ const usualErrorCodes: Readonly<Record<number, string>> = {
   503: "ServerBusy",
 };
 
-/** The storage carries the request out, and its answer is lost: the client's connection is cut instead. */
+/** The service commits the request, and its response is lost: the client's connection is cut instead. */
 export function dropAnswer(options: AnswerFaultRuleOptions = {}): FaultRule {
   return { ...options, action: { kind: "drop-answer" } };
 }
 
 /**
- * The connection is cut within the body of the answer: the client gets its head, with the length of the whole, and so
- * many bytes. An answer whose body is not longer than that goes through.
+ * The connection is cut within the body of the response: the client receives the head, with the length of the whole body, and
+ * `afterBytes` bytes. A response whose body is not longer than that is forwarded unchanged.
  */
 export function cutBody(afterBytes: number, options: AnswerFaultRuleOptions = {}): FaultRule {
   if (!Number.isSafeInteger(afterBytes) || afterBytes < 0) throw new RangeError(`afterBytes must be a whole number, 0 or more; got ${afterBytes}`);
   return { ...options, action: { kind: "cut-body", afterBytes } };
 }
 
-/** The request is lost: the client's connection is cut, and the storage never sees the request. */
+/** The request is lost: the client's connection is cut, and the service never receives the request. */
 export function refuse(options: FaultRuleOptions = {}): FaultRule {
   return { ...options, action: { kind: "refuse" } };
 }
 
-/** The client gets an error answer of 400 to 599 in the form that Azure Storage gives it. */
+/** The client receives an error response, 400 to 599, in the format of Azure Storage. */
 export function answerWith(status: number, options: AnswerWithOptions = {}): FaultRule {
   const { at = "request", errorCode, message, headers = {}, ...rule } = options;
   const code = errorCode ?? usualErrorCodes[status] ?? "InjectedFault";
@@ -74,11 +74,10 @@ export function answerWith(status: number, options: AnswerWithOptions = {}): Fau
 }
 
 /**
- * The request, or its answer, is held back for a fixed or a random time.
- * Delays add up, and the rules below get their turn as well.
+ * The request, or its response, is delayed for a fixed or a random time. Delays add up, and the rules below are tried as well.
  *
- * A delayed request is carried out even if the client has given up meanwhile: that is how a write
- * of a client that was long given up for dead arrives on a real network.
+ * A delayed request is carried out even if the client has given up in the meantime: that is how a late write of a client that is
+ * considered dead arrives on a real network.
  */
 export function delay(
   durationInMs: number | { readonly minInMs: number; readonly maxInMs: number },
@@ -89,18 +88,18 @@ export function delay(
   return { ...rule, action: { kind: "delay", at, ...range } };
 }
 
-/** The client never hears anything: the connection stays open until the client or the proxy closes it. */
+/** The client never receives a response: the connection stays open until the client or the proxy closes it. */
 export function hang(options: StagedFaultRuleOptions = {}): FaultRule {
   const { at = "request", ...rule } = options;
   return { ...rule, action: { kind: "hang", at } };
 }
 
 /**
- * The client gets a changed answer. The `content-length` is set anew if the body was replaced; other headers that
- * describe the body, such as `content-md5`, are up to the function.
+ * The client receives a changed response. The `content-length` is set again if the body was replaced; other headers that describe
+ * the body, such as `content-md5`, are up to the function.
  */
 export function rewriteAnswer(
-  rewrite: (answer: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>,
+  rewrite: (response: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>,
   options: AnswerFaultRuleOptions = {},
 ): FaultRule {
   return { ...options, action: { kind: "rewrite-answer", rewrite } };

@@ -1,12 +1,12 @@
-import { type Agent, type IncomingMessage, request, type ServerResponse } from "node:http";
-
+import { request } from "node:http";
+import type { Agent, IncomingMessage, ServerResponse } from "node:http";
 import type { FaultAnswer } from "./fault-rule.js";
 
-// They belong to one connection and not to the message. All others, `Host` too, go through as they are:
-// signatures cover many of them, and Azurite compares the host with that of a copy source in another account.
+// These belong to one connection and not to the message. All others, including `Host`, are forwarded unchanged: signatures cover
+// many of them, and Azurite compares the host with that of a copy source in another account.
 const connectionHeaders: ReadonlySet<string> = new Set(["connection", "keep-alive", "proxy-connection"]);
 
-/** Sends the request on and resolves with the head of the answer. The body is streamed unless it was read before. */
+/** Forwards the request, and resolves with the head of the response. The body is streamed unless it was read before. */
 export function forward(
   message: IncomingMessage,
   body: Buffer | undefined,
@@ -31,13 +31,13 @@ export function forward(
     }
     message.pipe(upstream);
     client.once("close", () => {
-      // Half a request can never be completed. A whole one is carried out, as on a real network, whoever waits for it.
+      // Half a request can never be completed. A complete one is carried out, as on a real network, even if no client waits for it.
       if (!message.readableEnded) upstream.destroy(new Error("the client broke off its request"));
     });
   });
 }
 
-/** Names and values in Node's flat list, in the order and spelling in which they came. */
+/** Names and values in Node's flat list, in the original order and spelling. */
 export function endToEndHeaders(message: IncomingMessage): string[] {
   const { rawHeaders } = message;
   const kept: string[] = [];
@@ -51,24 +51,24 @@ export function endToEndHeaders(message: IncomingMessage): string[] {
 function requestHeaders(message: IncomingMessage): string[] {
   const headers = endToEndHeaders(message);
   const { "content-length": length, "transfer-encoding": encoding } = message.headers;
-  // Without either there is no body, but Node would announce a chunked one for these methods.
+  // Without either there is no body, but Node would send the header of a chunked one for these methods.
   const bodiless = length === undefined && encoding === undefined;
   if (bodiless && message.method !== "GET" && message.method !== "HEAD") headers.push("Content-Length", "0");
   return headers;
 }
 
-/** Sends an answer that is held in memory, with the length that its body has now. */
+/** Sends a response from memory, with the current length of its body. */
 export function sendWhole(client: ServerResponse, method: string, { status, headers, body }: FaultAnswer): void {
   const fields = new Map<string, string>();
   for (const [name, value] of Object.entries(headers)) if (value !== undefined) fields.set(name.toLowerCase(), value);
   fields.delete("transfer-encoding");
-  // The length in an answer to HEAD tells of the resource, and a 204 or 304 has no body to measure.
+  // The length in a response to HEAD is that of the resource, and a 204 or 304 has no body.
   if (method !== "HEAD" && status !== 204 && status !== 304) fields.set("content-length", String(body.length));
   client.writeHead(status, Object.fromEntries(fields));
   client.end(body);
 }
 
-/** Reads and forgets the rest of a message. */
+/** Reads and discards the rest of a message. */
 export function drain(message: IncomingMessage): Promise<void> {
   if (message.readableEnded) return Promise.resolve();
   return new Promise((resolve, reject) => {

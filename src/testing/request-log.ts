@@ -1,29 +1,4 @@
-import type { FaultRequest } from "./fault-rule.js";
-import type { RequestRecord } from "./request-record.js";
-
-/** What became of a request, seen from the client. */
-export type RequestOutcome =
-  /** Still under way, or hanging. */
-  | "pending"
-  /** The client was sent an answer, the storage's or another. */
-  | "answered"
-  /** A rule cut the connection. */
-  | "cut"
-  /** The client gave up, or the proxy was stopped. */
-  | "abandoned"
-  /** The storage could not be reached or broke off; the client's connection was cut. */
-  | "failed";
-
-/** A request that went through the proxy. Changes until its outcome is known. */
-export interface LoggedRequest extends FaultRequest {
-  readonly outcome: RequestOutcome;
-  /** What the client was sent; undefined if nothing. */
-  readonly status: number | undefined;
-  /** What the storage answered; undefined if it was not asked, or has not answered. */
-  readonly storageStatus: number | undefined;
-  /** The rules that struck, in order. */
-  readonly ruleNames: readonly string[];
-}
+import type { LoggedRequest, RequestRecord } from "./request-record.js";
 
 interface Waiter {
   readonly matches: (request: LoggedRequest) => boolean;
@@ -31,7 +6,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-/** What has gone through the proxy since it was started or reset: exact counts, and the latest requests. */
+/** The requests to the proxy since it was started or reset: exact counters, and the latest requests. */
 export class RequestLog {
   requests = 0;
   forwarded = 0;
@@ -51,7 +26,7 @@ export class RequestLog {
   add(record: RequestRecord): void {
     this.requests += 1;
     this.#entries.push(record);
-    // Cut back in large steps: removing one by one would move the whole array for each request.
+    // Truncated in large steps: removing one by one would move the whole array for each request.
     if (this.#entries.length >= 2 * this.#limit + 64) this.#entries = this.#limit === 0 ? [] : this.#entries.slice(-this.#limit);
     this.touch(record);
   }

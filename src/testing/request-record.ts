@@ -1,10 +1,33 @@
 import type { IncomingMessage } from "node:http";
+import type { FaultRequest } from "./fault-rule.js";
 
-import type { LoggedRequest, RequestOutcome } from "./request-log.js";
+/** The outcome of a request, as the client sees it. */
+export type RequestOutcome =
+  /** Still in flight, or hanging. */
+  | "pending"
+  /** The client was sent a response, by the service or by the proxy. */
+  | "answered"
+  /** A rule cut the connection. */
+  | "cut"
+  /** The client gave up, or the proxy was stopped. */
+  | "abandoned"
+  /** The service could not be reached, or its connection broke; the client's connection was cut. */
+  | "failed";
+
+/** A request that went through the proxy. Changes until its outcome is known. */
+export interface LoggedRequest extends FaultRequest {
+  readonly outcome: RequestOutcome;
+  /** The status that the client was sent; undefined if none. */
+  readonly status: number | undefined;
+  /** The status of the service's response; undefined if the service did not receive the request, or has not responded. */
+  readonly storageStatus: number | undefined;
+  /** The rules that fired, in order. */
+  readonly ruleNames: readonly string[];
+}
 
 /**
- * The log's entry of one request. Query and headers are parsed when somebody asks, as most requests pass unlooked at;
- * the message itself is not kept, it would keep its socket and buffers alive.
+ * The log entry of one request. Query and headers are parsed on demand, as most are never read; the message itself is not kept, as
+ * it would keep its socket and buffers alive.
  */
 export class RequestRecord implements LoggedRequest {
   readonly method: string;

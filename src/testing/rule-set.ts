@@ -1,100 +1,100 @@
 import { createHash } from "node:crypto";
+import { nameOf, stageOf } from "./fault-rule.js";
+import type { FaultAction, FaultAnswerHead, FaultRequest, FaultRule } from "./fault-rule.js";
 
-import { type FaultAction, type FaultAnswerHead, type FaultRequest, type FaultRule, nameOf, stageOf } from "./fault-rule.js";
-
-interface ArmedRule {
+interface RuleState {
   readonly rule: FaultRule;
   readonly index: number;
   fired: number;
   draws: number;
 }
 
-/** A rule that may still strike when the answer is there. */
+/** A rule that may still fire when the response has arrived. */
 interface Candidate {
-  readonly armed: ArmedRule;
-  /** It has matched already and needs no look at the answer. */
+  readonly state: RuleState;
+  /** It has fired already, and does not depend on the response. */
   readonly decided: boolean;
 }
 
-/** What the rules say of a request, or of its answer. */
-export interface CommitOutcome {
+/** What the rules decide about a request, or about its response. */
+export interface RuleDecision {
   delayInMs: number;
   action?: FaultAction;
 }
 
-export interface RequestVerdict extends CommitOutcome {
+export interface RequestDecision extends RuleDecision {
   readonly candidates: Candidate[];
 }
 
-/** The rules of a proxy, with how often each has struck. */
+/** The rules of a proxy, with how often each has fired. */
 export class RuleSet {
   readonly rules: readonly FaultRule[];
   readonly #seed: number;
-  readonly #armed: readonly ArmedRule[];
+  readonly #states: readonly RuleState[];
 
   constructor(rules: readonly FaultRule[], seed: number) {
     for (const rule of rules) checkRule(rule);
     this.rules = Object.freeze([...rules]);
     this.#seed = seed;
-    this.#armed = this.rules.map((rule, index) => ({ rule, index, fired: 0, draws: 0 }));
+    this.#states = this.rules.map((rule, index) => ({ rule, index, fired: 0, draws: 0 }));
   }
 
-  /** The first matching rule wins. Delays add up, and a rule that asks for the answer stays a candidate until then. */
-  judgeRequest(request: FaultRequest, onFired: (name: string) => void): RequestVerdict {
-    const verdict: RequestVerdict = { delayInMs: 0, candidates: [] };
-    for (const armed of this.#armed) {
-      const { rule } = armed;
-      if (armed.fired >= (rule.times ?? Infinity) || rule.when?.(request) === false) continue;
+  /** The first matching rule applies. Delays add up, and a rule that depends on the response stays a candidate until then. */
+  decideRequest(request: FaultRequest, onFired: (name: string) => void): RequestDecision {
+    const decision: RequestDecision = { delayInMs: 0, candidates: [] };
+    for (const state of this.#states) {
+      const { rule } = state;
+      if (state.fired >= (rule.times ?? Infinity) || rule.when?.(request) === false) continue;
       if (rule.whenAnswer !== undefined) {
-        verdict.candidates.push({ armed, decided: false });
+        decision.candidates.push({ state, decided: false });
         continue;
       }
-      if (!this.#strikes(armed, onFired)) continue;
-      if (stageOf(rule.action) === "answer") verdict.candidates.push({ armed, decided: true });
-      else this.#apply(armed, verdict);
+      if (!this.#fires(state, onFired)) continue;
+      if (stageOf(rule.action) === "answer") decision.candidates.push({ state, decided: true });
+      else this.#apply(state, decision);
       if (rule.action.kind !== "delay") break;
     }
-    return verdict;
+    return decision;
   }
 
-  judgeAnswer(
+  decideResponse(
     candidates: readonly Candidate[],
-    answer: FaultAnswerHead,
+    response: FaultAnswerHead,
     request: FaultRequest,
     onFired: (name: string) => void,
-  ): CommitOutcome {
-    const verdict: CommitOutcome = { delayInMs: 0 };
-    for (const { armed, decided } of candidates) {
-      const { rule } = armed;
+  ): RuleDecision {
+    const decision: RuleDecision = { delayInMs: 0 };
+    for (const { state, decided } of candidates) {
+      const { rule } = state;
       if (!decided) {
-        if (armed.fired >= (rule.times ?? Infinity) || rule.whenAnswer?.(answer, request) === false) continue;
-        if (!this.#strikes(armed, onFired)) continue;
+        if (state.fired >= (rule.times ?? Infinity) || rule.whenAnswer?.(response, request) === false) continue;
+        if (!this.#fires(state, onFired)) continue;
       }
-      this.#apply(armed, verdict);
-      if (verdict.action !== undefined) break;
+      this.#apply(state, decision);
+      if (decision.action !== undefined) break;
     }
-    return verdict;
+    return decision;
   }
 
-  #strikes(armed: ArmedRule, onFired: (name: string) => void): boolean {
-    const { probability = 1 } = armed.rule;
-    if (probability < 1 && this.#draw(armed) >= probability) return false;
-    armed.fired += 1;
-    onFired(nameOf(armed.rule));
+  #fires(state: RuleState, onFired: (name: string) => void): boolean {
+    const { probability = 1 } = state.rule;
+    if (probability < 1 && this.#draw(state) >= probability) return false;
+    state.fired += 1;
+    onFired(nameOf(state.rule));
     return true;
   }
 
-  #apply(armed: ArmedRule, verdict: CommitOutcome): void {
-    const { action } = armed.rule;
-    if (action.kind !== "delay") verdict.action = action;
-    else if (action.minInMs === action.maxInMs) verdict.delayInMs += action.minInMs;
-    else verdict.delayInMs += action.minInMs + this.#draw(armed) * (action.maxInMs - action.minInMs);
+  #apply(state: RuleState, decision: RuleDecision): void {
+    const { action } = state.rule;
+    if (action.kind !== "delay") decision.action = action;
+    else if (action.minInMs === action.maxInMs) decision.delayInMs += action.minInMs;
+    else decision.delayInMs += action.minInMs + this.#draw(state) * (action.maxInMs - action.minInMs);
   }
 
-  /** In [0, 1). Depends on nothing but the seed, the rule's place and how many it has drawn: other rules do not shift it. */
-  #draw(armed: ArmedRule): number {
-    armed.draws += 1;
-    const digest = createHash("sha256").update(`${this.#seed}/${armed.index}/${armed.draws}`).digest();
+  /** In [0, 1). Depends only on the seed, the index of the rule and how many numbers it has drawn: other rules do not shift it. */
+  #draw(state: RuleState): number {
+    state.draws += 1;
+    const digest = createHash("sha256").update(`${this.#seed}/${state.index}/${state.draws}`).digest();
     return digest.readUInt32BE(0) / 2 ** 32;
   }
 }

@@ -1,10 +1,10 @@
 import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
+import { requireETag } from "../core/validate.js";
 import { journalAfter } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import { requireETag } from "../core/validate.js";
 import type { RequestContext, Snapshot } from "../target/target.js";
 import { commit } from "../update/commit.js";
 import type { CommitAdapter, CommitOutcome } from "../update/commit.js";
@@ -13,21 +13,21 @@ import type { Operation } from "./operations.js";
 import { readRow } from "./row.js";
 import type { Row } from "./row.js";
 
-/** What became of a transaction, and what is known of its rows now. */
+/** The outcome of a transaction, and what is known of its rows. */
 export interface TransactionOutcome {
   readonly outcome: CommitOutcome<StoredEntity | undefined>;
   /** The new ETag of each row, in the order of the operations, if the response arrived. */
   readonly etags: readonly (string | undefined)[] | undefined;
   /** The journal of each row whose journal was written, if the response arrived. */
   readonly journals: ReadonlyMap<Operation, Journal>;
-  /** The witness row as it was last read, if it was. */
+  /** The witness row as it was last read, if it was read. */
   readonly witness: { readonly rowKey: string; readonly row: Row } | undefined;
 }
 
 /**
- * Sends all operations in one entity group transaction, which the service carries out as a whole or not at all. So one row is
- * the witness for all of them: its journal counts this write, and to the commit of an update the transaction looks like a
- * conditional write of that row.
+ * Sends all operations in one entity group transaction, which the service applies atomically. So one row is the witness for
+ * all of them: its journal counts this write, and the transaction is presented to `commit` as a conditional write of that
+ * row, which reuses its recovery of lost responses.
  *
  * @param onConflict - See {@link commit}.
  */
@@ -45,12 +45,12 @@ export async function commitTransaction(
   let lastRead: Row | undefined;
 
   async function submit(journal: Journal | undefined, request: RequestContext): Promise<Snapshot<StoredEntity | undefined>> {
-    const carried = journalsOf(operations, witness as Operation, journal);
-    const actions = operations.map((operation) => withJournal(operation, carried.get(operation)));
+    const newJournals = journalsOf(operations, witness as Operation, journal);
+    const actions = operations.map((operation) => withJournal(operation, newJournals.get(operation)));
     request.onRequest?.();
     const response = await table.submitTransaction(actions as never[], tableOptions(request));
     etags = response.subResponses.map(({ etag }) => etag);
-    journals = carried;
+    journals = newJournals;
     const etag = requireETag(etags[operations.indexOf(witness as Operation)], tableUrl(table));
     return { raw: undefined, etag, journal };
   }
@@ -65,8 +65,8 @@ export async function commitTransaction(
       return lastRead.etag === undefined ? undefined : { raw: lastRead.stored, etag: lastRead.etag, journal: lastRead.journal };
     },
     async invalidateEarlierSends(rejection, request) {
-      // A row that was changed never gets its ETag back. But one that made an insert fail can be deleted, and then an earlier
-      // send, still in flight, could be committed: not if the witness row has another ETag by then.
+      // A row that was changed never gets its old ETag again. But a row that made an insert fail can be deleted, and then an
+      // earlier send that is still in flight could be committed. Changing the ETag of the witness row prevents that.
       if (isEntityAlreadyExists(rejection) && base.etag !== undefined) {
         request.onRequest?.();
         await table.updateEntity({ partitionKey, rowKey }, "Merge", { ...tableOptions(request), etag: base.etag });
@@ -88,8 +88,8 @@ function tableOptions({ abortSignal, tracingOptions }: RequestContext): TableCal
 }
 
 /**
- * The row to read if the response is lost: one that will still exist. A row that was created can have been deleted and
- * created anew by other clients before it is read, and a tombstone can be removed.
+ * The row to read if the response is lost: preferably one that will still exist. Other clients may have deleted and created
+ * again a row that this transaction creates, and a tombstone may have been deleted.
  */
 function witnessOf(operations: readonly Operation[]): Operation | undefined {
   const changing = operations.filter(({ changes }) => changes);
@@ -98,8 +98,9 @@ function witnessOf(operations: readonly Operation[]): Operation | undefined {
 }
 
 /**
- * The witness row counts the write. The others keep the journals that they have, and rows without one begin it: otherwise
- * another client whose response is lost at the same time would find no journal on a changed row, and could conclude nothing.
+ * The journal of the witness row counts the write. The other rows keep their journals, and rows without one start it:
+ * otherwise another client whose response is lost at the same time would find a changed row without a journal, and could not
+ * determine its outcome.
  */
 function journalsOf(operations: readonly Operation[], witness: Operation, journal: Journal | undefined): ReadonlyMap<Operation, Journal> {
   const [id] = journal?.ids ?? [];
@@ -114,5 +115,5 @@ function journalsOf(operations: readonly Operation[], witness: Operation, journa
   );
 }
 
-/** Stands for what is sent: to the commit, an undefined draft would mean a delete. */
+/** A placeholder for the draft: to `commit`, an undefined draft would mean a delete. */
 const sent: StoredEntity = new Map();

@@ -12,9 +12,9 @@ import type { Row } from "./row.js";
 export interface Operation {
   readonly rowKey: string;
   readonly base: Row;
-  /** Whether it changes anything for those who use transactions, or merely makes sure that the row is as it was read. */
+  /** Whether it changes the entity, or only validates that the row is as it was read. */
   readonly changes: boolean;
-  /** Whether a tombstone is there afterwards, to be removed once the transaction is over. */
+  /** Whether it stores a tombstone, to be deleted after the transaction. */
   readonly leavesTombstone: boolean;
   readonly action: TransactionActionLike;
 }
@@ -22,16 +22,16 @@ export interface Operation {
 const tombstone: StoredEntity = new Map([[tombstoneName, { type: "Boolean", value: true }]]);
 
 /**
- * All that a round has to send, each row once. What was only read is validated by an empty conditional Merge; what was
- * found to be missing, by inserting a tombstone. A delete is a conditional Replace by a tombstone as well: the SDK
- * sends deletes within a transaction without their ETag.
+ * The operations of a batch, one for each row. A row that was only read is validated by an empty conditional Merge; a row that
+ * was read and did not exist, by inserting a tombstone. A delete is a conditional Replace by a tombstone, too: the SDK sends
+ * deletes within a transaction without their ETag.
  */
 export function operationsOf(view: PartitionView, partitionKey: string, guardQueries: boolean): Operation[] {
-  // A row that a transaction wanted to write without having read it, and that then failed, concerns nobody.
+  // Without rows that only a failed transaction wrote, without having read them: no result depends on them.
   const rowKeys = [...view.touched].filter((rowKey) => view.isKnown(rowKey) || view.written.has(rowKey));
   const operations = rowKeys.map((rowKey) => operationFor(view, partitionKey, rowKey));
   if (guardQueries && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
-    // Changes the ETag of the row, whatever it is, and is in nobody's way but of those who queried.
+    // Changes the ETag of the row unconditionally, so it conflicts only with transactions that queried.
     const action: TransactionActionLike = ["upsert", { partitionKey, rowKey: queriesRowKey }, "Merge"];
     operations.push({ rowKey: queriesRowKey, base: view.row(queriesRowKey), changes: false, leavesTombstone: false, action });
   }
@@ -43,27 +43,27 @@ function operationFor(view: PartitionView, partitionKey: string, rowKey: string)
   const written = view.written.get(rowKey);
   const keys: TableEntityLike = { partitionKey, rowKey };
   const wanted = written === undefined ? base.stored : (written ?? undefined);
-  // What was never read is not known to be the same, even if it was made and deleted again within the round: only the
-  // service can tell that there was none.
+  // A row that was never read counts as changed, even if it was created and deleted again within the batch: only the service
+  // can tell whether it exists.
   const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? equalStored(wanted, base.stored) : wanted === base.stored);
-  const about = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
+  const operation = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
   if (base.etag === undefined) {
-    const stored = wanted ?? (about.leavesTombstone ? tombstone : []);
-    return { ...about, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };
+    const stored = wanted ?? (operation.leavesTombstone ? tombstone : []);
+    return { ...operation, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };
   }
   const etag = { etag: base.etag };
-  if (!changes) return { ...about, action: ["update", keys, "Merge", etag] };
+  if (!changes) return { ...operation, action: ["update", keys, "Merge", etag] };
   const { mode, properties } =
     wanted && base.stored ? entityDiff(base.stored, wanted) : { mode: "Replace" as const, properties: Object.fromEntries(wanted ?? tombstone) };
-  return { ...about, action: ["update", { ...keys, ...properties, ...keptBy(mode, base) }, mode, etag] };
+  return { ...operation, action: ["update", { ...keys, ...properties, ...keptBy(mode, base) }, mode, etag] };
 }
 
-/** A Replace must not drop the journal that others look into. */
+/** What a write has to keep: a Replace must not drop the journal, which other clients may need. */
 export function keptBy(mode: "Merge" | "Replace", base: Row): object {
   return mode === "Replace" && base.journalValue ? { [defaultJournalName]: base.journalValue } : {};
 }
 
-/** What is sent for an operation, with the journal that it carries, if any. */
+/** The action of an operation, with a journal if it carries one. */
 export function withJournal({ action }: Operation, journal: Journal | undefined): TransactionActionLike {
   if (!journal) return action;
   const [kind, entity, ...rest] = action;
@@ -73,12 +73,12 @@ export function withJournal({ action }: Operation, journal: Journal | undefined)
 const maxOperations = 100;
 const maxBytes = 4 * 1024 * 1024;
 const maxEntityBytes = 1024 * 1024;
-/** 252, and one of them is for the journal. */
+/** The service allows 252; one is reserved for the journal. */
 const maxProperties = 251;
 /** For the journal, and for the headers of each part of the request. */
 const overhead = 1_000;
 
-/** What the service would refuse, if anything. */
+/** The limit of the service that the operations exceed, if any. */
 export function limitOf(
   operations: readonly Pick<Operation, "action">[],
   written: Iterable<readonly [rowKey: string, stored: StoredEntity | null]>,

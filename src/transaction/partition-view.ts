@@ -3,35 +3,35 @@ import type { StoredEntity } from "../target/stored-entity.js";
 import { isOwnRow, noRow, queryRows, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 
-/** A range of row keys, both ends included. */
+/** A range of row keys, both ends inclusive. */
 export interface RowRange {
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
-/** The service takes at most 15 comparisons in a filter; one is for the partition. */
+/** The service accepts at most 15 comparisons in a filter; one is for the partition. */
 const rowsPerQuery = 14;
 
 /**
- * A partition as the transactions of one round see it: what was read, and on top of it what they have written so far.
- * A row that was read stays as it was read, so that all reads are of one state, if the commit finds it unchanged.
+ * A partition as the transactions of one batch see it: what was read, and on top of it what they have written so far. A row
+ * that was read is not read again, so that all reads belong to one state if the commit finds them unchanged.
  */
 export class PartitionView {
   readonly #table: TransactionTableLike;
   readonly #partitionKey: string;
   readonly #rows: Map<string, Row>;
   #touched: Set<string> = new Set<string>();
-  /** What the rows are to become; null: gone. */
+  /** The new state of rows; null: deleted. */
   #written: Map<string, StoredEntity | null> = new Map<string, StoredEntity | null>();
 
-  /** `rows`: what is known from before; what is read is added to it. */
+  /** @param rows - The rows that are already known. Rows that are read are added to it. */
   constructor(table: TransactionTableLike, partitionKey: string, rows: Map<string, Row>) {
     this.#table = table;
     this.#partitionKey = partitionKey;
     this.#rows = rows;
   }
 
-  /** The rows that this round depends on. */
+  /** The rows that this batch depends on. */
   get touched(): ReadonlySet<string> {
     return this.#touched;
   }
@@ -48,7 +48,7 @@ export class PartitionView {
     return this.#rows.has(rowKey);
   }
 
-  /** What a transaction sees in a row that is known. */
+  /** What a transaction sees in a known row. */
   current(rowKey: string): StoredEntity | undefined {
     const written = this.#written.get(rowKey);
     return written === undefined ? this.row(rowKey).stored : (written ?? undefined);
@@ -60,13 +60,13 @@ export class PartitionView {
 
   write(rowKey: string, stored: StoredEntity | null): void {
     this.touch(rowKey);
-    // A new map each time: whoever looked at the one before can see what has changed since.
+    // A new map each time, so that it can be compared with an earlier one, and a savepoint can restore that one.
     this.#written = new Map(this.#written).set(rowKey, stored);
   }
 
   /**
-   * Where to go back to if a transaction has no part in this round. One that failed has: what it read stays touched,
-   * since its error may rest on it.
+   * Returns a function that rolls back a transaction that has no part in this batch. The rows that a failed transaction read
+   * stay touched, because its error may depend on them.
    */
   savepoint(): (outcome: "failed" | "postponed") => void {
     const written = this.#written;
@@ -77,24 +77,24 @@ export class PartitionView {
     };
   }
 
-  /** Makes rows known. Costs 1 request for one row, 1 for each 14 of several. */
+  /** Reads the rows that are not known yet. Costs 1 request for a single row, 1 for each 14 of several. */
   async load(rowKeys: readonly string[], options: RowOptions): Promise<void> {
     for (const rowKey of rowKeys) this.touch(rowKey);
-    // A row that is to be created is not read: that there is none is for the insert to find out.
-    const missing = [...new Set(rowKeys)].filter((rowKey) => !this.#rows.has(rowKey) && !this.#written.has(rowKey));
-    const [only] = missing;
-    if (only !== undefined && missing.length === 1) {
-      this.#learn(only, await readRow(this.#table, this.#partitionKey, only, options));
+    // A row that is to be created is not read: the insert fails if it exists.
+    const unknown = [...new Set(rowKeys)].filter((rowKey) => !this.#rows.has(rowKey) && !this.#written.has(rowKey));
+    const [only] = unknown;
+    if (only !== undefined && unknown.length === 1) {
+      this.#addRow(only, await readRow(this.#table, this.#partitionKey, only, options));
       return;
     }
-    for (let start = 0; start < missing.length; start += rowsPerQuery) {
-      const chunk = missing.slice(start, start + rowsPerQuery);
+    for (let start = 0; start < unknown.length; start += rowsPerQuery) {
+      const chunk = unknown.slice(start, start + rowsPerQuery);
       const found = await this.#query(chunk.map((rowKey) => `RowKey eq ${quoted(rowKey)}`).join(" or "), options);
-      for (const rowKey of chunk) this.#learn(rowKey, found.get(rowKey) ?? noRow);
+      for (const rowKey of chunk) this.#addRow(rowKey, found.get(rowKey) ?? noRow);
     }
   }
 
-  /** Makes known all rows of a range that match a filter, and returns their keys. */
+  /** Reads all rows of a range that match a filter, and returns their keys. */
   async loadRange(range: RowRange, filter: string | undefined, options: RowOptions): Promise<string[]> {
     const conditions = [
       ...(range.from === undefined ? [] : [`RowKey ge ${quoted(range.from)}`]),
@@ -104,16 +104,16 @@ export class PartitionView {
     const found = await this.#query(conditions.join(" and "), options);
     const rowKeys: string[] = [];
     for (const [rowKey, row] of found) {
-      // Tombstones need no validation: that nothing is put in their place is for `guardQueries`.
+      // Tombstones need no validation: `guardQueries` detects entities that replace them.
       if (isOwnRow(rowKey) || !row.stored) continue;
-      this.#learn(rowKey, row);
+      this.#addRow(rowKey, row);
       this.touch(rowKey);
       rowKeys.push(rowKey);
     }
     return rowKeys;
   }
 
-  /** Whether all rows that were read are still the same. Costs as many requests as reading them together. */
+  /** Whether all rows that were read are unchanged. Costs as many requests as reading them together. */
   async isCurrent(options: RowOptions): Promise<boolean> {
     const now = new PartitionView(this.#table, this.#partitionKey, new Map());
     const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey));
@@ -122,10 +122,10 @@ export class PartitionView {
   }
 
   /**
-   * What was read first counts, also if two reads overlap: the function has seen it. If it has changed since, the commit
-   * notices. A row that is written without having been read stays unknown, so that it is created and not overwritten.
+   * The first read counts, even if two reads overlap: the function has seen it. If the row has changed since, the commit
+   * detects it. A row that is written without having been read stays unknown, so that it is created and not overwritten.
    */
-  #learn(rowKey: string, row: Row): void {
+  #addRow(rowKey: string, row: Row): void {
     if (!this.#rows.has(rowKey) && !this.#written.has(rowKey)) this.#rows.set(rowKey, row);
   }
 

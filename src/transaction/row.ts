@@ -1,38 +1,38 @@
 import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
 import { isNotFound } from "../core/storage-errors.js";
+import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { isTombstone, storedFromAnswer, storedFromPage, tableUrl } from "../target/stored-entity.js";
+import { isTombstone, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import { requireETag } from "../core/validate.js";
 
-/** One row as it is stored, or the fact that there is none. */
+/** One row as it is stored, or a row that does not exist. */
 export interface Row {
-  /** Undefined: there is no such row at all. */
+  /** Undefined: the row does not exist. */
   readonly etag: string | undefined;
-  /** Undefined: for all who use transactions, the entity does not exist. There may be a tombstone. */
+  /** Undefined: to transactions the entity does not exist. The row may be a tombstone. */
   readonly stored: StoredEntity | undefined;
   readonly journal: Journal | undefined;
-  /** As it was read: a Replace has to repeat it. */
+  /** The journal as it was read: a Replace has to send it again. */
   readonly journalValue: EdmValue | undefined;
 }
 
 export const noRow: Row = { etag: undefined, stored: undefined, journal: undefined, journalValue: undefined };
 
-/** Rows that the library keeps for itself begin with this. */
+/** The row keys of the library's own rows begin with this. */
 export const ownRowPrefix = "~asc~";
 
-/** The row that every write changes if queries are guarded, so that whoever queried notices. */
+/** With phantom detection, every write changes this row, so that it conflicts with transactions that queried. */
 export const queriesRowKey: string = `${ownRowPrefix}queries`;
 
 export function isOwnRow(rowKey: string): boolean {
   return rowKey.startsWith(ownRowPrefix);
 }
 
-/** Options of reading rows. */
+/** Options for reading rows. */
 export interface RowOptions extends TableCallOptions {
-  /** Called for each request that is made. */
+  /** Called for each request that is sent. */
   onRequest?: (() => void) | undefined;
 }
 
@@ -51,7 +51,7 @@ export async function readRow(
       disableTypeConversion: true,
       onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
     });
-    return rowFrom(entity, storedFromAnswer(entity, bodyText), table);
+    return rowFrom(entity, storedFromResponse(entity, bodyText), table);
   } catch (error) {
     if (isNotFound(error)) return noRow;
     throw error;
@@ -98,7 +98,7 @@ function rowFrom(entity: object, all: StoredEntity, table: TransactionTableLike)
   };
 }
 
-/** A string in a filter. */
+/** A string literal of a filter. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }

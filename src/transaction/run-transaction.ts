@@ -19,23 +19,23 @@ export interface TransactionOptions
       OptimisticUpdateOptions<never>,
       "maxAttempts" | "timeoutInMs" | "retryDelayInMs" | "maxRetryDelayInMs" | "coalesce" | "onUnknown"
     > {
-  /** The Edm types of properties for which JavaScript has none of its own: `{ price: "Double" }`. */
+  /** The Edm types of properties for which JavaScript has no type: `{ price: "Double" }`. */
   types?: Readonly<Record<string, EdmType>> | undefined;
   /**
-   * Notice also what others add to a range that was queried, or change so that it matches. Everybody who writes to the
-   * partition has to use it. Costs a row in each partition, one operation more in each transaction, and one request more
-   * in each that queries; and every write conflicts with every query.
+   * Also detect phantoms: entities that other clients add to a queried range, or change so that they match. All writers of
+   * the partition have to use this option. Costs a row in each partition, one more operation in each transaction, and one more
+   * request in each transaction that queries; and every write conflicts with every query.
    * @defaultValue false
    */
   guardQueries?: boolean | undefined;
 }
 
 /**
- * Reads and writes entities of one partition as if nobody else did: what was read is validated in the same request that
- * writes, and if anything has changed, the function runs again. Exactly once, also when answers are lost.
+ * Reads and writes entities of one partition in isolation from other clients: the request that writes also validates what was
+ * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost.
  *
- * Costs a request for each row that is read, and one to commit; `getMany` reads 14 rows with one. A delete costs one
- * more, after the commit.
+ * Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with one. A delete costs one more,
+ * after the commit.
  */
 export function runTransaction<R>(
   table: TransactionTableLike,
@@ -55,7 +55,7 @@ export function runTransaction<R>(
       label: `partition ${JSON.stringify(partitionKey)} of the table ${table.tableName}`,
     });
     const { coalesce = true, guardQueries = false } = options;
-    enqueueTransaction({ table, owner: credentialScopeOf(table), partitionKey, coalesce, guardQueries }, call);
+    enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, guardQueries }, call);
     const result = (await call.promise) as TransactionResult<R>;
     describeSpan(span, { outcome: result.outcome });
     return result;

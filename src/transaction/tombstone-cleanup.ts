@@ -11,11 +11,11 @@ import { quoted, readRow } from "./row.js";
 /** No caller waits for the clean-up, but the next batch waits for its end. */
 const timeoutInMs = 5_000;
 
-/** The tombstones of transactions that are over, to be removed when there is time. */
+/** The tombstones of completed transactions, to be deleted when the queue is idle. */
 export class TombstoneCleanup {
   readonly #table: TransactionTableLike;
   readonly #partitionKey: string;
-  /** By row key, the ETag; undefined: the response that carried it was lost. */
+  /** The ETags by row key; undefined: the response that contained it was lost. */
   #tombstones = new Map<string, string | undefined>();
 
   constructor(table: TransactionTableLike, partitionKey: string) {
@@ -31,12 +31,12 @@ export class TombstoneCleanup {
     this.#tombstones.set(rowKey, etag);
   }
 
-  /** An entity is in its place. */
+  /** An entity has replaced the tombstone. */
   delete(rowKey: string): void {
     this.#tombstones.delete(rowKey);
   }
 
-  /** Deletes them for good. What fails is left for `purgeTombstones`: to all transactions the entity does not exist. */
+  /** Deletes the tombstones. A failure is harmless: to transactions the entity does not exist. `purgeTombstones` deletes the rest. */
   async clear(): Promise<void> {
     const tombstones = [...this.#tombstones];
     this.#tombstones = new Map();
@@ -60,18 +60,18 @@ export class TombstoneCleanup {
 
 /** Options of {@link purgeTombstones}. */
 export interface PurgeTombstonesOptions extends CallOptions {
-  /** Of this partition only. @defaultValue the whole table, which is a scan */
+  /** Only tombstones of this partition. @defaultValue the whole table, which is a scan */
   partitionKey?: string | undefined;
   /**
-   * Younger ones are left alone: the transaction that made one may still have to look at it.
+   * Newer tombstones are kept: the transaction that stored one may still have to read it.
    * @defaultValue an hour
    */
   olderThanInMs?: number | undefined;
 }
 
 /**
- * Removes the tombstones that transactions left behind because their process died between the commit and its cleaning
- * up. Returns how many. Costs a query, and a request for each.
+ * Deletes the tombstones of transactions whose process crashed between the commit and the clean-up. Returns how many. Costs a
+ * query, and one request for each tombstone.
  */
 export function purgeTombstones(table: TransactionTableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
   return withSpan("purgeTombstones", options, async (tracingOptions) => {
@@ -84,20 +84,20 @@ export function purgeTombstones(table: TransactionTableLike, options: PurgeTombs
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
     const traced = tracingOptions && { tracingOptions };
-    let removed = 0;
+    let deleted = 0;
     for await (const page of table.listEntities({ ...traced, queryOptions: { filter } }).byPage()) {
       for (const entity of page as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
         try {
           const { partitionKey: partition, rowKey, etag } = entity;
           await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
-          removed++;
+          deleted++;
         } catch (error) {
-          // Another client has put an entity in its place, or deleted it first.
+          // Another client has replaced it by an entity, or deleted it first.
           if (!isConflict(error) && !isNotFound(error)) throw error;
         }
       }
     }
-    return removed;
+    return deleted;
   }, { targetKind: "table", url: tableUrl(table) });
 }

@@ -7,18 +7,18 @@ import { partitionUrl } from "../target/stored-entity.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { PartitionView } from "./partition-view.js";
 import type { RowOptions } from "./row.js";
-import { NeedsCleanView, Transaction } from "./transaction.js";
+import { NeedsCleanViewError, Transaction } from "./transaction.js";
 
-/** What the transactions of one queue have in common. */
+/** The settings that the transactions of one queue share. */
 export interface PartitionSettings {
   readonly table: TransactionTableLike;
-  readonly owner: object;
+  readonly credentialScope: object;
   readonly partitionKey: string;
   readonly guardQueries: boolean;
   readonly coalesce: boolean;
 }
 
-/** What a transaction did. */
+/** The result of a transaction. */
 export interface TransactionResult<R> {
   /** What the function returned. */
   value: R;
@@ -35,7 +35,7 @@ export interface TransactionSettings extends WriteCallSettings {
 /** One caller of `runTransaction`, and its function. */
 export class TransactionCall extends WriteCall<TransactionResult<unknown>, TransactionSettings> {
   readonly fn: (tx: Transaction) => unknown;
-  /** Read before creating: an insert that failed does not tell what it found. */
+  /** Read a row before inserting it: a failed insert does not return the existing entity. */
   readBeforeInsert = false;
 
   constructor(fn: (tx: Transaction) => unknown, settings: TransactionSettings) {
@@ -49,12 +49,12 @@ type Step =
   | { readonly kind: "failed"; readonly error: unknown }
   | { readonly kind: "postponed" }
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
-  | { readonly kind: "gone" };
+  | { readonly kind: "abandoned" };
 
 /** How long other callers wait for a function that does more than read rows. */
 const detachAfterInMs = 1_000;
 
-/** One pass over the waiting transactions: each runs on what those before it wrote, and one that fails leaves nothing behind. */
+/** One pass over the waiting transactions: each runs on what those before it wrote, and one that fails has no effect. */
 export class TransactionBatch {
   readonly view: PartitionView;
   readonly #calls: readonly TransactionCall[];
@@ -75,7 +75,7 @@ export class TransactionBatch {
         continue;
       }
       const hasOtherWaiters = (): boolean => this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
-      const step: Step = call.isSettled() ? { kind: "gone" } : await this.#runOne(call, index > 0, requestOptions, hasOtherWaiters);
+      const step: Step = call.isSettled() ? { kind: "abandoned" } : await this.#runOne(call, index > 0, requestOptions, hasOtherWaiters);
       this.#steps.push(step);
       full = step.kind === "postponed";
     }
@@ -105,10 +105,10 @@ export class TransactionBatch {
       await tx.finish();
       if (call.isSettled()) {
         rollBack("postponed");
-        return { kind: "gone" };
+        return { kind: "abandoned" };
       }
-      if (tx.needsCleanView) throw new NeedsCleanView(); // caught by the function, which could not know what it means
-      // Together with the ones before it, it is more than fits into one request: it has to wait for the next.
+      if (tx.needsCleanView) throw new NeedsCleanViewError(); // the function caught the first one
+      // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
       if (notFirst && limitOf(operationsOf(this.view, partitionKey, guardQueries), this.view.written, partitionKey)) {
         rollBack("postponed");
         return this.#postpone(call);
@@ -141,7 +141,7 @@ export class TransactionBatch {
     }
   }
 
-  /** The calls that need a result of this batch. */
+  /** The calls that get their result from this batch and are not settled. */
   unsettled(): TransactionCall[] {
     return this.#calls.filter((call, index) => {
       const kind = this.#steps[index]?.kind;
@@ -149,7 +149,7 @@ export class TransactionBatch {
     });
   }
 
-  /** The calls that have a part in what is to be written. */
+  /** The calls whose changes are part of the write. */
   writers(): TransactionCall[] {
     return this.#calls.filter((_, index) => {
       const step = this.#steps[index];
@@ -162,7 +162,12 @@ export class TransactionBatch {
     return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind === "postponed");
   }
 
-  /** The calls whose functions are still running, and when each has ended. */
+  /** Whether a function of the batch may still be running. */
+  hasRunningFunctions(): boolean {
+    return this.#steps.some(({ kind }) => kind === "detached" || kind === "abandoned");
+  }
+
+  /** The calls whose functions are still running, each with a promise of its end. */
   detached(): [TransactionCall, Promise<unknown>][] {
     return this.#calls.flatMap((call, index) => {
       const step = this.#steps[index];

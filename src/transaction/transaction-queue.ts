@@ -15,34 +15,34 @@ import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
 import type { PartitionSettings, TransactionCall } from "./transaction-batch.js";
 
-/** The most transactions in one batch: they have to fit into 100 operations. */
+/** The maximum number of transactions in one batch: they have to fit into 100 operations. */
 const maxBatch = 50;
-/** With more tombstones than this the clean-up does not wait until the queue is empty. */
+/** With more tombstones than this, the clean-up does not wait until the queue is empty. */
 const maxTombstones = 100;
-/** With more rows than this all are forgotten: they may be of use, or not. */
+/** With more rows than this, the cache is emptied: it may not be needed any more. */
 const maxRows = 1_000;
 
 const queues = new CallQueues<TransactionQueue>();
 
-/** Hands a call to the queue of its partition. */
+/** Adds a call to the queue of its partition. */
 export function enqueueTransaction(settings: PartitionSettings, call: TransactionCall): void {
   if (!settings.coalesce) {
     new TransactionQueue(settings, undefined).add(call);
     return;
   }
   if (call.isSettled()) return;
-  const { owner, table, partitionKey, guardQueries } = settings;
+  const { credentialScope, table, partitionKey, guardQueries } = settings;
   const key = JSON.stringify([table.url, table.tableName, partitionKey, guardQueries]);
-  queues.get(owner, key, (onIdle) => new TransactionQueue(settings, onIdle)).add(call);
+  queues.get(credentialScope, key, (onIdle) => new TransactionQueue(settings, onIdle)).add(call);
 }
 
 /**
- * The transactions of this process on one partition, under the same credentials: those of a batch run one after the other,
- * each on what the ones before it wrote, and are committed together.
+ * The transactions of this process on one partition under the same credentials. The transactions of a batch run one after the
+ * other, each on what those before it wrote, and are committed together.
  */
 class TransactionQueue extends CallQueue<TransactionCall> {
   readonly #settings: PartitionSettings;
-  /** Rows as they are known to be stored, while there is work; emptied as soon as a conflict shows that they are not. */
+  /** Rows as they are known to be stored, kept while there is work. Emptied when a conflict shows that they are outdated. */
   #rows = new Map<string, Row>();
   readonly #tombstones: TombstoneCleanup;
 
@@ -71,6 +71,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);
+    // A detached function, or that of a caller that has gone, may wait for a read: it ends now, and a detached one runs again.
+    if (batch.hasRunningFunctions()) this.abortRequests();
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
   }
@@ -83,11 +85,11 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.#rows = new Map();
   }
 
-  /** Nothing to write. Reads at several moments are of one state only if all of it is still there afterwards. */
+  /** Nothing to write. Reads at different moments saw one state only if all of them are still valid afterwards. */
   async #validate(batch: TransactionBatch, wasKnown: boolean): Promise<string> {
     const calls = batch.unsettled();
     const { view } = batch;
-    // A query with phantom detection counts as a read of its own: there may have been several of them that found nothing.
+    // With phantom detection a query counts as a read of its own: several queries may have found nothing.
     const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
     this.waitFor(calls);
     if (!(wasKnown || severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
@@ -110,7 +112,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     }
     const writers = batch.writers();
     const calls = batch.unsettled();
-    // A writer has gone since its function ran, told that nothing was written: the others run again without it.
+    // A caller has left since its function ran, and was told that nothing was written: the others run again without it.
     if (!this.beginWrite(writers, calls)) {
       this.requeue(calls);
       return "interrupted";
@@ -142,7 +144,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.requeue(calls);
   }
 
-  /** What is stored after a commit whose response arrived: the next batch need not read it again. */
+  /** Caches what is stored after a commit whose response arrived, so that the next batch need not read it. */
   #remember(view: PartitionView, operations: readonly Operation[], { etags, journals }: TransactionOutcome): void {
     if (etags?.length !== operations.length) {
       this.#rows = new Map();

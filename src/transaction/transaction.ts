@@ -16,19 +16,22 @@ export type EntityInput<T extends object = Record<string, unknown>> = T & { rowK
 export interface TransactionQuery<T extends object = Record<string, unknown>> {
   /** The first row key of a range. @defaultValue the first of the partition */
   readonly from?: string | undefined;
-  /** The last row key of a range, included. @defaultValue the last of the partition */
+  /** The last row key of a range, inclusive. @defaultValue the last of the partition */
   readonly to?: string | undefined;
   /** An OData filter, applied by the service to what is stored. */
   filter?: string | undefined;
   /**
-   * Applied to what the transaction sees. Needed besides `filter` if the transaction has written before it queries: the
-   * service knows nothing of that.
+   * Applied to what the transaction sees. Needed in addition to `filter` if the transaction has written before it queries:
+   * the service does not know those writes yet.
    */
   where?: ((entity: EntityValue<T>) => boolean) | undefined;
 }
 
-/** A query that has to be the first thing in its round: what others wrote before it cannot be filtered by the service. */
-export class NeedsCleanView extends Error {}
+/**
+ * A query with a filter must run before other transactions of its batch have written: the service cannot apply the filter to
+ * writes that are not committed.
+ */
+export class NeedsCleanViewError extends Error {}
 
 /** One run of the function of `runTransaction`. */
 export class Transaction {
@@ -38,11 +41,11 @@ export class Transaction {
   readonly #options: () => RowOptions;
   readonly #types: Readonly<Record<string, EdmType>>;
   readonly #guardQueries: boolean;
-  /** What is to be done to rows that have not been read: when the function has ended, they are. */
+  /** Writes to rows that have not been read. The rows are read when the function has ended. */
   readonly #deferred: { rowKey: string; apply: () => void }[] = [];
   readonly #readBeforeInsert: boolean;
   #wrote = false;
-  #over = false;
+  #closed = false;
   #needsCleanView = false;
 
   /** @internal */
@@ -61,7 +64,7 @@ export class Transaction {
     this.#readBeforeInsert = settings.readBeforeInsert;
   }
 
-  /** An entity, or undefined. Costs 1 request, none if it is known already. */
+  /** An entity, or undefined if it does not exist. Costs 1 request, none if it is already known. */
   async get<T extends object = Record<string, unknown>>(rowKey: string): Promise<EntityValue<T> | undefined> {
     this.#check(rowKey);
     await this.#view.load([rowKey], this.#options());
@@ -78,8 +81,8 @@ export class Transaction {
   }
 
   /**
-   * The entities of a range, by row key. Everything that it returns is validated. That others add to the range, or
-   * change an entity so that it matches, is noticed with `guardQueries` only.
+   * The entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
+   * range, or change so that they match, are detected with `guardQueries` only.
    */
   async query<T extends object = Record<string, unknown>>(query: TransactionQuery<T> = {}): Promise<EntityValue<T>[]> {
     this.#checkOpen();
@@ -88,7 +91,7 @@ export class Transaction {
       if (this.#wrote) throw new TypeError("a query with a filter after a write needs where, too: the service does not know of the write");
       if (this.#view.written.size > 0) {
         this.#needsCleanView = true;
-        throw new NeedsCleanView("the query has to be run again before what others wrote");
+        throw new NeedsCleanViewError("the query has to be run again before what others wrote");
       }
     }
     if (this.#guardQueries) await this.#view.load([queriesRowKey], this.#options());
@@ -101,11 +104,11 @@ export class Transaction {
       .filter((entity): entity is EntityValue<T> => entity !== undefined && (where?.(entity) ?? true));
   }
 
-  /** Adds an entity; an `AlreadyExistsError` if it is there. */
+  /** Creates an entity. Throws an `AlreadyExistsError` if it exists. */
   create<T extends object>(entity: EntityInput<T>): void {
     const rowKey = this.#checkEntity(entity);
     const stored = storedFromValue(entity, undefined, this.#types);
-    // Not read, so that it costs nothing: the insert itself fails if there is one. Then it is read, and tells why.
+    // Saves the read: the insert fails if the entity exists. The next attempt then reads it and throws the right error.
     if (!this.#readBeforeInsert && !this.#isVisible(rowKey) && !this.#isDeferred(rowKey)) {
       this.#wrote = true;
       this.#view.write(rowKey, stored);
@@ -117,14 +120,14 @@ export class Transaction {
     });
   }
 
-  /** Changes the given properties of an entity that exists; `null` or `undefined` removes one. */
+  /** Changes the given properties of an existing entity; `null` or `undefined` removes a property. */
   update<T extends object>(entity: EntityInput<T>): void {
-    this.#write(this.#checkEntity(entity), (current, rowKey) => merge(entity, current ?? this.#notThere(rowKey), this.#types));
+    this.#write(this.#checkEntity(entity), (current, rowKey) => merge(entity, current ?? this.#notFound(rowKey), this.#types));
   }
 
-  /** Replaces all of an entity that exists. */
+  /** Replaces all properties of an existing entity. */
   replace<T extends object>(entity: EntityInput<T>): void {
-    this.#write(this.#checkEntity(entity), (current, rowKey) => storedFromValue(entity, current ?? this.#notThere(rowKey), this.#types));
+    this.#write(this.#checkEntity(entity), (current, rowKey) => storedFromValue(entity, current ?? this.#notFound(rowKey), this.#types));
   }
 
   /** Changes the given properties, or creates the entity. */
@@ -132,30 +135,30 @@ export class Transaction {
     this.#write(this.#checkEntity(entity), (current) => (current ? merge(entity, current, this.#types) : storedFromValue(entity, undefined, this.#types)));
   }
 
-  /** Deletes an entity, provided that it is still as it was read; a `TargetNotFoundError` if there is none. */
+  /** Deletes an entity, if it has not changed since it was read. Throws a `TargetNotFoundError` if it does not exist. */
   delete(entity: string | { rowKey: string }): void {
     const rowKey = typeof entity === "string" ? entity : entity.rowKey;
     this.#check(rowKey);
     this.#write(rowKey, (current) => {
-      if (!current) this.#notThere(rowKey);
+      if (!current) this.#notFound(rowKey);
       return null;
     });
   }
 
-  /** @internal Reads what was written without having been read, and lets nothing more be done. */
+  /** @internal Reads the rows that were written without having been read, and closes the transaction. */
   async finish(): Promise<void> {
     await this.#loadDeferred();
-    this.#over = true;
+    this.#closed = true;
   }
 
-  /** @internal Whether it has to run in a round in which nobody has written before it. */
+  /** @internal Whether it has to run in a batch in which no other transaction has written before it. */
   get needsCleanView(): boolean {
     return this.#needsCleanView;
   }
 
   /** @internal */
   close(): void {
-    this.#over = true;
+    this.#closed = true;
   }
 
   #write(rowKey: string, change: (current: StoredEntity | undefined, rowKey: string) => StoredEntity | null): void {
@@ -175,7 +178,7 @@ export class Transaction {
   }
 
   #isDeferred(rowKey: string): boolean {
-    return this.#deferred.some((waiting) => waiting.rowKey === rowKey);
+    return this.#deferred.some((write) => write.rowKey === rowKey);
   }
 
   async #loadDeferred(): Promise<void> {
@@ -186,9 +189,9 @@ export class Transaction {
   }
 
   #settleDeferred(rowKey: string): void {
-    for (const waiting of this.#deferred.filter((other) => other.rowKey === rowKey)) {
-      this.#deferred.splice(this.#deferred.indexOf(waiting), 1);
-      waiting.apply();
+    for (const write of this.#deferred.filter((other) => other.rowKey === rowKey)) {
+      this.#deferred.splice(this.#deferred.indexOf(write), 1);
+      write.apply();
     }
   }
 
@@ -213,14 +216,14 @@ export class Transaction {
   }
 
   #checkOpen(): void {
-    if (this.#over) throw new TypeError("the transaction is over: its function has returned, or it runs again");
+    if (this.#closed) throw new TypeError("the transaction is over: its function has returned, or it runs again");
   }
 
   #name(rowKey: string): string {
     return `the entity ${JSON.stringify(rowKey)} of partition ${JSON.stringify(this.partitionKey)}`;
   }
 
-  #notThere(rowKey: string): never {
+  #notFound(rowKey: string): never {
     throw new TargetNotFoundError(`${this.#name(rowKey)} does not exist`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
   }
 }

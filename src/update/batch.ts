@@ -4,13 +4,13 @@ import type { WriteCallSettings } from "../core/pending-call.js";
 import { TargetNotFoundError } from "../errors.js";
 import type { Snapshot, TargetAdapter } from "../target/target.js";
 
-/** What an update did. */
+/** The result of an update. */
 export interface UpdateResult<T> {
-  /** The value as this call left it (for `"deleted"`: as it was). */
+  /** The value after this call (for `"deleted"`: the value before it). */
   value: T;
   /**
-   * The ETag of exactly this `value`. Where another update was committed on top in the same write, or before this
-   * one's answer was recovered, it is one that no longer matches.
+   * The ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
+   * one's lost response was resolved, the ETag does not match any more.
    */
   etag: string;
   outcome: "created" | "updated" | "unchanged" | "deleted";
@@ -34,42 +34,44 @@ export class UpdateCall<T, Raw> extends WriteCall<UpdateResult<T>, CallSettings<
   }
 }
 
-/** Returned by a mutator: delete the target, provided that nobody changed it. */
+/** Returned by a mutator: delete the target, unless another client changed it. */
 export const remove: unique symbol = Symbol.for("azure-storage-concurrency.remove") as typeof remove;
 
-/** What a mutator is told besides the value. */
+/** What a mutator gets besides the value. */
 export interface MutatorContext {
-  /** 1 on the first run; a mutator runs again when a race was lost. */
+  /** 1 on the first run; a mutator runs again after a conflict. */
   readonly attempt: number;
-  /** The caller's own signal. */
+  /** The caller's signal. */
   readonly abortSignal: AbortSignalLike | undefined;
 }
 
 /**
- * Changes a private copy of the value in place, or returns a new one, or {@link remove}. It may be async. It may run
- * several times, but its effect lands once; it should do nothing else than compute. Throwing cancels the update.
+ * Changes a private copy of the value in place, or returns a new one, or {@link remove}. It may be async. It may run several
+ * times, but its effect is committed once; it should have no other side effects. Throwing cancels the update.
  */
 export type Mutator<T> = (
   draft: T,
   context: MutatorContext,
 ) => T | typeof remove | undefined | void | Promise<T | typeof remove | undefined | void>; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
 
-/** A state that is known to be stored (or nothing), and since when: the logical time at which its request was sent. */
+/** A state that is known to be stored. */
 export interface Base<Raw> {
+  /** Undefined: the target does not exist. */
   readonly snapshot: Snapshot<Raw> | undefined;
+  /** The logical time at which the request was sent that returned it. */
   readonly readAt: number;
-  /** Whether its value is known to fit the schema. */
+  /** Whether its value is known to match the schema. */
   readonly checked: boolean;
 }
 
-/** One pass over the waiting calls: their mutators applied in order to one draft, and the result of each. */
+/** One pass over the waiting calls: applies their mutators in order to one draft, and keeps the result of each. */
 export class Batch<T, Raw> {
   readonly #adapter: TargetAdapter<T, Raw>;
   readonly #calls: readonly UpdateCall<T, Raw>[];
   readonly #steps: Step<Raw>[] = [];
   /** What each mutator was given. */
   readonly #before: (Raw | undefined)[] = [];
-  /** The state after all mutators; undefined: the target is to be gone. */
+  /** The state after all mutators; undefined: the target is to be deleted. */
   draft: Raw | undefined;
   #lastWriter = -1;
 
@@ -83,16 +85,16 @@ export class Batch<T, Raw> {
     return this.#lastWriter >= 0;
   }
 
-  /** Runs the mutators one after the other; each sees what those before it did. One that fails leaves no trace. */
+  /** Runs the mutators one after the other; each sees the changes of those before it. One that fails has no effect. */
   async apply(base: Base<Raw>, moreAreWaiting: () => boolean): Promise<void> {
     this.draft = base.snapshot?.raw;
     for (const [index, call] of this.#calls.entries()) {
       const hasOtherWaiters = (): boolean =>
         this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
-      const step: Step<Raw> = call.isSettled() ? { kind: "gone" } : await this.#applyOne(call, base, hasOtherWaiters);
+      const step: Step<Raw> = call.isSettled() ? { kind: "abandoned" } : await this.#applyOne(call, base, hasOtherWaiters);
       this.#before.push(this.draft);
       this.#steps.push(step);
-      if (step.kind !== "changed" && step.kind !== "removed") continue;
+      if (step.kind !== "changed" && step.kind !== "deleted") continue;
       this.draft = step.kind === "changed" ? step.raw : undefined;
       this.#lastWriter = index;
     }
@@ -103,19 +105,19 @@ export class Batch<T, Raw> {
     call.inFlight = false;
     call.lastETag = base.snapshot?.etag;
     const step = await applyMutator(this.#adapter, call, this.draft, hasOtherWaiters);
-    if (call.isSettled()) return { kind: "gone" };
-    // It saw only what is stored, and that was read after it was enqueued: its error is final, whatever the outcome of the
-    // others. Otherwise it waits with them: the draft that it rejected may never be stored.
+    if (call.isSettled()) return { kind: "abandoned" };
+    // The mutator saw only what is stored, and that was read after the call was enqueued: its error is final, whatever the
+    // outcome of the other calls. Otherwise the call waits with them: the draft that it rejected may never be stored.
     if (step.kind === "failed" && !this.hasChanges && call.enqueuedAt <= base.readAt) call.reject(step.error);
     return step;
   }
 
-  /** Gives every call its result. `now`: what is stored after the last step; undefined: something else is by now. */
+  /** Settles every call. `now`: what is stored after the last step; undefined: it has been superseded. */
   settleAll(now: Snapshot<Raw> | undefined): void {
     for (const index of this.#calls.keys()) this.#settle(index, now);
   }
 
-  /** Gives those calls their results that came before the state was read; returns the others. */
+  /** Settles the calls that were enqueued before the state was read, and returns the others. */
   settleUpTo(base: Base<Raw>): UpdateCall<T, Raw>[] {
     for (const [index, call] of this.#calls.entries()) {
       if (call.enqueuedAt <= base.readAt) this.#settle(index, base.snapshot);
@@ -123,17 +125,17 @@ export class Batch<T, Raw> {
     return this.unsettled();
   }
 
-  /** The calls that still need a result, and are not detached. */
+  /** The calls that are neither settled nor detached. */
   unsettled(): UpdateCall<T, Raw>[] {
     return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind !== "detached");
   }
 
-  /** The calls that have a part in what is to be written. */
+  /** The calls whose changes are part of the write. */
   writers(): UpdateCall<T, Raw>[] {
     return this.#calls.filter((_, index) => this.#isChange(index));
   }
 
-  /** The calls whose mutators are still running, and when each has ended. */
+  /** The calls whose mutators are still running, each with a promise of its end. */
   detached(): [UpdateCall<T, Raw>, Promise<unknown>][] {
     return this.#calls.flatMap((call, index) => {
       const step = this.#steps[index];
@@ -143,7 +145,7 @@ export class Batch<T, Raw> {
 
   #isChange(index: number): boolean {
     const kind = this.#steps[index]?.kind;
-    return kind === "changed" || kind === "removed";
+    return kind === "changed" || kind === "deleted";
   }
 
   #settle(index: number, now: Snapshot<Raw> | undefined): void {
@@ -153,7 +155,7 @@ export class Batch<T, Raw> {
     const adapter = this.#adapter;
     const before = this.#before[index];
     const superseded = index < this.#lastWriter;
-    // A value and an ETag that do not belong together would let the caller overwrite what came after the value.
+    // With an ETag of a later version, the caller could overwrite that version without having seen it.
     const etag = superseded || !now ? adapter.staleETag : now.etag;
     const resolve = (raw: Raw, outcome: UpdateResult<T>["outcome"], ofETag = etag): void =>
       call.resolve({ value: adapter.decode(raw), etag: ofETag, outcome, attempts: call.attempts }, outcome);
@@ -161,13 +163,13 @@ export class Batch<T, Raw> {
       case "changed":
         resolve(step.raw, step.created ? "created" : "updated");
         break;
-      case "removed":
+      case "deleted":
         resolve(before as Raw, "deleted", call.lastETag ?? adapter.staleETag);
         break;
       case "unchanged":
         resolve(step.raw, "unchanged");
         break;
-      case "missing":
+      case "not found":
         call.reject(
           new TargetNotFoundError(`${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
         );
@@ -176,25 +178,25 @@ export class Batch<T, Raw> {
         call.reject(step.error);
         break;
       case "detached":
-      case "gone":
+      case "abandoned":
         break;
     }
   }
 }
 
-/** What one mutator made of a draft. */
+/** What one mutator did to the draft. */
 type Step<Raw> =
   | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean }
-  | { readonly kind: "removed" }
-  /** `raw` is what it left as it was: the initial value, if there is nothing yet and it is to stay so. */
+  | { readonly kind: "deleted" }
+  /** `raw` is the unchanged value; the initial value if the target does not exist and the mutator deletes it. */
   | { readonly kind: "unchanged"; readonly raw: Raw }
-  /** There is nothing to change and no `initial`. */
-  | { readonly kind: "missing" }
+  /** The target does not exist, and there is no `initial`. */
+  | { readonly kind: "not found" }
   | { readonly kind: "failed"; readonly error: unknown }
   /** Too slow for the callers behind it; `done` resolves when the mutator has ended, whatever its result. */
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
-  /** Its caller has gone. */
-  | { readonly kind: "gone" };
+  /** Its caller has left. */
+  | { readonly kind: "abandoned" };
 
 /** How long other callers wait for an async mutator, the first time. */
 const detachAfterInMs = 50;
@@ -210,7 +212,7 @@ async function applyMutator<T, Raw>(
   try {
     let start = draft;
     if (start === undefined) {
-      if (initial === undefined) return { kind: "missing" };
+      if (initial === undefined) return { kind: "not found" };
       start = adapter.encode(typeof initial === "function" ? (initial as () => T)() : initial, undefined);
     }
     const value = adapter.decode(start);
@@ -221,11 +223,11 @@ async function applyMutator<T, Raw>(
       if (outcome.kind !== "done") return outcome;
       result = outcome.result as typeof result;
     } else result = running as typeof result;
-    if (result === remove) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "removed" };
+    if (result === remove) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
     const raw = adapter.encode(result === undefined ? value : result, start);
     if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", raw: draft };
     if (adapter.check) {
-      // It may be slow or hang, as a mutator may.
+      // A check may be slow or hang, like a mutator.
       const outcome = await waitOrDetach(adapter.check(adapter.decode(raw), "write"), call, hasOtherWaiters, detachAfterInMs);
       if (outcome.kind !== "done") return outcome;
     }

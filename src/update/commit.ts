@@ -4,14 +4,14 @@ import { journalAfter, newWriteId, outcomeOf, outcomeOfCreate } from "../target/
 import type { Journal } from "../target/journal.js";
 import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
 
-/** One conditional write: from `base` (undefined: nothing there) to `draft` (undefined: delete). */
+/** One conditional write: from `base` (undefined: the target does not exist) to `draft` (undefined: delete). */
 export interface Plan<Raw> {
   readonly base: Snapshot<Raw> | undefined;
   readonly draft: Raw | undefined;
   readonly journaling: boolean;
 }
 
-/** What became of it. `found` is what is stored now, where that was read (`null`: nothing). */
+/** The outcome of a commit. `found` is what is stored now, if it was read (`null`: the target does not exist). */
 export type CommitOutcome<Raw> =
   /** `superseded`: another write has been committed on top of it. */
   | { readonly kind: "committed"; readonly found: Snapshot<Raw> | null; readonly superseded: boolean }
@@ -19,19 +19,19 @@ export type CommitOutcome<Raw> =
   | { readonly kind: "rejected"; readonly error: unknown }
   | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null };
 
-/** What a commit needs of an adapter. */
+/** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   TargetAdapter<never, Raw>,
   "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
- * Carries out one write and finds out what became of it, even if its response is lost. The same write, with the same id and
- * on the same base, is sent again as long as the target has not changed: a first send that is still in flight and the second
- * one exclude each other, since both are conditional on the same ETag.
+ * Performs one write and determines its outcome, even if its response is lost. The same write, with the same id and on the
+ * same base, is sent again as long as the target has not changed: a first send that is still in flight and the second one
+ * exclude each other, because both are conditional on the same ETag.
  *
- * @param onConflict - The caller's backoff after a conflict, before what is stored is read and returned as `found`. Without
- * it a conflict is reported without a read.
+ * @param onConflict - Returns the caller's backoff after a conflict. After it, the stored state is read and returned as
+ * `found`. Without it, a conflict is reported without a read.
  */
 export async function commit<Raw>(
   adapter: CommitAdapter<Raw>,
@@ -45,10 +45,10 @@ export async function commit<Raw>(
       send: (abortSignal) => send(adapter, plan, journal, { ...context, abortSignal, preparationSignal: context.abortSignal }),
       readBack: async (reason) => {
         if (reason === "lost" && context.changeLeaseId) {
-          // With a deleted target its lease is gone, too, and there is no id left that could be changed.
+          // If the target was deleted, its lease was too, and there is no lease id to change.
           if (plan.draft === undefined && (await isGone(adapter, context))) return null;
-          // Without a condition on the content, a first send that is still in flight could be committed at any time: not
-          // under a lease whose id has changed. What is read after that stays.
+          // Without a condition on the content, a first send that is still in flight could be committed at any time. A
+          // change of the lease id invalidates it, so what is read afterwards is final.
           await context.changeLeaseId();
         }
         return (await adapter.read(context)) ?? null;
@@ -58,7 +58,7 @@ export async function commit<Raw>(
       onConflict,
     },
     // A write of several requests must not count those that prepare it.
-    adapter.requiresLease ? { abortSignal: context.abortSignal } : { exclusiveSignal: context.abortSignal },
+    adapter.requiresLease ? { abortSignal: context.abortSignal, awaitSend: true } : { exclusiveSignal: context.abortSignal },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind !== "recognised") return outcome;
@@ -94,20 +94,21 @@ function recognise<Raw>(
   if (base ? found?.etag === base.etag : !found) return "unchanged";
   if (reason === "conflict" && (!journal || draft === undefined)) return "not committed";
   if (draft === undefined) {
-    // Gone is what a delete is for, whichever client did it. Still there in the same lineage: another update was first.
+    // Not found: the purpose of the delete is achieved, whichever client did it. Found in the same lineage: another update
+    // was first.
     if (!found) return "committed";
     return base?.journal && found.journal?.lineage === base.journal.lineage ? "not committed" : "unknown";
   }
-  if (!found) return "unknown"; // deleted since: before or after this write, which cannot be known
+  if (!found) return "unknown"; // another client deleted it, before or after this write
   if (!base) return journal ? outcomeOfCreate(journal, found.journal) : "unknown";
   if (journal) return outcomeOf(journal, found.journal);
   if (!adapter.journaled) return adapter.equals(found.raw, draft) ? "committed" : "unknown";
   return "unknown";
 }
 
-/** Whether what is stored is this write itself and not one that was made on top of it. */
+/** Whether what is stored is this write and not a later one on top of it. */
 function isLatest<Raw>(adapter: CommitAdapter<Raw>, { draft }: Plan<Raw>, journal: Journal | undefined, found: Snapshot<Raw>): boolean {
-  // A writer that leaves the journal alone may have written on top of it: compare the content as well.
+  // A client that keeps the journal unchanged may have written on top of it: compare the content as well.
   const newest = !journal || found.journal?.ids[0] === journal.ids[0];
   return newest && draft !== undefined && adapter.equals(found.raw, draft);
 }

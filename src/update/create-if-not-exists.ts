@@ -12,12 +12,12 @@ import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./single-call.js";
 
-/** How many attempts there are if the target exists at one moment and is gone at the next. */
+/** The number of attempts if the target exists at one moment and does not at the next. */
 const maxAttempts = 10;
 
 /**
- * Creates the target with this value unless it exists; says which by `outcome` (`"created"` or `"unchanged"`) and
- * returns what is stored. Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
+ * Creates the target with this value unless it exists. Returns what is stored; `outcome` is `"created"` or `"unchanged"`.
+ * Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
  */
 export async function createIfAbsent<T>(
   target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
@@ -35,7 +35,7 @@ export async function createIfAbsent<T>(
       attempts,
     });
     const started = performance.now();
-    const vanished = (cause: unknown): ConflictError => {
+    const conflictError = (cause: unknown): ConflictError => {
       const details = { attempts: maxAttempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause };
       return new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, details);
     };
@@ -43,13 +43,13 @@ export async function createIfAbsent<T>(
       trace.begin();
       const plan = { base: undefined, draft, journaling: settings.journaling };
       const outcome = await markWrite((onConflict) => commit(adapter, plan, context, onConflict));
-      // Rejected because of a lease: what is leased exists, and can be read.
+      // Rejected because of a lease: a leased target exists, and can be read.
       if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
       if (outcome.kind === "committed") {
         const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
         return { value: adapter.decode(draft), etag, outcome: "created", attempts };
       }
-      // What is stored now may be the work of this call or not: "unchanged" could be as wrong as "created".
+      // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {
         throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: outcome.error });
       }
@@ -58,14 +58,14 @@ export async function createIfAbsent<T>(
       if (found) return existing(found, attempts);
       trace.end("conflict");
       logger.verbose(`a write to ${adapter.url} met a conflict`);
-      throw vanished(outcome.error);
+      throw conflictError(outcome.error);
     };
-    // A lease is always on something that exists, and with its id the service would let If-None-Match overwrite that.
+    // A leased target exists. With the lease id in the request, the service would let If-None-Match overwrite it.
     const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
-    const isVanished = (error: unknown): boolean => error instanceof ConflictError;
+    const shouldRetry = (error: unknown): boolean => error instanceof ConflictError;
     const result = leased
       ? await existing(leased, 0)
-      : await retry(createOnce, { maxAttempts, shouldRetry: isVanished, abortSignal: context.abortSignal });
+      : await retry(createOnce, { maxAttempts, shouldRetry, abortSignal: context.abortSignal });
     describeSpan(span, { outcome: result.outcome });
     return result;
   }, { targetKind: adapter.kind });

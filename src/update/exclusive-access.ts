@@ -10,7 +10,7 @@ import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { acquireLease } from "../lease/with-lease.js";
 import type { TargetAdapter } from "../target/target.js";
 
-/** What is held while an update runs: a `LeaseGuard`, or a `LockGuard`. */
+/** What an update holds while it runs: a `LeaseGuard` or a `LockGuard`. */
 export interface HeldLike {
   /** Aborts when it is lost; its reason says why. */
   readonly signal: AbortSignal;
@@ -18,7 +18,7 @@ export interface HeldLike {
   release(): Promise<void>;
 }
 
-/** What named locks are taken from: `BlobLocks`. */
+/** Provides named locks: `BlobLocks`. */
 export interface LocksLike {
   acquire(
     name: string,
@@ -30,49 +30,49 @@ export interface LocksLike {
   ): Promise<HeldLike>;
 }
 
-/** A named lock that stands in for a lease. */
+/** A named lock that replaces a lease. */
 export interface LockChoice {
   readonly locks: LocksLike;
-  /** The same for all writers of the target. */
+  /** Must be the same for all writers of the target. */
   readonly name: string;
 }
 
 /** Options of {@link leasedUpdate}: those of the lease, and those of the update. */
 export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId"> {
-  /** What to start from if the target does not exist; it is created then. Without it: `TargetNotFoundError`. */
+  /** The initial value if the target does not exist, which is then created. Without it: `TargetNotFoundError`. */
   initial?: T | (() => T) | undefined;
   /**
-   * A lease on the target that the caller holds: nothing is acquired, and nothing released. Without it, an update
-   * inside of `withLease` on the same target would wait for itself.
+   * A lease on the target that the caller holds: the update neither acquires nor releases a lease. Without this option, an
+   * update inside `withLease` on the same target would wait for itself.
    */
   lease?: LeaseGuard | undefined;
-  /** For a target that has no lease (`queueMetadata`): the lock that all its writers take instead. */
+  /** For a target without leases (`queueMetadata`): the lock that all its writers acquire instead. */
   lock?: LockChoice | undefined;
   /**
-   * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if somebody
-   * created or deleted the target in between, or wrote it in spite of the lease.
+   * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if another client
+   * created or deleted the target in between, or wrote to it in spite of the lease.
    * @defaultValue 10
    */
   maxAttempts?: number | undefined;
   /**
-   * The time for the whole call, waiting for the lease included.
+   * The time for the whole call, including the wait for the lease.
    * @defaultValue Infinity: `waitInMs` limits the wait, and what the mutator takes is the caller's business
    */
   timeoutInMs?: number | undefined;
   /**
-   * What to do if a write's fate cannot be known: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
+   * What to do if the outcome of a write is unknown: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
    * mutator twice.
    * @defaultValue "throw"
    */
   onUnknown?: "throw" | "retry" | undefined;
   /**
-   * For blobs: whether writes carry a journal, and under which name. It has to be the one of the optimistic writers.
+   * For blobs: whether writes carry a journal, and under which name. Optimistic writers must use the same name.
    * @defaultValue true: under the name "asc_journal"
    */
   journal?: boolean | string | undefined;
 }
 
-/** Those that are the lease's. */
+/** The options of the lease. */
 export function leaseOptionsOf<T>(options: LeasedUpdateOptions<T>): AcquireLeaseOptions {
   const { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions } = options;
   return { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions };
@@ -101,19 +101,19 @@ export function checkLeasedOptions(options: LeasedUpdateOptions<never>): Checked
   };
 }
 
-/** What an update holds, and how. */
+/** What gives an update exclusive access to its target. */
 export interface ExclusiveAccess {
   /** Undefined: the target does not exist and so cannot be leased, and there is no lock. */
   readonly held: HeldLike | undefined;
-  /** The lease on the target, if that is what is held. */
+  /** `held`, if it is a lease on the target. */
   readonly lease: LeaseGuard | undefined;
-  /** It is the caller's own: it is not released, and if it is lost there is no other. */
+  /** The caller holds it: the update does not release it, and does not replace it if it is lost. */
   readonly callerOwned: boolean;
   /** Whether another caller may hold the lease under the same id afterwards. */
   readonly leaseIdReused: boolean;
 }
 
-/** Acquires what keeps other writers out. */
+/** Acquires what excludes other writers. */
 export type AcquireAccess = (options: CallOptions) => Promise<ExclusiveAccess>;
 
 /** Decides, before any request, what an update of this target has to hold. */
@@ -141,7 +141,7 @@ export function planAccess<T>(adapter: TargetAdapter<T, unknown>, options: Lease
 async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<ExclusiveAccess> {
   try {
     const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
-    // Under a crash guard each holder has an id of its own, which tells its successor whose lease it was.
+    // With a crash guard each holder has its own lease id, by which its successor identifies it.
     return { held: lease, lease, callerOwned: false, leaseIdReused: !options.crashGuard };
   } catch (error) {
     if (!isTargetNotFoundError(error) || !isNotFound(error.cause)) throw error;

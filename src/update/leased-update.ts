@@ -1,6 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { delay, linkSignals, onAbort } from "../core/deadline.js";
-import { fullJitter } from "../core/retry.js";
+import { linkSignals, onAbort } from "../core/deadline.js";
+import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseGuard } from "../lease/lease-guard.js";
@@ -15,12 +15,12 @@ import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 
 /**
- * Acquires the lease of the target, reads it, applies the mutator, writes under the lease, and releases it. The mutator
- * has the contract of `optimisticUpdate`, but runs once: other callers wait. For targets without If-Match there is no other
- * way; for blobs it is the better one where mutators are slow or conflicts frequent.
+ * Acquires the lease of the target, reads it, applies the mutator, writes under the lease, and releases it. The mutator has
+ * the same contract as in `optimisticUpdate`, but runs once: other callers wait. For targets without If-Match there is no
+ * other way; for blobs it is better if mutators are slow or conflicts frequent.
  *
- * The effect of the mutator is applied exactly once, even if responses of the service are lost. A lease that is lost before
- * the write is a `LeaseLostError`, and nothing is written.
+ * The effect of the mutator is applied exactly once, even if responses of the service are lost. If the lease is lost before
+ * the write, the call rejects with a `LeaseLostError`, and nothing is written.
  *
  * Costs 4 requests (acquire, read, write, release), 3 if the mutator changes nothing; a file whose length changes, 7.
  *
@@ -39,7 +39,7 @@ export function leasedUpdate<T = unknown>(
     const adapter = resolveTarget(target, settings);
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const acquireAccess = planAccess(adapter, options);
-    // One signal for the caller's cancellation and for the loss of the lease: the mutator gets it.
+    // The mutator gets one signal for the caller's cancellation and for the loss of the lease.
     const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
@@ -51,7 +51,7 @@ export function leasedUpdate<T = unknown>(
     });
     call.promise.catch(() => undefined);
     try {
-      // Settles the call, and returns when the lease is released: nothing is left to be done without the caller's knowledge.
+      // Settles the call, and returns when the lease is released: nothing continues in the background.
       await new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
     } finally {
       unlink();
@@ -62,18 +62,21 @@ export function leasedUpdate<T = unknown>(
   });
 }
 
-/** One update under a lease: acquire, read, apply, write, release; from the start again after a conflict. */
+/** Says that an attempt met a conflict, and the call has not been settled. */
+const metConflict = new Error("the attempt met a conflict");
+
+/** One update under a lease: acquire, read, apply, write, release; starts again after a conflict. */
 class LeasedRun<T, Raw> {
   readonly #adapter: TargetAdapter<T, Raw>;
   readonly #call: UpdateCall<T, Raw>;
   readonly #settings: TargetSettings;
   readonly #acquireAccess: AcquireAccess;
   readonly #stop: AbortController;
-  /** Ends the request in flight once the call is settled: cancelled, out of time, or without its lease. */
+  /** Aborts the request in flight when the call is settled: by cancellation, by its deadline, or by the loss of its lease. */
   readonly #io = new AbortController();
   /** False while the call is settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = true;
-  /** How often the lease was lost before anything was done under it. */
+  /** How often the lease was lost before it was used. */
   #lostLeases = 0;
 
   constructor(
@@ -90,28 +93,37 @@ class LeasedRun<T, Raw> {
     this.#stop = stop;
   }
 
-  /** Settles the call; never rejects. Its attempts and its deadline are those of the call, as in an update queue. */
+  /** Settles the call; never rejects. Attempts and deadline are those of the call, as in the queue of optimistic updates. */
   async run(): Promise<void> {
     const call = this.#call;
     call.onSettled = () => {
       if (this.#interruptible) this.#io.abort();
     };
-    for (let conflicts = 0; !call.isSettled(); conflicts++) {
-      try {
-        if (conflicts > 0) await delay(fullJitter(conflicts, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs), this.#io.signal);
-        call.trace.begin();
-        await this.#attempt();
-        call.trace.end("conflict");
-      } catch (error) {
-        call.reject(toConcurrencyError(error, this.#adapter.url));
-      }
+    const { retryDelayInMs, maxRetryDelayInMs } = call.settings;
+    const attempt = async (): Promise<void> => {
+      call.trace.begin();
+      await this.#attempt();
+      if (call.isSettled()) return;
+      call.trace.end("conflict");
+      throw metConflict;
+    };
+    try {
+      await retry(attempt, {
+        // The attempts are counted by the call, which is settled after the last one.
+        maxAttempts: Infinity,
+        shouldRetry: (error) => error === metConflict,
+        backoff: (conflicts) => fullJitter(conflicts - 1, retryDelayInMs, maxRetryDelayInMs),
+        abortSignal: this.#io.signal,
+      });
+    } catch (error) {
+      call.reject(toConcurrencyError(error, this.#adapter.url));
     }
   }
 
   async #attempt(): Promise<void> {
     const { trace, settings } = this.#call;
     const access = await this.#acquireAccess({ abortSignal: this.#io.signal, tracingOptions: trace.tracingOptions });
-    // It is released when the attempt is over.
+    // The release comes after the end of the attempt, so its span belongs to the call.
     if (!access.callerOwned) access.lease?.setTracingParent(settings.options.tracingOptions);
     if (!access.held) return this.#applyAndWrite(undefined, this.#context(access), access);
     const { signal } = access.held;
@@ -126,7 +138,7 @@ class LeasedRun<T, Raw> {
     }
   }
 
-  async #readAndApply(access: ExclusiveAccess): Promise<"done" | "not held" | "gone"> {
+  async #readAndApply(access: ExclusiveAccess): Promise<"done" | "not held" | "not found"> {
     const adapter = this.#adapter;
     const context = this.#context(access);
     let snapshot: Snapshot<Raw> | undefined;
@@ -137,14 +149,14 @@ class LeasedRun<T, Raw> {
       if (isLeaseConflict(error)) return "not held";
       throw error;
     }
-    if (!snapshot && access.lease) return "gone";
+    if (!snapshot && access.lease) return "not found";
     await this.#applyAndWrite(snapshot, context, access);
     return "done";
   }
 
   /**
-   * The lease was broken, or its target deleted, before anything was done under it: nothing is lost yet. Renewing it makes
-   * sure that this process does not hand it over to another caller.
+   * The lease was broken, or its target deleted, before it was used: nothing is lost yet. Renewing it detects the loss, so
+   * that this process does not hand the lease over to another caller.
    */
   async #checkLost({ lease, held, callerOwned }: ExclusiveAccess): Promise<void> {
     await lease?.renew().catch(() => undefined);
@@ -159,19 +171,24 @@ class LeasedRun<T, Raw> {
     const batch = new Batch(adapter, [call]);
     await batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false);
     if (call.isSettled()) return;
-    // Right even if the mutator blocked the event loop until a moment ago, and no timer has fired.
+    // Checks the clock: the mutator may have blocked the event loop, so that no timer has fired.
     access.held?.assertHeld();
     if (!batch.hasChanges || (!snapshot && batch.draft === undefined)) {
       this.#settle(batch, snapshot);
       return;
     }
     call.inFlight = true;
+    const onConflict = (): number => {
+      call.inFlight = false;
+      return 0;
+    };
     const plan = { base: snapshot, draft: batch.draft, journaling: this.#settings.journaling };
-    const outcome = await commit(adapter, plan, context, () => 0);
+    // Without a journal a read could not tell whether a copy of the write is stored.
+    const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
     call.inFlight = false;
     if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));
-    else await this.#notCommitted(outcome, access);
+    else await this.#rejectOrRetry(outcome, access);
   }
 
   #settle(batch: Batch<T, Raw>, now: Snapshot<Raw> | undefined): void {
@@ -180,7 +197,7 @@ class LeasedRun<T, Raw> {
   }
 
   /** Rejects the call, or leaves it for another attempt. */
-  async #notCommitted(outcome: Exclude<CommitOutcome<Raw>, { kind: "committed" }>, access: ExclusiveAccess): Promise<void> {
+  async #rejectOrRetry(outcome: Exclude<CommitOutcome<Raw>, { kind: "committed" }>, access: ExclusiveAccess): Promise<void> {
     const call = this.#call;
     if (outcome.kind === "unknown") {
       if (call.settings.onUnknown === "throw") call.rejectUnknown(outcome.error);
@@ -194,8 +211,8 @@ class LeasedRun<T, Raw> {
   }
 
   /**
-   * Another client wrote in spite of the lease: it is lost then. Unless the target did not exist, or the conflict was about
-   * the staging file: then another attempt may help.
+   * Another client wrote although this one has the lease: the lease is lost. Otherwise the target did not exist, or the
+   * conflict concerned the staging file, and another attempt may succeed.
    */
   async #confirmHeld({ lease, held }: ExclusiveAccess): Promise<void> {
     await lease?.renew().catch(() => undefined);
@@ -203,8 +220,8 @@ class LeasedRun<T, Raw> {
   }
 
   /**
-   * Given up with a write in flight, which could be committed at any time while the lease has the same id: also after other
-   * callers have read, changed and written under it. The caller's own lease gets another id; one of this run ends.
+   * A write in flight was abandoned. It could be committed at any time while the lease has the same id, even after other
+   * callers have read and written under it. A lease of the caller gets another id; a lease of this run is not reused.
    */
   async #invalidateLeaseId({ lease, callerOwned, leaseIdReused }: ExclusiveAccess): Promise<void> {
     if (!lease || !leaseIdReused || !this.#adapter.requiresLease) return;
@@ -214,7 +231,7 @@ class LeasedRun<T, Raw> {
 
   #onLost(reason: unknown): void {
     const call = this.#call;
-    // A write without a response may be committed or not. There was no way to know earlier.
+    // A write without a response may or may not have been committed.
     if (call.inFlight) call.rejectUnknown(reason);
     this.#stop.abort(reason);
   }
@@ -226,24 +243,24 @@ class LeasedRun<T, Raw> {
       tracingOptions: trace.tracingOptions,
       onRequest: () => trace.countRequest(),
       journalName: this.#settings.journalName,
-      // Read anew for each request: it changes when a response is lost.
+      // A getter, read for each request: the id changes when a response is lost.
       get leaseId() {
         return lease?.leaseId;
       },
-      // The next holder under the same id must be safe from requests that were sent under it before.
+      // Requests that were sent under this id must not take effect under the next holder with the same id.
       changeLeaseId: lease && leaseIdReused && this.#adapter.requiresLease ? () => changeId(lease) : undefined,
     };
   }
 }
 
-/** A lease of the caller's may have a crash guard, and then an id that cannot change; but what was sent under it is the caller's own. */
+/** With a crash guard, the id of the caller's lease cannot change. But then only the caller's own requests were sent under it. */
 async function changeId(lease: LeaseGuard): Promise<void> {
   await lease.change().catch((error: unknown) => {
     if (!(error instanceof TypeError)) throw error;
   });
 }
 
-/** The outcome of the update is decided: a release that fails does not change it. */
+/** The outcome of the update is already decided: a failed release does not change it. */
 async function release(held: HeldLike, url: string): Promise<void> {
   await held.release().catch((error: unknown) => {
     logger.warning(`after an update of ${url} the lease could not be released: ${errorLabel(error)}`);

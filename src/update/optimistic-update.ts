@@ -15,7 +15,7 @@ import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
  * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. The
  * effect of the mutator is applied exactly once, even if responses of the service are lost.
  *
- * Costs 2 requests alone, 1 if the mutator changes nothing; concurrent calls of one process share theirs.
+ * A single call costs 2 requests, or 1 if the mutator changes nothing. Concurrent calls of one process share requests.
  *
  * @param target - What `jsonBlob`, `tableEntity`, ... return. A bare block-blob client means a JSON document.
  */
@@ -47,7 +47,7 @@ export function optimisticUpdate<T = unknown>(
 
 const queues = new CallQueues<unknown>();
 
-/** Hands a call to the queue of its target. */
+/** Adds a call to the queue of its target. */
 function enqueueUpdate<T, Raw>(
   adapter: TargetAdapter<T, Raw>,
   call: UpdateCall<T, Raw>,
@@ -61,7 +61,7 @@ function enqueueUpdate<T, Raw>(
     return;
   }
   const key = JSON.stringify([adapter.key, settings.journaling, settings.journalName, settings.leaseId]);
-  const queue = queues.get(adapter.owner, key, (onIdle) => new UpdateQueue(adapter, settings, onIdle)) as UpdateQueue<T, Raw>;
+  const queue = queues.get(adapter.credentialScope, key, (onIdle) => new UpdateQueue(adapter, settings, onIdle)) as UpdateQueue<T, Raw>;
   queue.add(call, place);
 }
 
@@ -72,8 +72,8 @@ let logicalTime = 0;
 const maxBatch = 1_000;
 
 /**
- * All updates of one target, in this process and under the same credentials: each batch reads once (unless the state is known
- * from the batch before), applies the mutators in order and writes once.
+ * All updates of one target in this process under the same credentials. Each batch reads once (unless the state is known from
+ * the previous batch), applies the mutators in order and writes once.
  */
 class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   readonly #adapter: TargetAdapter<T, Raw>;
@@ -89,7 +89,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
 
   protected override async runBatch(): Promise<void> {
     beginTogether(this.waiting.slice(0, 1));
-    let base = this.#base ?? this.#givenRead() ?? (await this.#read());
+    let base = this.#base ?? this.#firstRead() ?? (await this.#read());
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
     const calls = this.takeBatch(maxBatch);
@@ -106,11 +106,11 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     this.#base = undefined;
   }
 
-  /** A lone caller may bring what it has read already. */
-  #givenRead(): Base<Raw> | undefined {
+  /** A single caller may provide what it has already read. */
+  #firstRead(): Base<Raw> | undefined {
     const [call] = this.waiting;
     if (!call || this.waiting.length > 1 || call.attempts > 0 || !call.settings.firstRead) return undefined;
-    // Read before the call was made: good enough to try a write with, not to return a result from.
+    // Read before the call was made: recent enough for a conditional write, but not for a result.
     return { snapshot: call.settings.firstRead, readAt: call.enqueuedAt - 1, checked: true };
   }
 
@@ -132,7 +132,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     return { ...base, checked: true };
   }
 
-  /** They come back, to the front, when their mutators have ended: two runs of one mutator never overlap. */
+  /** Detached calls return to the front of the queue when their mutators have ended: two runs of one mutator never overlap. */
   #letDetachedRun(batch: Batch<T, Raw>): void {
     for (const [call, done] of batch.detached()) {
       const started = performance.now();
@@ -144,7 +144,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     }
   }
 
-  /** Calls that were enqueued after the state was read get no result from it: other clients may have written since. */
+  /** Calls that were enqueued after the state was read get no result from it: other clients may have written since then. */
   #settleUnchanged(batch: Batch<T, Raw>, base: Base<Raw>): void {
     this.endWrite([]);
     const late = batch.settleUpTo(base);
@@ -156,7 +156,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   async #write(batch: Batch<T, Raw>, base: Base<Raw>): Promise<void> {
     const writers = batch.writers();
     const calls = batch.unsettled();
-    // A writer has gone since its mutator ran: its change must not be written, so the others run without it.
+    // A caller has left since its mutator ran: its change must not be written, so the others run again without it.
     if (!this.beginWrite(writers, calls)) {
       endUnsettled(calls, "interrupted");
       this.requeue(calls);
@@ -181,7 +181,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
 
 function foundBy<Raw>(outcome: Exclude<CommitOutcome<Raw>, { kind: "rejected" }>, readAt: number): Base<Raw> | undefined {
   if (outcome.found === undefined) return undefined;
-  // What was written has been checked before; what was read instead may be anything.
+  // The value of this write was checked before it was sent. A value that was read has not been checked.
   const checked = outcome.kind === "committed" && !outcome.superseded;
   return { snapshot: outcome.found ?? undefined, readAt, checked };
 }

@@ -21,24 +21,24 @@ export interface TargetConditions {
   leaseId?: string | undefined;
 }
 
-/** What every call on a target accepts. */
+/** The options that every call on a target accepts. */
 export interface RequestOptions extends CallOptions {
   /**
-   * The time for the whole call, requests and waits included. The SDKs have no limit of their own: on a network that
-   * swallows packets they wait for ever. A write that is not answered by then is a `CommitUnknownError`, anything
-   * else a `DeadlineError`. `Infinity`: none.
+   * The time for the whole call, including requests and delays. The SDKs have no limit of their own: on a network that drops
+   * packets silently they wait forever. A write without a response by then is a `CommitUnknownError`, anything else a
+   * `DeadlineError`. `Infinity`: no limit.
    * @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s
    */
   timeoutInMs?: number | undefined;
 }
 
-/** Options of what reads and writes a target. */
+/** Options of helpers that read and write a target. */
 export interface TargetOptions extends RequestOptions {
   /** Sent with every request of the call; for blobs only. */
   conditions?: TargetConditions | undefined;
   /**
-   * Whether writes carry a journal, and under which name (of a metadata entry or a table property). All writers of
-   * one target should agree on it. Without it, a write whose answer was lost is a `CommitUnknownError`.
+   * Whether writes carry a journal, and under which name (of a metadata entry or a table property). All writers of one target
+   * should use the same name. Without a journal, a write whose response was lost is a `CommitUnknownError`.
    * @defaultValue true: under the name "asc_journal"
    */
   journal?: boolean | string | undefined;
@@ -46,7 +46,7 @@ export interface TargetOptions extends RequestOptions {
 
 /** Options of {@link optimisticUpdate}. */
 export interface OptimisticUpdateOptions<T> extends TargetOptions {
-  /** What to start from if the target does not exist; it is created then. Without it: `TargetNotFoundError`. */
+  /** The initial value if the target does not exist, which is then created. Without it: `TargetNotFoundError`. */
   initial?: T | (() => T) | undefined;
   /**
    * How often the mutator is applied before the call gives up with a `ConflictError`.
@@ -54,7 +54,7 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
    */
   maxAttempts?: number | undefined;
   /**
-   * After a lost race: a random wait of up to this, doubled with each further one (full jitter).
+   * The maximum delay after the first conflict, doubled with each further one; the delay is random (full jitter).
    * @defaultValue 10
    */
   retryDelayInMs?: number | undefined;
@@ -66,12 +66,12 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
    */
   coalesce?: boolean | undefined;
   /**
-   * What to do if a write's fate cannot be known: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
+   * What to do if the outcome of a write is unknown: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
    * mutator twice.
    * @defaultValue "throw"
    */
   onUnknown?: "throw" | "retry" | undefined;
-  /** What `readTarget` returned for this target: saves the first read. If it is outdated, only the attempt is lost. */
+  /** A result of `readTarget` for this target, which saves the first read. If it is outdated, it costs one attempt. */
   firstRead?: ReadResult<T> | undefined;
 }
 
@@ -88,7 +88,7 @@ interface UpdateDefaults extends CheckedUpdateOptions {
   coalesce: boolean;
 }
 
-/** What an update needs to know, after defaults and checks. */
+/** The options of an update after defaults and checks. */
 interface CheckedUpdateOptions extends RetryLimits {
   onUnknown: "throw" | "retry";
 }
@@ -108,7 +108,7 @@ export function checkTimeout(timeoutInMs: number | undefined): number {
 export function checkTargetSettings(options: TargetOptions & { coalesce?: boolean | undefined }): TargetSettings {
   const { journal = true, conditions, coalesce = updateDefaults.coalesce } = options;
   for (const name of Object.keys(conditions ?? {})) {
-    // An ifMatch that is not sent would be a write without a condition.
+    // Ignoring an ifMatch would make the write unconditional.
     if (name !== "leaseId") throw new TypeError(`conditions.${name}: only leaseId can be given; the ETag is up to the helper`);
   }
   if (conditions?.leaseId === "") throw new TypeError("conditions.leaseId is empty");
@@ -136,7 +136,7 @@ export function resolveTarget<T>(
   return adapter as TargetAdapter<T, unknown>;
 }
 
-/** Refuses what has no If-Match: the same request without a condition would overwrite what others wrote. */
+/** Throws for targets without If-Match: an unconditional request would overwrite the writes of other clients. */
 export function requireConditional(adapter: { readonly requiresLease?: true; readonly kind: string }, helper: string): void {
   if (!adapter.requiresLease) return;
   throw new TypeError(`${helper} needs If-Match, which the service does not have for ${adapter.kind}: use leasedUpdate instead`);

@@ -9,18 +9,17 @@ import { runCall } from "./single-call.js";
 /** Options of {@link readTarget}. */
 export interface ReadTargetOptions extends TargetOptions {
   /**
-   * The ETag of what the caller has. If that is what is stored, the result is `"unchanged"`, for which the service
-   * sends no content (304). For the content of a file, its properties are asked for first (2 requests if it has
-   * changed). Table entities, tags and access policies have no such read: they are read whole, and compared here. The
-   * `etag` of tags and of a queue's metadata stands for their values, so that what was changed and changed back is
-   * unchanged.
+   * The ETag of the version that the caller has. If that version is still stored, the result is `"unchanged"`, and the service
+   * sends no content (304). For the content of a file, its properties are read first (2 requests if it has changed). Table
+   * entities, tags and access policies have no conditional read: they are read completely and compared here. The `etag` of
+   * tags and of a queue's metadata is derived from their values: values that were changed and changed back are unchanged.
    */
   ifChangedSince?: string | undefined;
 }
 
 /**
- * Reads a target once. A missing one is a `TargetNotFoundError`. Costs 1 request (2 for the content of a blob that
- * has tags, unless it is unchanged).
+ * Reads a target once. Rejects with a `TargetNotFoundError` if it does not exist. Costs 1 request (2 for the content of a blob
+ * that has tags, unless it is unchanged).
  */
 export async function readTarget<T = unknown>(
   target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
@@ -45,7 +44,7 @@ export async function readTarget<T = unknown>(
   }, { targetKind: adapter.kind });
 }
 
-/** Whatever is stored would match a `*`, and nothing an empty one. */
+/** Every version would match `*`, and none an empty ETag. */
 function checkKnownETag(etag: string): string {
   if (typeof etag !== "string") throw new TypeError("ifChangedSince must be an ETag, as it came with a value");
   if (etag === "" || etag === "*") throw new RangeError(`ifChangedSince must be an ETag, as it came with a value; got ${JSON.stringify(etag)}`);

@@ -16,12 +16,12 @@ export interface RetryWhileInUseOptions extends CallOptions {
    */
   maxAttempts?: number | undefined;
   /**
-   * No attempt is started after this time. One that has been started is not cut short: its outcome would be unknown.
+   * No attempt starts after this time. An attempt in flight is not aborted: its outcome would be unknown.
    * @defaultValue 30_000
    */
   timeoutInMs?: number | undefined;
   /**
-   * After a refusal: a random wait of up to this, doubled with each further one (full jitter).
+   * The maximum delay after the first rejection, doubled with each further one; the delay is random (full jitter).
    * @defaultValue 100: people and programs hold files for longer than races last
    */
   retryDelayInMs?: number | undefined;
@@ -29,7 +29,7 @@ export interface RetryWhileInUseOptions extends CallOptions {
   maxRetryDelayInMs?: number | undefined;
 }
 
-/** What `fn` gets; the options of an SDK call, too. */
+/** What `fn` gets. It can be passed to an SDK call as its options. */
 export interface InUseAttempt {
   /** From 1. */
   readonly attempt: number;
@@ -41,13 +41,13 @@ export interface InUseAttempt {
 const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
 
 /**
- * Calls `fn` again while SMB clients that have the share mounted keep the file in use: open in a way that lets nobody
- * write or delete, locked, marked for deletion, or with changes that have not been written back. All other errors
- * are passed on at once. So is 404: a file that was marked for deletion and is gone now will not come back.
+ * Calls `fn` again while SMB clients that have the share mounted keep the file in use: open without write or delete sharing,
+ * locked, marked for deletion, or with changes that have not been flushed. All other errors are passed on immediately. So is
+ * 404: a file that was marked for deletion and does not exist any more will not come back.
  *
  * @example `await retryWhileInUse((options) => file.delete(options))`
  *
- * @throws `FileInUseError` when the attempts or the time ran out, with the number of attempts.
+ * @throws `FileInUseError` with the number of attempts when the attempts or the time are exhausted.
  */
 export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
   return withAttempts("retryWhileInUse", options, async (trace) => {
@@ -69,7 +69,7 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
         },
         {
           maxAttempts: settings.maxAttempts,
-          // The last wait is shortened, so that there is one more attempt at the very end of the time.
+          // The last delay is shortened, so that the last attempt starts at the end of the time.
           timeoutInMs: settings.timeoutInMs,
           shouldRetry: (error, attempt) => {
             if (!isInUse(error)) return false;
@@ -82,7 +82,7 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
         },
       );
     } catch (error) {
-      // The SDK raises an AbortError of its own; the caller gets the reason that was given.
+      // The SDK throws its own AbortError; the caller gets the reason of its signal.
       throwIfAborted(caller);
       if (!isInUse(error)) throw error;
       throw gaveUp({ attempts, elapsedInMs: performance.now() - startedAt, reason: codeOf(error) ?? "", cause: error });

@@ -3,20 +3,87 @@ import { Deadline, throwIfAborted } from "../core/deadline.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
-import { CommitUnknownError, ConflictError, DeadlineError, TargetNotFoundError } from "../errors.js";
 import { requireETag } from "../core/validate.js";
+import { CommitUnknownError, ConflictError, DeadlineError, TargetNotFoundError } from "../errors.js";
 import type { GuardedTarget, RequestContext, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";
 import type { RequestOptions, TargetConditions, TargetSettings } from "./options.js";
 
+/** Options of {@link overwrite}. */
+export interface OverwriteOptions extends RequestOptions {
+  /** The id of a lease that the caller holds on the blob. */
+  conditions?: TargetConditions | undefined;
+}
+
 /**
- * Runs the part of a call that sends a write: if the time is over meanwhile, the outcome is unknown. `onConflict` is for
+ * Last writer wins: stores the value unconditionally, and creates the target if it does not exist. Costs 1 request (3 for a
+ * file). Reads nothing, and so preserves nothing: existing headers, metadata, tags or properties are lost. An update in
+ * progress in another call or process detects the write and starts again from this value.
+ */
+export async function overwrite<T>(
+  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  value: T,
+  options: OverwriteOptions = {},
+): Promise<{ etag: string }> {
+  const settings = checkTargetSettings(options);
+  const adapter = resolveTarget(target, settings);
+  return runCall("overwrite", options, settings, adapter.url, async (context, { markWrite }) => {
+    const raw = adapter.encode(value, undefined);
+    await adapter.check?.(value, "write");
+    return { etag: await markWrite(() => adapter.overwrite(raw, context)) };
+  }, { targetKind: adapter.kind });
+}
+
+/**
+ * Deletes the target if it still has this ETag. Changed since: `ConflictError`. Not found: `TargetNotFoundError` (but not if
+ * the response was lost and the target does not exist now: it counts as deleted). Costs 1 request.
+ */
+export async function removeIfUnchanged<T>(
+  target: UpdateTarget<T> | BlockBlobLike,
+  etag: string,
+  options: OverwriteOptions = {},
+): Promise<void> {
+  const settings = checkTargetSettings(options);
+  const adapter = resolveTarget(target, settings);
+  requireConditional(adapter, "removeIfUnchanged");
+  requireETag(etag, adapter.url);
+  if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
+  await runCall("removeIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
+    const started = performance.now();
+    const base = { etag, raw: undefined, journal: undefined };
+    const outcome = await markWrite(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
+    switch (outcome.kind) {
+      case "committed":
+        return;
+      case "rejected":
+        throw outcome.error;
+      case "unknown":
+        throw new CommitUnknownError(`whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
+          attempts: 1,
+          cause: outcome.error,
+        });
+      case "conflict":
+        if (isNotFound(outcome.error)) {
+          throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
+        }
+        throw new ConflictError(`${adapter.url} was changed since it was read. It was not deleted.`, {
+          attempts: 1,
+          elapsedInMs: performance.now() - started,
+          lastETag: etag,
+          cause: outcome.error,
+        });
+    }
+  }, { targetKind: adapter.kind });
+}
+
+/**
+ * Runs the part of a call that sends a write: if the deadline passes meanwhile, the outcome is unknown. `onConflict` is for
  * `commit`: the service has rejected the write, so its outcome is known from then on.
  */
 export type MarkWrite = <W>(send: (onConflict: () => number) => Promise<W>) => Promise<W>;
 
-/** What a helper works with, besides the context of its requests. */
+/** What a helper gets besides the context of its requests. */
 export interface SingleCall {
   readonly markWrite: MarkWrite;
   readonly attempts: Attempts;
@@ -24,8 +91,8 @@ export interface SingleCall {
 }
 
 /**
- * Runs a helper that is not a loop: a span, a deadline, the caller's signal, and errors that name the target. A helper that
- * does make several attempts ends one and begins the next itself.
+ * Runs a helper without a loop, with a span, a deadline, the caller's signal, and errors that name the target. A helper that
+ * makes several attempts ends each and begins the next itself.
  */
 export function runCall<R>(
   name: string,
@@ -82,71 +149,4 @@ function timeoutError(url: string, timeoutInMs: number, started: number, inFligh
     `a write to ${url} was sent, but not answered within ${timeoutInMs} ms (timeoutInMs): whether it landed is not known`,
     { attempts: 1, cause },
   );
-}
-
-/** Options of {@link overwrite}. */
-export interface OverwriteOptions extends RequestOptions {
-  /** The id of a lease that the caller holds on the blob. */
-  conditions?: TargetConditions | undefined;
-}
-
-/**
- * Last writer wins: stores the value whatever is there, creating the target if need be. Costs 1 request (3 for a
- * file), reads nothing, and so preserves nothing: other headers, metadata, tags or properties are gone afterwards. An update that
- * is under way elsewhere notices it and starts again from this value.
- */
-export async function overwrite<T>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
-  value: T,
-  options: OverwriteOptions = {},
-): Promise<{ etag: string }> {
-  const settings = checkTargetSettings(options);
-  const adapter = resolveTarget(target, settings);
-  return runCall("overwrite", options, settings, adapter.url, async (context, { markWrite }) => {
-    const raw = adapter.encode(value, undefined);
-    await adapter.check?.(value, "write");
-    return { etag: await markWrite(() => adapter.overwrite(raw, context)) };
-  }, { targetKind: adapter.kind });
-}
-
-/**
- * Deletes the target if it still has this ETag. Changed since: `ConflictError`. Not there: `TargetNotFoundError`
- * (but not if the answer was lost and it is gone now: that is what was asked for). Costs 1 request.
- */
-export async function removeIfUnchanged<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
-  etag: string,
-  options: OverwriteOptions = {},
-): Promise<void> {
-  const settings = checkTargetSettings(options);
-  const adapter = resolveTarget(target, settings);
-  requireConditional(adapter, "removeIfUnchanged");
-  requireETag(etag, adapter.url);
-  if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
-  await runCall("removeIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
-    const started = performance.now();
-    const base = { etag, raw: undefined, journal: undefined };
-    const outcome = await markWrite(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
-    switch (outcome.kind) {
-      case "committed":
-        return;
-      case "rejected":
-        throw outcome.error;
-      case "unknown":
-        throw new CommitUnknownError(`whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
-          attempts: 1,
-          cause: outcome.error,
-        });
-      case "conflict":
-        if (isNotFound(outcome.error)) {
-          throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
-        }
-        throw new ConflictError(`${adapter.url} was changed since it was read. It was not deleted.`, {
-          attempts: 1,
-          elapsedInMs: performance.now() - started,
-          lastETag: etag,
-          cause: outcome.error,
-        });
-    }
-  }, { targetKind: adapter.kind });
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, oneLine, printFacts, printRows } from "../../src/cli/print.js";
+import { ago, oneLine, printProperties, printRows } from "../../src/cli/print.js";
 import { FakeTerminal } from "./fake-terminal.js";
 
 const columns = { name: (item: Item) => item.name, size: (item: Item) => item.size };
@@ -30,7 +30,7 @@ describe("printing", () => {
 
   it("lets nobody's data move the cursor", () => {
     const terminal = new FakeTerminal();
-    printFacts({ terminal, json: false }, { holder: "a\u001b[2Jb\r\nc" });
+    printProperties({ terminal, json: false }, { holder: "a\u001b[2Jb\r\nc" });
     expect(terminal.stdout).toBe("holder  a [2Jb c\n");
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { ConflictError } from "../../src/index.js";
-import { errorLabel, errorType, isOfStorage } from "../../src/core/telemetry.js";
+import { errorLabel, errorType, isStorageError } from "../../src/core/telemetry.js";
 
 const restError = Object.assign(new Error("GET https://a/b?sig=abc failed"), { name: "RestError", code: "ServerBusy", statusCode: 503 });
 const conflict = new ConflictError("gave up", { attempts: 1, elapsedInMs: 1, lastETag: undefined });
@@ -31,6 +31,6 @@ describe("an error of the storage", () => {
     [new DOMException("", "AbortError"), false],
     ["of the caller", false],
   ])("is told from the caller's own: %#", (error, expected) => {
-    expect(isOfStorage(error)).toBe(expected);
+    expect(isStorageError(error)).toBe(expected);
   });
 });

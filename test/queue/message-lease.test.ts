@@ -18,12 +18,12 @@ afterEach(() => {
 });
 
 /** Receives a message for 60 seconds. */
-async function own(visibilityInSeconds = 60, lifeInMs = 1e9): Promise<MessageLease> {
+async function own(visibilityInSeconds = 60, expiresInMs = 1e9): Promise<MessageLease> {
   await queue.sendMessage("text");
   const clock = startStopwatch();
   const { receivedMessageItems } = await queue.receiveMessages({ visibilityTimeout: visibilityInSeconds });
   const { messageId, popReceipt } = receivedMessageItems[0]!;
-  return new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds, clock, lifeInMs });
+  return new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds, clock, expiresInMs });
 }
 
 /** Lets time pass; fails if the message could be had by somebody else while its owner was not told. */
@@ -180,7 +180,7 @@ describe("time", () => {
     await vi.advanceTimersByTimeAsync(20_000); // a slow receive
     const { receivedMessageItems } = await queue.receiveMessages({ visibilityTimeout: 60 });
     const { messageId, popReceipt } = receivedMessageItems[0]!;
-    const owner = new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds: 60, clock, lifeInMs: 1e9 });
+    const owner = new MessageLease(queue, { messageId, popReceipt, visibilityInSeconds: 60, clock, expiresInMs: 1e9 });
     queue.faults.always("update", "hang");
     await vi.advanceTimersByTimeAsync(38_999);
     expect(owner.signal.aborted).toBe(false);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { entityDiff, entityValue, equalStored, storedFromAnswer, storedFromValue } from "../../src/target/stored-entity.js";
+import { entityDiff, entityValue, equalStored, storedFromResponse, storedFromValue } from "../../src/target/stored-entity.js";
 import type { StoredEntity } from "../../src/target/stored-entity.js";
 import { entities } from "../support/entities.js";
 
@@ -85,7 +85,7 @@ describe("an entity", () => {
 
 describe("what the SDK answers", () => {
   function answer(properties: Record<string, { type: string; value: unknown }>, text: string): StoredEntity {
-    return storedFromAnswer({ ...keys, etag: "e", timestamp: "t", "odata.metadata": "m", ...properties }, text);
+    return storedFromResponse({ ...keys, etag: "e", timestamp: "t", "odata.metadata": "m", ...properties }, text);
   }
 
   it("has its doubles found in the text", () => {
@@ -110,7 +110,7 @@ describe("what the SDK answers", () => {
   });
 
   it("does without the text", () => {
-    expect(storedFromAnswer({ a: { type: "Int32", value: "5" } }, undefined).get("a")).toEqual({ type: "Int32", value: 5 });
+    expect(storedFromResponse({ a: { type: "Int32", value: "5" } }, undefined).get("a")).toEqual({ type: "Int32", value: 5 });
   });
 
   it("is not misread because of what a long text says", () => {

@@ -11,7 +11,7 @@ interface PurgeOptions {
   yes?: boolean;
 }
 
-/** `inbox purge`: removes records of messages that were handled long ago. */
+/** `inbox purge`: removes records of messages that were processed long ago. */
 export function addInbox(program: Command, terminal: Terminal): void {
   program
     .command("inbox")

@@ -1,11 +1,10 @@
 import type { Command } from "commander";
-
 import type { LeasableLike } from "../../clients/leasable.js";
 import { inspectLease } from "../../lock/inspect-lease.js";
 import { contextOf } from "../connect.js";
 import type { CommandContext } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
-import { ago, printFacts } from "../print.js";
+import { ago, printProperties } from "../print.js";
 import type { Terminal } from "../terminal.js";
 
 interface LeaseOptions {
@@ -15,7 +14,7 @@ interface LeaseOptions {
   file?: string;
 }
 
-/** `leases show`: whether something is leased. */
+/** `leases show`: the lease of a container, blob, share or file. */
 export function addLeases(program: Command, terminal: Terminal): void {
   program
     .command("leases")
@@ -30,7 +29,7 @@ export function addLeases(program: Command, terminal: Terminal): void {
       const context = contextOf(terminal, command);
       const { state, duration, holder, epoch, since } = await inspectLease(await open(context, options));
       const lock = holder === undefined ? {} : { holder, epoch, since, held: context.json ? undefined : ago(since) };
-      printFacts(context, { target: named(options), state, duration, ...lock });
+      printProperties(context, { target: targetName(options), state, duration, ...lock });
     });
 }
 
@@ -46,6 +45,6 @@ async function open({ account }: CommandContext, { container, blob, share, file 
   return file === undefined ? client : client.rootDirectoryClient.getFileClient(file);
 }
 
-function named({ container, blob, share, file }: LeaseOptions): string {
+function targetName({ container, blob, share, file }: LeaseOptions): string {
   return [container ?? share, blob ?? file].filter((part) => part !== undefined).join("/");
 }

@@ -3,7 +3,7 @@ import { BlobLocks } from "../../lock/blob-locks.js";
 import type { LockInfo } from "../../lock/blob-locks.js";
 import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
-import { ago, printFacts, printOutcome, printRows, wholeNumber } from "../print.js";
+import { ago, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
 import { confirm } from "../terminal.js";
 import type { Terminal } from "../terminal.js";
 
@@ -35,7 +35,7 @@ export function addLocks(program: Command, terminal: Terminal): void {
       const context = contextOf(terminal, command);
       const { epoch, state, duration, holder, since } = await (await openLocks(context, options)).inspect(name);
       if (!epoch && state === "available") throw new CommandError(exitCodes.notFound, `The lock ${quote(name)} was never used.`);
-      printFacts(context, { name, state, duration, epoch, holder, since, held: context.json ? undefined : ago(since) });
+      printProperties(context, { name, state, duration, epoch, holder, since, held: context.json ? undefined : ago(since) });
     });
 
   withContainer(locks.command("break"))
@@ -47,15 +47,15 @@ export function addLocks(program: Command, terminal: Terminal): void {
     .action(async (name: string, options: LocksOptions & BreakOptions, command: Command) => {
       const context = contextOf(terminal, command);
       const locks = await openLocks(context, options);
-      const seen = await locks.inspect(name);
-      if (!isHeld(seen)) throw new CommandError(exitCodes.notFound, `Nobody holds the lock ${quote(name)}.`);
-      const epoch = options.epoch ?? seen.epoch;
-      const who = `${seen.holder ?? "an unknown holder"}${seen.since ? `, ${ago(seen.since) ?? ""}` : ""}`;
-      await confirm(terminal, `The lock ${quote(name)} (epoch ${seen.epoch ?? "none"}) is held by ${who}. It will be taken away.`, options.yes ?? false);
-      // Only from the one that was shown: whoever got the lock while somebody thought about it keeps it.
+      const inspected = await locks.inspect(name);
+      if (!isHeld(inspected)) throw new CommandError(exitCodes.notFound, `Nobody holds the lock ${quote(name)}.`);
+      const epoch = options.epoch ?? inspected.epoch;
+      const holder = `${inspected.holder ?? "an unknown holder"}${inspected.since ? `, ${ago(inspected.since) ?? ""}` : ""}`;
+      await confirm(terminal, `The lock ${quote(name)} (epoch ${inspected.epoch ?? "none"}) is held by ${holder}. It will be taken away.`, options.yes ?? false);
+      // Only from the holder that was shown: a process that acquired the lock while the user decided keeps it.
       const broken = await locks.forceUnlock(name, { periodInSeconds: options.period, ...(epoch !== undefined && { expectedEpoch: epoch }) });
       if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} is not that of epoch ${epoch ?? "none"} any more: nothing was done.`);
-      printOutcome(context, `The lock ${quote(name)} was taken away from ${seen.holder ?? "its holder"}.`, { broken, ...seen });
+      printOutcome(context, `The lock ${quote(name)} was taken away from ${inspected.holder ?? "its holder"}.`, { broken, ...inspected });
     });
 }
 

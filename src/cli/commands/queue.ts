@@ -21,7 +21,7 @@ export function addQueue(program: Command, terminal: Terminal): void {
       const context = contextOf(terminal, command);
       const client = await context.account.queue(name);
       const { peekedMessageItems } = await client.peekMessages({ numberOfMessages: options.count });
-      printRows(context, peekedMessageItems.map((message) => lookAt(message, options.encoding)), peekColumns, "Nothing is visible in the queue.");
+      printRows(context, peekedMessageItems.map((message) => peekedMessage(message, options.encoding)), peekColumns, "Nothing is visible in the queue.");
     });
 
   withPoison(withCount(queue.command("poison")))
@@ -31,8 +31,8 @@ export function addQueue(program: Command, terminal: Terminal): void {
       const context = contextOf(terminal, command);
       const client = await context.account.queue(options.poisonQueue ?? `${name}-poison`);
       const { peekedMessageItems } = await client.peekMessages({ numberOfMessages: options.count });
-      // Put aside as plain text, whatever the encoding of the queue.
-      printRows(context, peekedMessageItems.map((message) => lookAt(message, "text")), poisonColumns, "Nothing was put aside.");
+      // Messages in a poison queue are plain text, whatever the encoding of their queue.
+      printRows(context, peekedMessageItems.map((message) => peekedMessage(message, "text")), poisonColumns, "Nothing was put aside.");
     });
 
   withPoison(queue.command("redrive"))
@@ -45,16 +45,16 @@ export function addQueue(program: Command, terminal: Terminal): void {
       const from = await context.account.queue(options.poisonQueue ?? `${name}-poison`);
       const to = await context.account.queue(name);
       const { approximateMessagesCount = 0 } = await from.getProperties();
-      await to.getProperties(); // a missing queue is found out before anything is moved
-      const many = options.max === undefined ? "all" : `at most ${options.max}`;
-      await confirm(terminal, `About ${approximateMessagesCount} messages are in ${from.name}; ${many} will go back to ${name}.`, options.yes ?? false);
+      await to.getProperties(); // Detects a missing queue before anything is moved.
+      const howMany = options.max === undefined ? "all" : `at most ${options.max}`;
+      await confirm(terminal, `About ${approximateMessagesCount} messages are in ${from.name}; ${howMany} will go back to ${name}.`, options.yes ?? false);
       const result = await redrive(from, to, options.max === undefined ? {} : { maxMessages: options.max });
       const kept = result.skipped > 0 ? ` ${result.skipped} stayed, put aside meanwhile.` : "";
       printOutcome(context, `${result.moved} messages went back to ${name}.${kept}`, result);
     });
 }
 
-interface LookedAt {
+interface PeekedMessage {
   readonly id: string;
   readonly key: string | undefined;
   readonly insertedOn: Date;
@@ -65,29 +65,29 @@ interface LookedAt {
 }
 
 const peekColumns = {
-  id: (message: LookedAt) => message.id,
-  inserted: (message: LookedAt) => ago(message.insertedOn),
-  deliveries: (message: LookedAt) => message.dequeueCount,
-  key: (message: LookedAt) => oneLine(message.key, 40),
-  content: (message: LookedAt) => textOf(message.content),
+  id: (message: PeekedMessage) => message.id,
+  inserted: (message: PeekedMessage) => ago(message.insertedOn),
+  deliveries: (message: PeekedMessage) => message.dequeueCount,
+  key: (message: PeekedMessage) => oneLine(message.key, 40),
+  content: (message: PeekedMessage) => textOf(message.content),
 };
 
 const poisonColumns = {
-  "put aside": (message: LookedAt) => ago(new Date(message.poison?.poisonedOn ?? message.insertedOn)),
-  attempts: (message: LookedAt) => message.poison?.attempts,
-  reason: (message: LookedAt) => oneLine(message.poison?.reason),
-  error: (message: LookedAt) => oneLine(message.poison?.error),
-  key: (message: LookedAt) => oneLine(message.key, 40),
-  content: (message: LookedAt) => textOf(message.content),
+  "put aside": (message: PeekedMessage) => ago(new Date(message.poison?.poisonedOn ?? message.insertedOn)),
+  attempts: (message: PeekedMessage) => message.poison?.attempts,
+  reason: (message: PeekedMessage) => oneLine(message.poison?.reason),
+  error: (message: PeekedMessage) => oneLine(message.poison?.error),
+  key: (message: PeekedMessage) => oneLine(message.key, 40),
+  content: (message: PeekedMessage) => textOf(message.content),
 };
 
-function lookAt(message: PeekedMessageItem, encoding: QueueEncoding): LookedAt {
+function peekedMessage(message: PeekedMessageItem, encoding: QueueEncoding): PeekedMessage {
   const { key, body, text, poison } = open(message.messageText, encoding);
   const { messageId: id, insertedOn, expiresOn, dequeueCount } = message;
   return { id, key, insertedOn, expiresOn, dequeueCount, content: text ?? body, poison };
 }
 
-// A message of somebody who writes otherwise is still worth a look.
+// A message that another producer encoded differently is shown as it is.
 function open(text: string, encoding: QueueEncoding): Envelope {
   try {
     return openEnvelope(text, encoding);

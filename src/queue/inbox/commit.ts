@@ -7,11 +7,11 @@ import { CommitUnknownError } from "../../errors.js";
 import { entityOf, readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
-/** One effect, and the record that says that it happened. */
+/** The writes of one handler, and the record that its key is done. */
 export interface InboxCommit {
   readonly partitionKey: string;
   readonly rowKey: string;
-  /** `owner` names this very call: it tells our own record from one of another delivery. */
+  /** `owner` identifies this call: it distinguishes its record from that of another delivery. */
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount">;
   readonly actions: readonly InboxTableAction[];
 }
@@ -20,18 +20,18 @@ const timeoutInMs = 30_000;
 const maxResends = 9;
 
 /**
- * Writes the effect and its record in one entity group transaction. The record is created, never updated, so of all
- * the transactions for one key only one can ever land: whoever crashes, is late or sends twice.
+ * Writes the actions and the record in one entity group transaction. The record is created, never updated, so of all transactions
+ * for one key only one can ever be committed, even if a consumer crashes, is late or sends twice.
  *
- * | answer                        | record then     | outcome                                                  |
- * |-------------------------------|-----------------|----------------------------------------------------------|
- * | 2xx                           |                 | committed                                                |
- * | a conflict                    | ours            | committed: it was the answer to the first send that was lost |
- * | a conflict                    | another's       | duplicate                                                |
- * | a conflict, sent once or more | none            | the caller's own entities are in conflict: its error     |
- * | none, 5xx                     | ours, another's | committed, duplicate                                     |
- * | none, 5xx                     | none            | send again; the first one and this one exclude each other |
- * | anything else                 |                 | the caller's error                                       |
+ * | response                      | record afterwards | outcome                                                          |
+ * |-------------------------------|-------------------|------------------------------------------------------------------|
+ * | 2xx                           |                   | committed                                                        |
+ * | a conflict                    | own               | committed: the response to the first send was lost               |
+ * | a conflict                    | another's         | duplicate                                                        |
+ * | a conflict, sent once or more | none              | the caller's own entities are in conflict: its error             |
+ * | none, 5xx                     | own, another's    | committed, duplicate                                             |
+ * | none, 5xx                     | none              | sent again; only one of the two sends can be committed           |
+ * | anything else                 |                   | the caller's error                                               |
  */
 export async function commitOnce(
   table: InboxTableLike,
@@ -46,7 +46,7 @@ export async function commitOnce(
       send: (signal) => table.submitTransaction(actions, { abortSignal: signal, ...(tracingOptions && { tracingOptions }) }),
       readBack: () => readRecord(table, partitionKey, rowKey, timeoutInMs, abortSignal),
       recognise: (found) => (found ? (found.owner === record.owner ? "committed" : "not committed") : "unchanged"),
-      // Whenever an earlier send arrives: of all the transactions for one key only one can be committed.
+      // Nothing to do, whenever an earlier send arrives: of all transactions for one key only one can be committed.
       invalidateEarlierSends: () => Promise.resolve(true),
       onConflict: () => 0,
     },

@@ -3,57 +3,57 @@ import type { InboxTableAction } from "../../clients/table.js";
 import type { Renewal } from "../../core/renewal.js";
 import type { Clock } from "../../core/stopwatch.js";
 
-/** One delivery of a message: the queue counts them, so message and count together are unique for ever. */
+/** One delivery of a message: the queue counts them, so message and count together are always unique. */
 export interface InboxDelivery {
-  /** Name of the queue: keys of different queues have nothing to do with each other. */
+  /** The name of the queue: keys of different queues are independent. */
   readonly queue: string;
   readonly key: string;
   readonly messageId: string;
   readonly dequeueCount: number;
-  /** Time since before the message was asked for. */
+  /** The time since before the receive was sent. */
   readonly clock: Clock;
-  /** What time it is by the clock of the service, in milliseconds since 1970. */
+  /** The current time by the clock of the service, in milliseconds since 1970. */
   readonly serviceTime: () => number;
   /** For how long the message is hidden. */
   readonly visibilityInMs: number;
 }
 
-/** What an inbox says about a delivery. */
+/** The outcome of claiming a delivery. */
 export type InboxVerdict =
   /** The handler may start. */
   | { readonly kind: "claimed"; readonly claim: InboxClaim }
   /** A handler has completed it before. */
   | { readonly kind: "done" }
-  /** A handler works on another message with the same key, for so long at most unless it asks for more. */
+  /** A handler processes another message with the same key, for at most `forInMs` unless it extends its claim. */
   | { readonly kind: "busy"; readonly forInMs: number }
-  /** A later delivery of the same message was claimed: this one is somebody else's by now. */
+  /** A later delivery of the same message was claimed: another consumer has the message by now. */
   | { readonly kind: "outdated" };
 
-/** The right to work on a key, until it runs out. Every step is refused if somebody else has taken over. */
+/** The right to process a key, until it expires. The inbox rejects every transition if another consumer has taken over. */
 export interface InboxClaim {
-  /** How many handlers were started on this message, this one included. */
+  /** How many handlers were started for this message, including this one. */
   readonly attempts: number;
   readonly clock: Clock;
   readonly holdInMs: number;
   extend(): Promise<Renewal>;
-  /** False: somebody else has taken over. @throws if the inbox cannot be reached; call again. */
+  /** False: another consumer has taken over. @throws if the inbox cannot be reached; call again. */
   complete(): Promise<boolean>;
-  /** Lets others with the same key start at once. */
+  /** Ends the claim, so that other messages with the same key can start at once. */
   release(): Promise<void>;
-  /** Cuts off what is still under way: nobody waits for it any more. */
+  /** Cuts off the requests in flight: no caller waits for them any more. */
   abandon(): void;
 }
 
-/** Remembers which keys are being worked on and which are done. */
+/** Records which keys are being processed and which are done. */
 export interface Inbox {
   /**
-   * `"claim"`: a key is claimed before the handler starts and completed after it. `"commit"`: nothing happens before;
-   * the handler writes its effect and the record together.
+   * `"claim"`: a key is claimed before the handler starts and completed after it. `"commit"`: nothing is written before; the
+   * handler writes its entities and the record together.
    */
   readonly mode: "claim" | "commit";
   /** Called once before the first message. */
   prepare(options?: CallOptions): Promise<void>;
-  /** One verdict for each delivery. Safe to call again with the same deliveries. */
+  /** Returns one outcome for each delivery. Safe to call again with the same deliveries. */
   claim(deliveries: readonly InboxDelivery[], options?: CallOptions): Promise<InboxVerdict[]>;
   /** Writes the actions if the key has not been committed yet. Only with the mode `"commit"`. */
   commit?(

@@ -1,12 +1,12 @@
 import type { Renewal } from "../../core/renewal.js";
 import { startStopwatch } from "../../core/stopwatch.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
-import { holdOf, judge, ownerIdOf } from "./record.js";
+import { claimDurationOf, decideClaim, ownerIdOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /**
- * An inbox in the memory of one process: for tests and local runs. It forgets everything when the process ends, and
- * never before, so it is not for production.
+ * An inbox in the memory of one process: for tests and local runs. It loses its records when the process ends, and never removes
+ * any before, so it is not for production.
  */
 export class MemoryInbox implements Inbox {
   readonly mode = "claim";
@@ -26,26 +26,26 @@ export class MemoryInbox implements Inbox {
     const id = JSON.stringify([delivery.queue, delivery.key]);
     const owner = ownerIdOf(this.#consumer, delivery);
     const found = this.#records.get(id);
-    const judgement = judge(found, delivery, owner);
-    if (judgement.kind === "ours" && found) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
-    if (judgement.kind === "free") {
+    const decision = decideClaim(found, delivery, owner);
+    if (decision.kind === "own" && found) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
+    if (decision.kind === "free") {
       const { messageId, dequeueCount } = delivery;
       const record = this.#write(id, {
         state: "claimed",
         owner,
         messageId,
         dequeueCount,
-        attempts: judgement.attempts,
-        holdInMs: holdOf(delivery),
+        attempts: decision.attempts,
+        holdInMs: claimDurationOf(delivery),
       });
       return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
     }
-    return judgement as InboxVerdict;
+    return decision as InboxVerdict;
   }
 
   #claimOf(id: string, claimed: InboxRecord, delivery: InboxDelivery): InboxClaim {
     let current = claimed;
-    const step = (change: Partial<InboxRecord>): boolean => {
+    const transition = (change: Partial<InboxRecord>): boolean => {
       if (this.#records.get(id)?.etag !== current.etag) return false;
       current = this.#write(id, { ...current, ...change });
       return true;
@@ -56,12 +56,12 @@ export class MemoryInbox implements Inbox {
       holdInMs: claimed.holdInMs,
       extend: (): Promise<Renewal> => {
         const clock = startStopwatch();
-        const extended = step({});
+        const extended = transition({});
         return Promise.resolve(extended ? { kind: "renewed", clock, holdInMs: claimed.holdInMs } : { kind: "lost", error: undefined });
       },
-      complete: () => Promise.resolve(step({ state: "done" })),
+      complete: () => Promise.resolve(transition({ state: "done" })),
       release: () => {
-        step({ state: "released" });
+        transition({ state: "released" });
         return Promise.resolve();
       },
       abandon: () => undefined,

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../../clients/call.js";
 import type { InboxTableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
-import { isNotFound, isConflict } from "../../core/storage-errors.js";
+import { isConflict, isNotFound } from "../../core/storage-errors.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
@@ -11,7 +11,7 @@ export interface PurgeScope {
   readonly partitionKey?: string | undefined;
 }
 
-interface Old {
+interface OldRecord {
   readonly partitionKey: string;
   readonly rowKey: string;
   readonly done: boolean;
@@ -19,8 +19,8 @@ interface Old {
 }
 
 /**
- * Removes old records page by page, a hundred in one transaction. The filter runs in the service: what is young costs
- * it a scan, but not this process a download.
+ * Removes old records page by page, a hundred in one transaction. The service applies the filter: newer records cost it a scan,
+ * but they are not downloaded.
  */
 export async function purgeRecords(table: InboxTableLike, scope: PurgeScope, options: CallOptions): Promise<number> {
   const call = {
@@ -30,36 +30,36 @@ export async function purgeRecords(table: InboxTableLike, scope: PurgeScope, opt
   const conditions = [
     ...(scope.partitionKey === undefined ? [] : [`PartitionKey eq '${scope.partitionKey.replaceAll("'", "''")}'`]),
     `RowKey ge '${rowKeyPrefix}'`,
-    `RowKey lt '${rowKeyPrefix.slice(0, -1)}"'`, // the character after !
+    `RowKey lt '${rowKeyPrefix.slice(0, -1)}"'`, // " is the character after !
     `Timestamp lt datetime'${scope.olderThan.toISOString()}'`,
   ];
   const queryOptions = { filter: conditions.join(" and "), select: ["PartitionKey", "RowKey", "Timestamp", "state"] };
   let removed = 0;
   for await (const page of table.listEntities({ ...call, queryOptions }).byPage({ maxPageSize: 1_000 })) {
-    for (const olds of byPartition(page.map(oldOf))) {
+    for (const records of byPartition(page.map(oldRecordOf))) {
       throwIfAborted(options.abortSignal);
-      removed += await removeAll(table, olds, call);
+      removed += await removeAll(table, records, call);
     }
   }
   return removed;
 }
 
-async function removeAll(table: InboxTableLike, olds: readonly Old[], call: { abortSignal?: AbortSignal }): Promise<number> {
+async function removeAll(table: InboxTableLike, records: readonly OldRecord[], call: { abortSignal?: AbortSignal }): Promise<number> {
   let removed = 0;
-  // A transaction cannot delete under a condition. Done is final, so nothing can have come in between; what was left
-  // claimed may be taken over at this very moment, and is deleted by itself, if it is still as it was.
-  const done = olds.filter((old) => old.done);
+  // A delete in a transaction cannot be conditional. Done is final, so no other consumer can have changed such a record; a record
+  // that is still claimed may be taken over at this moment, and is deleted separately, on the condition that it is unchanged.
+  const done = records.filter((record) => record.done);
   for (let i = 0; i < done.length; i += maxGroup) {
     const group = done.slice(i, i + maxGroup);
     try {
       await table.submitTransaction(group.map(({ partitionKey, rowKey }) => ["delete", { partitionKey, rowKey }]), call);
       removed += group.length;
     } catch (error) {
-      // Another purge was there first; the next one gets what is left.
+      // Another purge has deleted one of them; the next purge deletes the rest.
       if (!isNotFound(error)) throw error;
     }
   }
-  for (const { partitionKey, rowKey, etag } of olds.filter((old) => !old.done)) {
+  for (const { partitionKey, rowKey, etag } of records.filter((record) => !record.done)) {
     try {
       await table.deleteEntity(partitionKey, rowKey, { ...call, etag });
       removed++;
@@ -70,17 +70,17 @@ async function removeAll(table: InboxTableLike, olds: readonly Old[], call: { ab
   return removed;
 }
 
-function byPartition(olds: readonly Old[]): Iterable<readonly Old[]> {
-  const partitions = new Map<string, Old[]>();
-  for (const old of olds) {
-    const partition = partitions.get(old.partitionKey);
-    if (partition) partition.push(old);
-    else partitions.set(old.partitionKey, [old]);
+function byPartition(records: readonly OldRecord[]): Iterable<readonly OldRecord[]> {
+  const partitions = new Map<string, OldRecord[]>();
+  for (const record of records) {
+    const partition = partitions.get(record.partitionKey);
+    if (partition) partition.push(record);
+    else partitions.set(record.partitionKey, [record]);
   }
   return partitions.values();
 }
 
-function oldOf(entity: object): Old {
+function oldRecordOf(entity: object): OldRecord {
   const { partitionKey, rowKey } = entity as { partitionKey: string; rowKey: string };
   const { state, etag } = recordOf(entity);
   return { partitionKey, rowKey, done: state === "done", etag };

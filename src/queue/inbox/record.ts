@@ -1,8 +1,8 @@
 import type { AbortSignalLike } from "../../clients/call.js";
 import type { InboxTableLike, TableEntityLike } from "../../clients/table.js";
-import { isNotFound } from "../../core/storage-errors.js";
 import { sha256 } from "../../core/identity.js";
 import { read } from "../../core/request.js";
+import { isNotFound } from "../../core/storage-errors.js";
 import type { InboxDelivery } from "./inbox.js";
 
 /** What an inbox stores about a key. */
@@ -11,72 +11,73 @@ export interface InboxRecord {
   readonly owner: string;
   readonly messageId: string;
   readonly dequeueCount: number;
-  /** How many handlers were started on this message. */
+  /** How many handlers were started for this message. */
   readonly attempts: number;
-  /** For how long it is claimed, from when it was written. */
+  /** How long the claim lasts, counted from `writtenAt`. */
   readonly holdInMs: number;
-  /** The group of writes that it was last written with. */
+  /** Identifies the group of writes with which it was last written. */
   readonly group?: string | undefined;
-  /** By the clock of the service: those of the consumers need not agree. */
+  /** By the clock of the service: the clocks of the consumers may differ. */
   readonly writtenAt: number;
   readonly etag: string;
 }
 
-export type Judgement =
+export type ClaimDecision =
   | { readonly kind: "free"; readonly attempts: number }
-  | { readonly kind: "ours" }
+  | { readonly kind: "own" }
   | { readonly kind: "done" }
   | { readonly kind: "busy"; readonly forInMs: number }
   | { readonly kind: "outdated" };
 
 /**
- * May this delivery start? Every transition is conditional on the ETag of the record that was judged.
+ * Decides whether this delivery may start. Every transition is conditional on the ETag of the record on which the decision is
+ * based.
  *
- * | record            | delivery                            | verdict                                              |
- * |-------------------|-------------------------------------|------------------------------------------------------|
- * | none              | any                                 | free: create, claimed                                |
- * | done              | any                                 | done (final; removed by purge only)                  |
- * | released          | any                                 | free: update, claimed                                |
- * | claimed by us     | the same delivery                   | ours: the answer to our own write was lost           |
- * | claimed           | same message, later delivery        | free at once: the queue has ended its predecessor    |
- * | claimed           | same message, earlier delivery      | outdated: the message is somebody else's by now      |
- * | claimed, in time  | another message with the same key   | busy                                                 |
- * | claimed, overdue  | another message with the same key   | free: its handler was told to stop before            |
+ * | record                 | delivery                            | decision                                                    |
+ * |------------------------|-------------------------------------|-------------------------------------------------------------|
+ * | none                   | any                                 | free: create, claimed                                       |
+ * | done                   | any                                 | done (final; removed by purge only)                         |
+ * | released               | any                                 | free: update, claimed                                       |
+ * | claimed by this owner  | the same delivery                   | own: the response to the claim was lost                     |
+ * | claimed                | same message, later delivery        | free at once: the queue has ended the earlier delivery      |
+ * | claimed                | same message, earlier delivery      | outdated: another consumer has the message by now           |
+ * | claimed, not expired   | another message with the same key   | busy                                                        |
+ * | claimed, expired       | another message with the same key   | free: the signal of its handler was aborted before          |
  *
- * The holder of a claim goes on from claimed to claimed (extended), done or released, if its ETag is still there.
+ * The holder of a claim changes it from claimed to claimed (extended), done or released, if the ETag is unchanged.
  */
-export function judge(record: InboxRecord | undefined, delivery: InboxDelivery, owner: string): Judgement {
+export function decideClaim(record: InboxRecord | undefined, delivery: InboxDelivery, owner: string): ClaimDecision {
   if (!record) return { kind: "free", attempts: 1 };
   if (record.state === "done") return { kind: "done" };
   const sameMessage = record.messageId === delivery.messageId;
   const attempts = sameMessage ? record.attempts + 1 : 1;
   if (record.state === "released") return { kind: "free", attempts };
-  if (record.owner === owner) return { kind: "ours" };
+  if (record.owner === owner) return { kind: "own" };
   if (sameMessage) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", attempts } : { kind: "outdated" };
   const forInMs = record.writtenAt + record.holdInMs - delivery.serviceTime();
   return forInMs > 0 ? { kind: "busy", forInMs } : { kind: "free", attempts };
 }
 
-/** Twice the message's time: extending the claim is then needed half as often, and only for long handlers. */
-export function holdOf(delivery: InboxDelivery): number {
+/** Twice the visibility timeout: the claim is then extended half as often, and only for long handlers. */
+export function claimDurationOf(delivery: InboxDelivery): number {
   return delivery.visibilityInMs * 2;
 }
 
-/** Names one delivery to one consumer. */
+/** Identifies one delivery to one consumer. */
 export function ownerIdOf(consumer: string, delivery: InboxDelivery): string {
   return `${consumer}/${delivery.messageId}/${delivery.dequeueCount}`;
 }
 
-/** All records of all inboxes, wherever they stand, have row keys that begin like this. */
+/** The row keys of all records of all inboxes, in all partitions, begin with this. */
 export const rowKeyPrefix: string = "inbox!";
 
-/** What may stand in a row key as it is: the service forbids some characters, and some ways there mangle others. */
-const plain = /[^A-Za-z0-9._:@$-]/gu;
+/** Characters to escape in a row key: the service forbids some, and some clients and proxies change others. */
+const special = /[^A-Za-z0-9._:@$-]/gu;
 
-/** The row key of a key: readable if it is short, and never the same for two keys. */
+/** The row key of an idempotency key: readable if it is short, and different for different keys. */
 export async function rowKeyOf(queue: string, key: string): Promise<string> {
-  const escaped = key.replace(plain, (char) => [...new TextEncoder().encode(char)].map((byte) => `=${hex(byte)}`).join(""));
-  // 512 characters is what a row key may have. An escaped key has two digits after each =, so it is never a "sha256=".
+  const escaped = key.replace(special, (char) => [...new TextEncoder().encode(char)].map((byte) => `=${hex(byte)}`).join(""));
+  // A row key has at most 512 characters. An escaped key has two digits after each =, so it never begins with "sha256=".
   return `${rowKeyPrefix}${queue}!${escaped.length <= 400 ? escaped : `sha256=${await sha256(key)}`}`;
 }
 

@@ -1,28 +1,28 @@
 import type { CallOptions } from "../../clients/call.js";
 import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
-import { withSpan } from "../../core/telemetry.js";
-import { checkOneOf } from "../../core/validate.js";
 import { startStopwatch } from "../../core/stopwatch.js";
 import type { Clock } from "../../core/stopwatch.js";
+import { withSpan } from "../../core/telemetry.js";
+import { checkOneOf } from "../../core/validate.js";
 import { commitOnce } from "./commit.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
 import { purgeRecords } from "./purge.js";
 import { ownerIdOf, readRecord, rowKeyOf } from "./record.js";
 import { ClaimWrite, TransitionWrite } from "./transition-write.js";
 import type { HeldClaim } from "./transition-write.js";
-import { WriteBatcher, maxGroup, submitWrites } from "./write-batcher.js";
+import { maxGroup, submitWrites, WriteBatcher } from "./write-batcher.js";
 
 /** Options of {@link TableInbox}. */
 export interface TableInboxOptions {
   /** See {@link TableInbox}. @defaultValue "claim" */
   mode?: "claim" | "commit" | undefined;
-  /** Creates the table, if it is missing, when a consumer starts. @defaultValue false */
+  /** Creates the table when a consumer starts, if it does not exist. @defaultValue false */
   createTable?: boolean | undefined;
 }
 
 /** Options of {@link TableInbox.purge}. */
 export interface PurgeOptions extends CallOptions {
-  /** @defaultValue 8 days ago: a message lives 7 unless its sender says otherwise */
+  /** Records that were last written before are removed. @defaultValue 8 days ago: a message lives 7 unless its sender says otherwise */
   olderThan?: Date | undefined;
   /** Only records of this queue's claims, or of this partition's commits. @defaultValue all in the table */
   partitionKey?: string | undefined;
@@ -31,20 +31,20 @@ export interface PurgeOptions extends CallOptions {
 /**
  * An inbox in a table.
  *
- * Mode `"claim"`: a record for each key, in one partition for each queue. A received batch is claimed in one
- * transaction before the handlers start, and completed in few. No two handlers work on the same key at the same time,
- * and none on a key that is done; a handler that crashed half way is run again.
+ * Mode `"claim"`: a record for each key, in one partition for each queue. A received batch is claimed in one transaction before the
+ * handlers start, and completed in few. No two handlers process the same key at the same time, and none a key that is done; a
+ * handler that crashed midway is run again.
  *
- * Mode `"commit"`: the handler calls `context.commit(partitionKey, actions)`, and the record is written in the same
- * transaction as its own entities, so into the same table and partition, with a row key that begins with `inbox!`.
- * The effect happens exactly once. Handlers of duplicates do run, until their commit says so.
+ * Mode `"commit"`: the handler calls `context.commit(partitionKey, actions)`, and the record is written in the same transaction as
+ * its own entities, and so into the same table and partition, with a row key that begins with `inbox!`. The entities are written
+ * exactly once. Handlers of duplicates do run, until their commit returns `"duplicate"`.
  *
- * Records are kept until {@link TableInbox.purge} is called, from time to time, by whoever likes. A duplicate that
- * arrives after its record was purged takes effect again: raise `olderThan` if messages live longer than 7 days, or
- * if producers repeat themselves later than that.
+ * Records are kept until {@link TableInbox.purge} is called, from time to time, by any process. A duplicate that arrives after its
+ * record was purged takes effect again: raise `olderThan` if messages live longer than 7 days, or if producers send duplicates
+ * later than that.
  *
- * All claims of a queue are in one partition, whatever the day: two messages with the same key find each other even if
- * midnight is between them. It limits a queue to about 1,000 messages a second, which is half of what a queue can do.
+ * All claims of a queue are in one partition, whatever the day: two messages with the same key are recognised even if midnight is
+ * between them. It limits a queue to about 1,000 messages a second, which is half of what a queue can do.
  */
 export class TableInbox implements Inbox {
   readonly mode: "claim" | "commit";
@@ -65,69 +65,69 @@ export class TableInbox implements Inbox {
   }
 
   async claim(deliveries: readonly InboxDelivery[], { abortSignal }: CallOptions = {}): Promise<InboxVerdict[]> {
-    const [some] = deliveries;
-    if (!some) return [];
-    const partitionKey = some.queue;
-    const timeoutInMs = timeoutOf(some);
+    const [first] = deliveries;
+    if (!first) return [];
+    const partitionKey = first.queue;
+    const timeoutInMs = timeoutOf(first);
     const writes = new Map<InboxDelivery, ClaimWrite>();
     const rows = new Set<string>();
     for (const delivery of deliveries) {
       const rowKey = await rowKeyOf(delivery.queue, delivery.key);
-      // A transaction takes each row once: of messages that share a key, the first goes ahead.
+      // A transaction may contain each row once: of messages that share a key, the first one is claimed.
       if (rows.has(rowKey)) continue;
       rows.add(rowKey);
       writes.set(delivery, new ClaimWrite(partitionKey, rowKey, ownerIdOf(this.#consumer, delivery), delivery));
     }
     const group = [...writes.values()];
-    // What was delivered before is likely to have a record: looking first saves the conflict.
-    const again = [...writes].filter(([delivery]) => delivery.dequeueCount > 1);
+    // A message that was delivered before is likely to have a record: reading it first avoids the conflict.
+    const redelivered = [...writes].filter(([delivery]) => delivery.dequeueCount > 1);
     await Promise.all(
-      again.map(async ([, write]) => write.found(await readRecord(this.#table, partitionKey, write.rowKey, timeoutInMs, abortSignal))),
+      redelivered.map(async ([, write]) => write.found(await readRecord(this.#table, partitionKey, write.rowKey, timeoutInMs, abortSignal))),
     );
     for (let i = 0; i < group.length; i += maxGroup) {
       await submitWrites(this.#table, partitionKey, group.slice(i, i + maxGroup), timeoutInMs, abortSignal);
     }
     return deliveries.map((delivery) => {
       const write = writes.get(delivery);
-      return write ? this.#verdict(write, delivery) : { kind: "busy", forInMs: delivery.visibilityInMs };
+      return write ? this.#outcomeOf(write, delivery) : { kind: "busy", forInMs: delivery.visibilityInMs };
     });
   }
 
-  #verdict(write: ClaimWrite, delivery: InboxDelivery): InboxVerdict {
+  #outcomeOf(write: ClaimWrite, delivery: InboxDelivery): InboxVerdict {
     const { result } = write;
     if (result.kind !== "claimed") return result;
     const { messageId, dequeueCount } = delivery;
     const { etag, attempts, holdInMs } = result;
     const record = { owner: write.owner, messageId, dequeueCount, attempts, holdInMs };
-    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: write.rowKey, record, etag, over: false };
+    const held: HeldClaim = { partitionKey: delivery.queue, rowKey: write.rowKey, record, etag, ended: false };
     return { kind: "claimed", claim: this.#claimOf(held, delivery) };
   }
 
   #claimOf(held: HeldClaim, delivery: InboxDelivery): InboxClaim {
     const batcher = this.#batcherOf(delivery);
-    const step = async (to: "claimed" | "done" | "released"): Promise<boolean> => {
+    const transition = async (to: "claimed" | "done" | "released"): Promise<boolean> => {
       const write = new TransitionWrite(held, to);
       await batcher.add(write);
-      return write.carriedOut;
+      return write.succeeded;
     };
     const { attempts, holdInMs } = held.record;
-    // An extension without an answer may be found to have landed by the next one: time counts from the first.
+    // The next extension may find that one without a response was committed: the time counts from the first one.
     let clock: Clock | undefined;
     return {
       attempts,
       holdInMs,
-      // However long the claim took: nobody can have written it before the message was received.
+      // However long the claim took: it cannot have been written before the message was received.
       clock: delivery.clock,
       extend: async () => {
         clock ??= startStopwatch();
         const started = clock;
-        if (!(await step("claimed"))) return { kind: "lost", error: new Error("the inbox record was taken over") };
+        if (!(await transition("claimed"))) return { kind: "lost", error: new Error("the inbox record was taken over") };
         clock = undefined;
         return { kind: "renewed", clock: started, holdInMs };
       },
-      complete: () => step("done"),
+      complete: () => transition("done"),
       release: async () => {
-        await step("released");
+        await transition("released");
       },
       abandon: () => batcher.abandon(held),
     };
@@ -146,17 +146,17 @@ export class TableInbox implements Inbox {
     actions: readonly InboxTableAction[],
     options: CallOptions = {},
   ): Promise<"committed" | "duplicate"> {
-    // The record is the hundredth.
+    // The record itself is the hundredth action.
     if (actions.length >= maxGroup) throw new RangeError(`a commit takes ${maxGroup - 1} actions; got ${actions.length}`);
-    const stranger = actions.find(([, entity]) => entity.partitionKey !== partitionKey);
-    if (stranger) throw new RangeError(`all entities of a commit are of one partition: ${partitionKey}, not ${stranger[1].partitionKey}`);
+    const foreign = actions.find(([, entity]) => entity.partitionKey !== partitionKey);
+    if (foreign) throw new RangeError(`all entities of a commit are of one partition: ${partitionKey}, not ${foreign[1].partitionKey}`);
     const { messageId, dequeueCount } = delivery;
     const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
     const rowKey = await rowKeyOf(delivery.queue, delivery.key);
     return commitOnce(this.#table, { partitionKey, rowKey, record, actions }, options);
   }
 
-  /** Removes old records, page by page, and returns how many. Safe to call any time, from anywhere, also at once. */
+  /** Removes old records, page by page, and returns how many. Safe to call at any time, also concurrently. */
   purge(options: PurgeOptions = {}): Promise<number> {
     const olderThan = options.olderThan ?? new Date(Date.now() - 8 * 86_400_000);
     return withSpan("TableInbox.purge", options, (tracingOptions) =>
@@ -166,7 +166,7 @@ export class TableInbox implements Inbox {
   }
 }
 
-/** A request that takes longer than this would leave too little of the message's time. */
+/** A request that takes longer than this would leave too little of the visibility timeout. */
 function timeoutOf(delivery: InboxDelivery): number {
   return Math.min(10_000, delivery.visibilityInMs / 4);
 }

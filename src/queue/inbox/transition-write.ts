@@ -1,20 +1,20 @@
 import type { InboxTableAction } from "../../clients/table.js";
 import type { InboxDelivery, InboxVerdict } from "./inbox.js";
-import { entityOf, holdOf, judge } from "./record.js";
+import { claimDurationOf, decideClaim, entityOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /** A write of one record, sent to the table together with others. */
 export interface BatchedWrite {
   readonly rowKey: string;
-  /** The ETag that the record must have for the write to be carried out; undefined: it must not exist. */
+  /** The ETag that the record must have for the write to be committed; undefined: the record must not exist. */
   readonly baseETag: string | undefined;
-  /** Nothing left to do. */
+  /** Whether nothing is left to do. */
   readonly settled: boolean;
-  /** What to send. The record is to carry `group`, which tells later that the whole group was committed. */
+  /** What to send. The record contains `group`, which shows later that the whole group was committed. */
   action(group: string): InboxTableAction;
-  /** It was carried out. A write that needs the ETag, and does not get it, stays unsettled. */
+  /** The write was committed. A write that needs the ETag, and does not get it, stays unsettled. */
   committed(etag: string | undefined): void;
-  /** What the table has: settles the write, or makes it ready to be sent on top of that. */
+  /** What the table contains: settles the write, or prepares it to be sent again on that basis. */
   found(record: InboxRecord | undefined): void;
 }
 
@@ -24,8 +24,8 @@ export interface HeldClaim {
   readonly rowKey: string;
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "holdInMs">;
   etag: string;
-  /** Done or released. An extension must not be sent after that: on the new ETag, it would undo it. */
-  over: boolean;
+  /** Done or released. An extension must not be sent after that: with the new ETag, it would undo it. */
+  ended: boolean;
 }
 
 /** A transition by the holder of a claim: to claimed again (an extension), done, or released. */
@@ -51,11 +51,11 @@ export class TransitionWrite implements BatchedWrite {
   }
 
   get settled(): boolean {
-    return this.#result !== undefined || this.abandoned || (this.#to === "claimed" && this.claim.over);
+    return this.#result !== undefined || this.abandoned || (this.#to === "claimed" && this.claim.ended);
   }
 
-  /** Whether it was carried out; if not, another consumer has taken over. */
-  get carriedOut(): boolean {
+  /** Whether it was committed; if not, another consumer has taken over. */
+  get succeeded(): boolean {
     return this.#result === true;
   }
 
@@ -67,35 +67,35 @@ export class TransitionWrite implements BatchedWrite {
 
   committed(etag: string | undefined): void {
     if (etag) this.claim.etag = etag;
-    if (this.#to !== "claimed") this.claim.over = true;
-    // Only a claim that goes on needs its ETag.
+    if (this.#to !== "claimed") this.claim.ended = true;
+    // Only a claim that continues needs its ETag.
     if (etag || this.#to !== "claimed") this.#result = true;
   }
 
   found(record: InboxRecord | undefined): void {
-    // Gone: purged, as it was claimed long ago, or wiped. No other consumer has it, so it is written anew.
+    // It was purged, as it was claimed long ago, or deleted otherwise. No other consumer has claimed it, so it is created again.
     this.#recreate = record === undefined;
     if (!record) return;
     if (record.owner !== this.claim.record.owner) {
       this.#result = false;
       return;
     }
-    // Only the holder changes a record with its name: another ETag is that of an earlier transition whose response was lost.
-    const moved = record.etag !== this.claim.etag;
+    // Only the holder changes a record with its owner id: another ETag is that of an earlier transition whose response was lost.
+    const changed = record.etag !== this.claim.etag;
     this.claim.etag = record.etag;
-    if (record.state !== "claimed") this.claim.over = true;
-    if (record.state === this.#to && (moved || this.#to !== "claimed")) this.#result = true;
+    if (record.state !== "claimed") this.claim.ended = true;
+    if (record.state === this.#to && (changed || this.#to !== "claimed")) this.#result = true;
     // Done is final, and so is a release by an earlier transition.
     else if (record.state !== "claimed") this.#result = false;
   }
 }
 
-/** What a {@link ClaimWrite} comes to. */
-export type Claimed =
+/** The outcome of a {@link ClaimWrite}. */
+export type ClaimOutcome =
   | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number; readonly holdInMs: number }
   | Exclude<InboxVerdict, { kind: "claimed" }>;
 
-/** The claim of one key. At first it is assumed to be new, which most are. */
+/** The claim of one key. At first the key is assumed to be new, as most are. */
 export class ClaimWrite implements BatchedWrite {
   readonly rowKey: string;
   readonly owner: string;
@@ -103,7 +103,7 @@ export class ClaimWrite implements BatchedWrite {
   readonly #delivery: InboxDelivery;
   #base: InboxRecord | undefined;
   #attempts = 1;
-  #result: Claimed | undefined;
+  #result: ClaimOutcome | undefined;
 
   constructor(partitionKey: string, rowKey: string, owner: string, delivery: InboxDelivery) {
     this.#partitionKey = partitionKey;
@@ -120,7 +120,7 @@ export class ClaimWrite implements BatchedWrite {
     return this.#result !== undefined;
   }
 
-  get result(): Claimed {
+  get result(): ClaimOutcome {
     if (!this.#result) throw new Error("the claim is not settled");
     return this.#result;
   }
@@ -133,28 +133,28 @@ export class ClaimWrite implements BatchedWrite {
       messageId,
       dequeueCount,
       attempts: this.#attempts,
-      holdInMs: holdOf(this.#delivery),
+      holdInMs: claimDurationOf(this.#delivery),
       group,
     });
     return this.#base ? ["update", entity, "Replace", { etag: this.#base.etag }] : ["create", entity];
   }
 
   committed(etag: string | undefined): void {
-    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, holdInMs: holdOf(this.#delivery) };
+    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, holdInMs: claimDurationOf(this.#delivery) };
   }
 
   found(record: InboxRecord | undefined): void {
-    const judgement = judge(record, this.#delivery, this.owner);
-    switch (judgement.kind) {
+    const decision = decideClaim(record, this.#delivery, this.owner);
+    switch (decision.kind) {
       case "free":
         this.#base = record;
-        this.#attempts = judgement.attempts;
+        this.#attempts = decision.attempts;
         break;
-      case "ours":
+      case "own":
         if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts, holdInMs: record.holdInMs };
         break;
       default:
-        this.#result = judgement;
+        this.#result = decision;
     }
   }
 }

@@ -9,10 +9,10 @@ import { readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 import type { BatchedWrite, HeldClaim, TransitionWrite } from "./transition-write.js";
 
-/** The most operations in an entity group transaction. */
+/** The maximum number of operations in an entity group transaction. */
 export const maxGroup: number = 100;
 
-/** Handlers of one batch end close to each other. A write waits this long for others, less if there are enough. */
+/** Handlers of one batch end at about the same time. A write waits this long for others, less if there are enough. */
 const lingerInMs = 5;
 
 interface Waiting {
@@ -21,7 +21,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Combines the transitions of many claims in one partition into few transactions, one at a time. */
+/** Combines the transitions of many claims in one partition into few transactions, sent one at a time. */
 export class WriteBatcher {
   readonly #table: InboxTableLike;
   readonly #partitionKey: string;
@@ -69,7 +69,7 @@ export class WriteBatcher {
       await submitWrites(this.#table, this.#partitionKey, writes, this.#timeoutInMs, controller.signal);
       for (const { resolve } of group) resolve();
     } catch (error) {
-      // Some may be settled in spite of it; for the others their callers decide.
+      // Some writes may be settled nevertheless. For the others, their callers decide.
       for (const { write, resolve, reject } of group) if (write.settled) resolve(); else reject(error);
     } finally {
       this.#sending = undefined;
@@ -77,7 +77,7 @@ export class WriteBatcher {
     }
   }
 
-  /** A transaction takes each row once: a second transition of the same claim waits for the next. */
+  /** A transaction may contain each row once: a second transition of the same claim waits for the next one. */
   #next(): Waiting[] {
     const rows = new Set<string>();
     const group: Waiting[] = [];
@@ -92,21 +92,21 @@ export class WriteBatcher {
   }
 }
 
-/** A batch that is not settled by then is given up; the caller decides whether to begin again. */
+/** A batch that is not settled after this many conflicts is given up; the caller decides whether to start again. */
 const maxConflicts = 25;
-/** Few: the callers try again by themselves, and have better to do with the time of their messages. */
+/** Few: the callers retry themselves, and the visibility timeout of their messages is limited. */
 const maxResends = 3;
 
 /**
- * Carries out the writes of many records in as few entity group transactions as possible. One record that has changed
- * fails them all: it is read, judged anew, and the rest is sent again.
+ * Commits the writes of many records in as few entity group transactions as possible. If one record has changed, the service
+ * rejects the whole transaction: that record is read, its write is decided again, and the rest is sent again.
  *
- * Conflicts are rare, but may come in large numbers (a whole file of messages sent twice). So the first conflict costs one
- * read, and each further one twice as many of the records behind it. The service does not always say which one it was;
- * then all are read.
+ * Conflicts are rare, but may come in large numbers (a whole file of messages sent twice). So the first conflict costs one read,
+ * and each further conflict reads twice as many of the records that follow. The service does not always report which record it
+ * was; then all are read.
  *
- * A transaction whose response is lost was committed as a whole or not at all, and may still be in flight: its first record
- * tells, and sending it again does no harm, as each write is conditional on what the record was.
+ * A transaction whose response is lost was committed as a whole or not at all, and may still be in flight: its first record shows
+ * which, and sending it again does no harm, as each write is conditional on the earlier state of its record.
  */
 export async function submitWrites(
   table: InboxTableLike,
@@ -137,7 +137,7 @@ export async function submitWrites(
         // Another record of the batch has changed, so no send of it can be committed any more.
         invalidateEarlierSends: () => Promise.resolve(true),
       },
-      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, backoff: (resend) => fullJitter(resend, 10, 500) },
+      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, maxReadBacks: 1, backoff: (resend) => fullJitter(resend, 10, 500) },
     );
     switch (outcome.kind) {
       case "committed": {
@@ -158,15 +158,16 @@ export async function submitWrites(
           first.found(outcome.found);
           break;
         }
-        const culprit = failedOperation(lastError);
-        await readAll(culprit === undefined ? open : open.slice(culprit, culprit + lookahead));
+        const failed = failedOperation(lastError);
+        await readAll(failed === undefined ? open : open.slice(failed, failed + lookahead));
         lookahead *= 2;
         break;
       }
       case "rejected":
+        throw outcome.error;
       case "unknown":
         throwIfAborted(abortSignal);
-        throw outcome.error;
+        throw outcome.readError ?? outcome.error;
     }
   }
   throw lastError;

@@ -1,10 +1,12 @@
-import type { FileRequest } from "./request.js";
 import { parsePath, splitUrl } from "./request.js";
-import { type Demand, verifySas } from "./shared-access-signature.js";
-import { type Account, verifySharedKey } from "./shared-key.js";
+import type { FileRequest } from "./request.js";
+import { verifySas } from "./shared-access-signature.js";
+import type { Demand } from "./shared-access-signature.js";
+import { verifySharedKey } from "./shared-key.js";
+import type { Account } from "./shared-key.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** Lets a request in, or throws. */
+/** Throws if the request is not authorized. */
 export function authorize(request: FileRequest, account: Account, demand: Demand, now: number): void {
   if (request.headers["authorization"]?.startsWith("SharedKey ")) verifySharedKey(request, account);
   else if (request.query.has("sig")) verifySas(request, account, demand, now);
@@ -13,8 +15,8 @@ export function authorize(request: FileRequest, account: Account, demand: Demand
 }
 
 /**
- * The other file that a copy or a rename names by its URL. Who holds the account key may use every file; else that
- * URL has to bring a token of its own. The host is not looked at: it may be that of a proxy.
+ * The other file that a copy or a rename names by its URL. A client with the account key may use every file; otherwise that URL
+ * must contain its own token. The host is not checked: it may be that of a proxy.
  */
 export function authorizeSource(request: FileRequest, url: string, account: Account, permissions: string, now: number): FileRequest["target"] {
   if (!URL.canParse(url)) throw new StorageFault("InvalidHeaderValue");

@@ -1,5 +1,4 @@
 import { parseArgs } from "node:util";
-
 import { startFileShareServer } from "./file-share-server.js";
 
 const { values } = parseArgs({ options: { port: { type: "string", default: "0" } } });
@@ -10,7 +9,7 @@ const server = await startFileShareServer({ port });
 console.log(`The file-share server listens at ${server.url}`);
 console.log(server.connectionString);
 
-// The server alone would let the process end.
+// The server alone does not keep the process alive.
 const alive = setInterval(() => undefined, 2 ** 30);
 const stop = (): void => {
   clearInterval(alive);

@@ -1,6 +1,7 @@
-import { fileTime, httpDate } from "./answer.js";
-import { isLocked, leaseAt, type Lease } from "./lease-machine.js";
+import { isLocked, leaseAt } from "./lease-machine.js";
+import type { Lease } from "./lease-machine.js";
 import type { FileRequest } from "./request.js";
+import { fileTime, httpDate } from "./response.js";
 import { StorageFault } from "./storage-fault.js";
 import type { Entry, FileSystemEntry, Stamped } from "./tree.js";
 
@@ -34,7 +35,7 @@ export function leaseHeaders(stored: Lease, now: number): Headers {
   };
 }
 
-/** The attributes and times that a request sets, as a patch. What it does not say, or says to preserve, is not in it. */
+/** The attributes and times that a request sets, as a patch. It omits those that are missing, or to be preserved. */
 export function smbPropertiesOf({ headers }: FileRequest, now: number, type: Entry["type"]): Partial<FileSystemEntry> {
   const patch: Partial<FileSystemEntry> = { changedAt: timeIn(headers["x-ms-file-change-time"], now) ?? now };
   const attributes = headers["x-ms-file-attributes"];

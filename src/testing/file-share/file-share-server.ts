@@ -1,7 +1,9 @@
 import { emulatorAccount } from "../connection-string.js";
 import { HttpListener } from "./http-listener.js";
-import { type FileShareClock, ServerClock } from "./server-clock.js";
-import { type SmbClient, smbClientOf } from "./smb-client.js";
+import { ServerClock } from "./server-clock.js";
+import type { FileShareClock } from "./server-clock.js";
+import { smbClientOf } from "./smb-client.js";
+import type { SmbClient } from "./smb-client.js";
 import { FileShareState } from "./state.js";
 
 /** Options of {@link startFileShareServer}. */
@@ -24,30 +26,30 @@ export interface FileShareServer extends AsyncDisposable {
   readonly accountName: string;
   readonly accountKey: string;
 
-  /** By which leases and SAS tokens expire. Runs with real time, and can be moved. */
+  /** The clock by which leases and SAS tokens expire. Runs with real time, and can be moved forward. */
   readonly clock: FileShareClock;
 
-  /** Plays an SMB client that has the shares mounted and gets in the way. */
+  /** Simulates an SMB client that has the shares mounted and blocks requests. */
   readonly smb: SmbClient;
 
-  /** How many requests have come in, refused ones too. */
+  /** How many requests were received, including rejected ones. */
   readonly requests: number;
 
-  /** Cuts all connections and closes the port. All data is in memory and goes with it. Safe to call again. */
+  /** Cuts all connections and closes the port. All data is in memory and is lost. Idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts a server on 127.0.0.1 that speaks the REST API of Azure Files, as far as `@azure/storage-file-share` uses it
- * for shares, directories, files and leases. Statuses, error codes, headers and lease rules are those that were
- * recorded from the service. Each request is handled in one go, so that races have exactly one winner.
+ * Starts a server on 127.0.0.1 that implements the REST API of Azure Files, as far as `@azure/storage-file-share` uses it for
+ * shares, directories, files and leases. Statuses, error codes, headers and lease rules are those that were recorded from the
+ * service. Each request is handled atomically, so that of conflicting requests exactly one succeeds.
  *
- * What it does not do: snapshots, soft delete and the delay after a share was deleted; renaming directories and setting
- * their properties; copies from elsewhere, put range from a URL, abort copy; listing and closing handles; share statistics,
- * security descriptors (every file has the same permission key), NFS; service properties; structured bodies (CRC64);
- * quotas and throttling; stored access policies, user delegation and token credentials. Unknown operations are
- * answered 501. A SAS is checked for signature, times and permissions, not for its IP range; the age of a Shared Key
- * signature is not checked. One request reads at most what fits into one buffer (about 4 GiB).
+ * Not implemented: snapshots, soft delete and the delay after a share was deleted; renaming directories and setting their
+ * properties; copies from other accounts, put range from a URL, abort copy; listing and closing handles; share statistics, security
+ * descriptors (every file has the same permission key), NFS; service properties; structured bodies (CRC64); quotas and
+ * throttling; stored access policies, user delegation and token credentials. The response to unknown operations is 501. A SAS is
+ * checked for signature, times and permissions, not for its IP range; the age of a Shared Key signature is not checked. One
+ * request reads at most what fits into one buffer (about 4 GiB).
  *
  * The server does not keep the process from ending.
  */

@@ -1,16 +1,17 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-
 import { readAll } from "../http-messages.js";
 import { headersOf } from "../request-record.js";
-import { faultAnswer, type FileAnswer, wireAnswer } from "./answer.js";
 import { parseRequest } from "./request.js";
+import { faultResponse, wireResponse } from "./response.js";
+import type { FileResponse } from "./response.js";
 import { route } from "./router.js";
 import type { Account } from "./shared-key.js";
 import type { FileShareState } from "./state.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** The HTTP side of the server: reads a request to its end, has it handled in one go, and writes the answer. */
+/** The HTTP part of the server: reads a request to its end, handles it atomically, and writes the response. */
 export class HttpListener {
   url = "";
   requests = 0;
@@ -24,7 +25,7 @@ export class HttpListener {
     this.#account = account;
     this.#server = createServer((message, client) => void this.#serve(message, client));
     this.#server.on("connection", (socket) => socket.unref());
-    // Idle connections are never closed: the usual 5 seconds race with a client that is about to reuse one.
+    // Idle connections are never closed: after the usual 5 seconds, a client may be about to reuse one.
     this.#server.keepAliveTimeout = 0;
     this.#server.headersTimeout = 0;
     this.#server.requestTimeout = 0;
@@ -47,26 +48,26 @@ export class HttpListener {
     try {
       body = await readAll(message);
     } catch {
-      // The client broke off: a request that did not arrive whole has no effect.
+      // The client broke the connection: a request that did not arrive completely has no effect.
       client.destroy();
       return;
     }
     this.requests++;
     const method = message.method ?? "";
     const headers = headersOf(message.rawHeaders);
-    // No await from here to the answer: that is what makes every request atomic.
-    const answer = wireAnswer(method, headers, this.#handle(method, message.url ?? "/", headers, body), this.#state.clock.now());
+    // No await from here to the response: that makes every request atomic.
+    const response = wireResponse(method, headers, this.#handle(method, message.url ?? "/", headers, body), this.#state.clock.now());
     client.sendDate = false;
-    client.writeHead(answer.status, answer.headers).end(answer.body);
+    client.writeHead(response.status, response.headers).end(response.body);
   }
 
-  #handle(method: string, url: string, headers: Record<string, string>, body: Buffer): FileAnswer {
+  #handle(method: string, url: string, headers: Record<string, string>, body: Buffer): FileResponse {
     try {
       const request = parseRequest(this.#account.name, method, url, headers, body);
       return route({ request, state: this.#state, account: this.#account, url: this.url });
     } catch (error) {
-      if (error instanceof StorageFault) return faultAnswer(error);
-      return faultAnswer(new StorageFault("InternalError", { message: `The test server failed: ${String(error)}` }));
+      if (error instanceof StorageFault) return faultResponse(error);
+      return faultResponse(new StorageFault("InternalError", { message: `The test server failed: ${String(error)}` }));
     }
   }
 

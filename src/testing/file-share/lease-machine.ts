@@ -1,18 +1,19 @@
-import { type FaultCode, StorageFault } from "./storage-fault.js";
+import { StorageFault } from "./storage-fault.js";
+import type { FaultCode } from "./storage-fault.js";
 
 /**
- * The lease of a file or a share: a value, and functions from one value to the next. A file has the smaller machine:
- * its lease never expires, cannot be renewed and breaks at once.
+ * The lease of a file or a share: a value, and functions from one value to the next. A file has the smaller state machine: its
+ * lease never expires, cannot be renewed and breaks at once.
  */
 export interface Lease {
   readonly state: LeaseState;
-  /** Lower case. Kept while it can still be released, also when broken or expired. */
+  /** In lower case. Kept while the lease can still be released, also when it is broken or expired. */
   readonly id?: string | undefined;
-  /** -1 is for ever. */
+  /** -1: infinite. */
   readonly durationInSeconds: number;
-  /** When a leased one expires, or a breaking one is broken. */
+  /** When the state changes from leased to expired, or from breaking to broken. */
   readonly endsAt: number;
-  /** Tells "lost" from "not present" when somebody names an id that is not held. */
+  /** Distinguishes "lost" from "not present" when a request names an id that is not held. */
   readonly everLeased: boolean;
 }
 
@@ -28,13 +29,13 @@ export type LeaseRequest =
 export interface LeaseOutcome {
   readonly lease: Lease;
   readonly status: 200 | 201 | 202;
-  /** Seconds until a broken lease is really broken. */
+  /** Seconds until a breaking lease is broken. */
   readonly leaseTime?: number | undefined;
 }
 
 export const neverLeased: Lease = Object.freeze({ state: "available", durationInSeconds: 0, endsAt: Infinity, everLeased: false });
 
-/** What has become of a lease by now. */
+/** The lease at this time. */
 export function leaseAt(lease: Lease, now: number): Lease {
   if (now < lease.endsAt) return lease;
   if (lease.state === "leased") return { ...lease, state: "expired", endsAt: Infinity };
@@ -42,33 +43,33 @@ export function leaseAt(lease: Lease, now: number): Lease {
   return lease;
 }
 
-/** Carries out a lease request, or throws the fault that the service would answer with. */
+/** Carries out a lease request, or throws the error that the service would return. */
 export function applyLease(kind: LeaseKind, stored: Lease, request: LeaseRequest, now: number): LeaseOutcome {
   const lease = leaseAt(stored, now);
-  const ours = "id" in request && request.id === lease.id;
+  const idMatches = "id" in request && request.id === lease.id;
   switch (request.action) {
     case "acquire": {
       checkDuration(kind, request.durationInSeconds);
-      if (lease.state === "leased" && !ours) throw refusal(kind, "LeaseAlreadyPresent");
-      if (lease.state === "breaking") throw refusal(kind, ours ? "LeaseIsBreakingAndCannotBeAcquired" : "LeaseAlreadyPresent");
+      if (lease.state === "leased" && !idMatches) throw rejection(kind, "LeaseAlreadyPresent");
+      if (lease.state === "breaking") throw rejection(kind, idMatches ? "LeaseIsBreakingAndCannotBeAcquired" : "LeaseAlreadyPresent");
       return { lease: leased(request.id, request.durationInSeconds, now), status: 201 };
     }
     case "renew": {
-      if (kind === "file") throw refusal(kind, "InvalidHeaderValue");
-      if (lease.state === "available") throw refusal(kind, "LeaseNotPresentWithLeaseOperation");
-      if (!ours) throw refusal(kind, "LeaseIdMismatchWithLeaseOperation");
-      if (lease.state === "breaking" || lease.state === "broken") throw refusal(kind, "LeaseIsBrokenAndCannotBeRenewed");
+      if (kind === "file") throw rejection(kind, "InvalidHeaderValue");
+      if (lease.state === "available") throw rejection(kind, "LeaseNotPresentWithLeaseOperation");
+      if (!idMatches) throw rejection(kind, "LeaseIdMismatchWithLeaseOperation");
+      if (lease.state === "breaking" || lease.state === "broken") throw rejection(kind, "LeaseIsBrokenAndCannotBeRenewed");
       return { lease: leased(request.id, lease.durationInSeconds, now), status: 200 };
     }
     case "change": {
-      if (lease.state !== "leased" && lease.state !== "breaking") throw refusal(kind, "LeaseNotPresentWithLeaseOperation");
-      // The new id is accepted for the old one: a change whose answer was lost can be repeated.
-      if (!ours && request.proposedId !== lease.id) throw refusal(kind, "LeaseIdMismatchWithLeaseOperation");
-      if (lease.state === "breaking") throw refusal(kind, "LeaseIsBreakingAndCannotBeChanged");
+      if (lease.state !== "leased" && lease.state !== "breaking") throw rejection(kind, "LeaseNotPresentWithLeaseOperation");
+      // The new id is accepted instead of the old one: a change whose response was lost can be repeated.
+      if (!idMatches && request.proposedId !== lease.id) throw rejection(kind, "LeaseIdMismatchWithLeaseOperation");
+      if (lease.state === "breaking") throw rejection(kind, "LeaseIsBreakingAndCannotBeChanged");
       return { lease: { ...lease, id: request.proposedId }, status: 200 };
     }
     case "release": {
-      if (!ours) throw refusal(kind, "LeaseIdMismatchWithLeaseOperation");
+      if (!idMatches) throw rejection(kind, "LeaseIdMismatchWithLeaseOperation");
       return { lease: available(), status: 200 };
     }
     case "break":
@@ -77,18 +78,18 @@ export function applyLease(kind: LeaseKind, stored: Lease, request: LeaseRequest
 }
 
 /**
- * Whether a request on the file or share itself passes the lease; returns the lease as it is afterwards. Reads need
- * no id, but one that is named must be right.
+ * Throws if the lease rejects a request on the file or share itself; returns the lease as it is afterwards. Reads need no id, but
+ * an id that is given must match.
  */
 export function passLease(kind: LeaseKind, stored: Lease, id: string | undefined, access: "read" | "write", now: number): Lease {
   const lease = leaseAt(stored, now);
   const operation = kind === "file" ? "FileOperation" : "ContainerOperation";
   if (isLocked(lease)) {
-    if (id === undefined && access === "write") throw refusal(kind, "LeaseIdMissing");
-    if (id !== undefined && id !== lease.id) throw refusal(kind, `LeaseIdMismatchWith${operation}`);
+    if (id === undefined && access === "write") throw rejection(kind, "LeaseIdMissing");
+    if (id !== undefined && id !== lease.id) throw rejection(kind, `LeaseIdMismatchWith${operation}`);
     return lease;
   }
-  if (id !== undefined) throw refusal(kind, lease.everLeased ? `LeaseLostWith${operation}` : `LeaseNotPresentWith${operation}`);
+  if (id !== undefined) throw rejection(kind, lease.everLeased ? `LeaseLostWith${operation}` : `LeaseNotPresentWith${operation}`);
   return access === "write" && lease.state !== "available" ? available() : lease;
 }
 
@@ -97,13 +98,13 @@ export function isLocked(lease: Lease): boolean {
 }
 
 function breakLease(kind: LeaseKind, lease: Lease, period: number | undefined, now: number): LeaseOutcome {
-  if (lease.state === "available") throw refusal(kind, "LeaseNotPresentWithLeaseOperation");
-  if (period !== undefined && !(Number.isInteger(period) && period >= 0 && period <= 60)) throw refusal(kind, "InvalidHeaderValue");
+  if (lease.state === "available") throw rejection(kind, "LeaseNotPresentWithLeaseOperation");
+  if (period !== undefined && !(Number.isInteger(period) && period >= 0 && period <= 60)) throw rejection(kind, "InvalidHeaderValue");
   const broken: LeaseOutcome = { lease: { ...lease, state: "broken", endsAt: Infinity }, status: 202, leaseTime: 0 };
   if (kind === "file" || !isLocked(lease)) return broken;
 
   const infinite = lease.endsAt === Infinity;
-  // A break shortens what is left and never prolongs it; an infinite lease has no rest that could be waited for.
+  // A break shortens the remaining time and never extends it; an infinite lease has no remaining time to wait for.
   const endsAt = Math.min(lease.endsAt, period === undefined ? (infinite ? now : Infinity) : now + period * 1000);
   const leaseTime = Math.ceil((endsAt - now) / 1000);
   return leaseTime <= 0 ? broken : { lease: { ...lease, state: "breaking", endsAt }, status: 202, leaseTime };
@@ -120,9 +121,9 @@ function available(): Lease {
 
 function checkDuration(kind: LeaseKind, seconds: number): void {
   const fixed = kind === "share" && Number.isInteger(seconds) && seconds >= 15 && seconds <= 60;
-  if (seconds !== -1 && !fixed) throw refusal(kind, "InvalidHeaderValue");
+  if (seconds !== -1 && !fixed) throw rejection(kind, "InvalidHeaderValue");
 }
 
-function refusal(kind: LeaseKind, code: FaultCode): StorageFault {
+function rejection(kind: LeaseKind, code: FaultCode): StorageFault {
   return new StorageFault(code, { resource: kind === "file" ? "file" : "file share" });
 }

@@ -1,17 +1,18 @@
 import type { RouteContext } from "./operation.js";
 import { numberIn } from "./request.js";
 import { StorageFault } from "./storage-fault.js";
-import { element, type Xml } from "./xml.js";
+import { element } from "./xml.js";
+import type { Xml } from "./xml.js";
 
 /** One page of a listing. */
 export interface ListPage<T> {
   readonly items: readonly T[];
-  /** Before the entries, and after them. */
+  /** The elements before the entries, and after them (`tail`). */
   readonly head: readonly Xml[];
   readonly tail: readonly Xml[];
 }
 
-/** Cuts the page out of all items that a request asks for with `prefix`, `marker` and `maxresults`. */
+/** The page of all items that a request selects with `prefix`, `marker` and `maxresults`. */
 export function listPage<T>({ request: { query } }: RouteContext, all: Iterable<T>, keyOf: (item: T) => string): ListPage<T> {
   const prefix = query.get("prefix") ?? "";
   const marker = query.get("marker") ?? "";

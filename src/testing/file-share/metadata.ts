@@ -4,7 +4,7 @@ import { StorageFault } from "./storage-fault.js";
 const prefix = "x-ms-meta-";
 const limit = 8_192;
 
-/** The metadata that a request brings. */
+/** The metadata in the headers of a request. */
 export function metadataOf({ headers }: FileRequest): Map<string, string> {
   const metadata = new Map<string, string>();
   let size = 0;

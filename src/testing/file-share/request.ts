@@ -1,10 +1,10 @@
 import { normalizeLeaseId } from "./lease-id.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** A request as it came, and where it leads. */
+/** A request as it was received, and its target. */
 export interface FileRequest {
   readonly method: string;
-  /** As on the wire: that is what a signature covers. */
+  /** As on the wire: a signature covers this form. */
   readonly rawPath: string;
   readonly query: ReadonlyMap<string, string>;
   /** Names in lower case. */
@@ -34,15 +34,15 @@ export function splitUrl(url: string): [path: string, query: Map<string, string>
     if (pair === "") continue;
     const equals = pair.indexOf("=");
     const [name, value] = equals < 0 ? [pair, ""] : [pair.slice(0, equals), pair.slice(equals + 1)];
-    // Not URLSearchParams: there a plus sign would be a blank, and signatures have plus signs.
+    // Not URLSearchParams: it decodes a plus sign as a space, and signatures contain plus signs.
     query.set(decode(name).toLowerCase(), decode(value));
   }
   return [path, query];
 }
 
 /**
- * `/account/share/path`, or `/share/path` as with an account in the host name: the SDK's rename drops the first part
- * of an IP-style URL. A share must therefore not have the name of the account.
+ * `/account/share/path`, or `/share/path` as with an account in the host name: the SDK's rename drops the first part of an IP-style
+ * URL. A share must therefore not have the name of the account.
  */
 export function parsePath(account: string, rawPath: string, keepTrailingDots: boolean): ResourcePath {
   const parts = rawPath.split("/").filter((part) => part !== "").map(decode);

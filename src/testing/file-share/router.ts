@@ -1,11 +1,11 @@
-import type { FileAnswer } from "./answer.js";
 import { authorize } from "./authorize.js";
 import type { Operation, RouteContext } from "./operation.js";
 import type { FileRequest } from "./request.js";
+import type { FileResponse } from "./response.js";
 import { createDirectory, deleteDirectory, getDirectoryProperties, listDirectory, setDirectoryMetadata } from "./routes/directory.js";
+import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { getFile, listRanges, putRange } from "./routes/file-content.js";
 import { copyFile, renameFile } from "./routes/file-rename.js";
-import { createFile, deleteFile, getFileProperties, leaseFile, setFileMetadata, setFileProperties } from "./routes/file.js";
 import { listShares } from "./routes/service.js";
 import {
   createShare,
@@ -19,7 +19,7 @@ import {
 } from "./routes/share.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** By verb, kind of resource and `comp`. */
+/** By method, kind of resource and `comp`. */
 const operations: ReadonlyMap<string, Operation> = new Map([
   ["GET service list", listShares],
 
@@ -53,14 +53,14 @@ const operations: ReadonlyMap<string, Operation> = new Map([
   ["PUT file copy", copyFile],
 ]);
 
-/** Finds the operation, lets the request in, and runs it. */
-export function route(context: RouteContext): FileAnswer {
+/** Finds the operation, authorizes the request, and runs it. */
+export function route(context: RouteContext): FileResponse {
   const { request, account, state } = context;
   if (request.query.has("sharesnapshot") || request.query.has("prevsharesnapshot")) throw new StorageFault("NotImplemented");
   const operation = operations.get(operationName(request));
   if (!operation) throw new StorageFault("NotImplemented");
   const { level } = operation;
-  // Before anything is looked up on behalf of the request, its signature has to be right.
+  // The signature of the request is verified before anything is read for it.
   const permissions = typeof operation.permissions === "string" ? operation.permissions : "cw";
   authorize(request, account, { level, permissions }, state.clock.now());
   if (typeof operation.permissions !== "string") {

@@ -1,15 +1,15 @@
 /** The clock of a file-share server: leases and SAS tokens expire by it. */
 export interface FileShareClock {
-  /** Milliseconds since 1970, as the server sees it. */
+  /** The server's time, in milliseconds since 1970. */
   now(): number;
   /** Moves the clock forward at once. */
   advance(ms: number): void;
-  /** Stops it, so that only `advance` moves it and remaining times come out exactly. */
+  /** Stops the clock, so that only `advance` moves it and remaining times are exact. */
   pause(): void;
   resume(): void;
 }
 
-/** Runs with real time, which is monotonic here: a correction of the machine's clock must not end a lease. */
+/** Runs with real time, but is monotonic: a correction of the machine's clock must not end a lease. */
 export class ServerClock implements FileShareClock {
   readonly #origin = Date.now() - performance.now();
   #offset = 0;

@@ -1,8 +1,9 @@
 import type { FileRequest } from "./request.js";
-import { type Account, isSignature } from "./shared-key.js";
+import { isSignature } from "./shared-key.js";
+import type { Account } from "./shared-key.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** What an operation asks of a token: one of these permissions (`"cw"`: create or write), on this level. */
+/** What an operation requires of a token: one of these permissions (`"cw"`: create or write), on this level. */
 export interface Demand {
   readonly level: "service" | "share" | "object";
   readonly permissions: string;
@@ -11,8 +12,8 @@ export interface Demand {
 const levels = { service: "s", share: "c", object: "o" } as const;
 
 /**
- * Verifies an account SAS, or a service SAS of a share or a file: signature, times, protocol and permissions. Stored
- * access policies (`si`) and user delegation keys (`skoid`) are refused; an IP range (`sip`) is signed but not looked at.
+ * Verifies an account SAS, or a service SAS of a share or a file: signature, times, protocol and permissions. Stored access
+ * policies (`si`) and user delegation keys (`skoid`) are rejected; an IP range (`sip`) is signed but not checked.
  */
 export function verifySas(request: Pick<FileRequest, "query" | "target">, account: Account, demand: Demand, now: number): void {
   const { query } = request;
@@ -26,7 +27,7 @@ export function verifySas(request: Pick<FileRequest, "query" | "target">, accoun
     if (!query.get("ss")?.includes("f")) throw new StorageFault("AuthorizationServiceMismatch");
     if (!query.get("srt")?.includes(levels[demand.level])) throw new StorageFault("AuthorizationResourceTypeMismatch");
   } else if (demand.level !== "object") {
-    // A service SAS speaks of files and directories, not of the share that holds them.
+    // A service SAS covers files and directories, not the share that contains them.
     throw new StorageFault("AuthorizationFailure");
   }
   const granted = query.get("sp") ?? "";

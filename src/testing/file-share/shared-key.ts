@@ -1,5 +1,4 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-
 import type { FileRequest } from "./request.js";
 import { StorageFault } from "./storage-fault.js";
 
@@ -23,7 +22,7 @@ const signedHeaders = [
   "range",
 ] as const;
 
-/** Verifies an `Authorization: SharedKey` header. Host and port are not signed, so a proxy may stand in between. */
+/** Verifies an `Authorization: SharedKey` header. Host and port are not signed, so a proxy is possible. */
 export function verifySharedKey(request: FileRequest, account: Account): void {
   const [, name, signature] = /^SharedKey ([^:]+):(.+)$/.exec(request.headers["authorization"] ?? "") ?? [];
   if (name !== account.name || signature === undefined || !isSignature(signature, stringToSign(request, account.name), account)) {
@@ -51,8 +50,8 @@ function stringToSign({ method, rawPath, query, headers }: FileRequest, account:
 }
 
 /**
- * The service sorts header names as .NET does for English, and so do the SDKs: a dash does not count, and an
- * underscore comes before digits and letters. Names that differ in dashes only do not occur.
+ * The service sorts header names as .NET does for English, and so do the SDKs: dashes are ignored, and an underscore comes before
+ * digits and letters. Names that differ only in dashes do not occur.
  */
 function byCulture(a: string, b: string): number {
   const [x, y] = [sortKey(a), sortKey(b)];

@@ -1,8 +1,8 @@
 import { isLocked, leaseAt } from "./lease-machine.js";
-import { closeOpen, type SmbAccess, type SmbOpen } from "./smb-opens.js";
+import { closeOpen } from "./smb-opens.js";
 import type { FileShareState } from "./state.js";
-import type { FileEntry } from "./tree.js";
 import { findPlace } from "./tree.js";
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 
 /** Options of {@link SmbClient.open}. */
 export interface SmbOpenOptions {
@@ -13,40 +13,40 @@ export interface SmbOpenOptions {
   access?: readonly SmbAccess[] | undefined;
 
   /**
-   * What it lets others do meanwhile: its share mode. What is not in it is answered 409 SharingViolation.
+   * What it allows other clients to do meanwhile: its share mode. The response to all other access is 409 SharingViolation.
    * @defaultValue `["read"]`, as editors open a document
    */
   shares?: readonly SmbAccess[] | undefined;
 }
 
-/** An SMB client's hold on a file. */
+/** A file that an SMB client has open. */
 export interface SmbHandle extends Disposable {
-  /** Locks bytes: requests that read or write any of them are answered 409 FileLockConflict. */
+  /** Locks bytes: the response to requests that read or write any of them is 409 FileLockConflict. */
   lock(offset: number, length: number): void;
-  /** Gives all locks of this handle back. */
+  /** Releases all locks of this handle. */
   unlock(): void;
   /**
-   * Marks the file for deletion: it is in no listing any more, every request on it is answered 409 DeletePending, and
-   * it is gone when the last handle closes.
+   * Marks the file for deletion: listings do not contain it any more, the response to every request on it is 409 DeletePending,
+   * and it is deleted when the last handle is closed.
    */
   markForDeletion(): void;
-  /** Takes the mark off again: the file is there as before. */
+  /** Removes the mark: the file exists as before. */
   undelete(): void;
-  /** Safe to call again. */
+  /** Idempotent. */
   close(): void;
 }
 
-/** Plays an SMB client that has the share mounted. */
+/** Simulates an SMB client that has the shares mounted. */
 export interface SmbClient {
   /**
-   * Opens a file until it is closed.
-   * @throws Error if there is no such file, or if the lease of a REST client does not let an SMB client have this access.
+   * Opens a file until the handle is closed.
+   * @throws Error if the file does not exist, or if the lease of a REST client does not allow an SMB client this access.
    */
   open(share: string, path: string, options?: SmbOpenOptions): SmbHandle;
 
   /**
-   * The next `requests` requests for the content of a file, or on its properties, are answered ClientCacheFlushDelay.
-   * @param status - 500 by default, which the SDK retries by itself after seconds; or 408, which it does not.
+   * The response to the next `requests` requests for the content or the properties of a file is ClientCacheFlushDelay.
+   * @param status - 500 by default, which the SDK itself retries after seconds; or 408, which it does not.
    */
   delayFlush(share: string, path: string, requests: number, status?: 408 | 500): void;
 }

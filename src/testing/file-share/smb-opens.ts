@@ -1,25 +1,15 @@
-import type { FileEntry } from "./tree.js";
-import { detach } from "./tree.js";
 import { StorageFault } from "./storage-fault.js";
+import { detach } from "./tree.js";
+import type { FileEntry, SmbAccess, SmbOpen } from "./tree.js";
 
-export type SmbAccess = "read" | "write" | "delete";
-
-/** A file that an SMB client has open. */
-export interface SmbOpen {
-  readonly access: ReadonlySet<SmbAccess>;
-  /** What it lets others do meanwhile. */
-  readonly shares: ReadonlySet<SmbAccess>;
-  locks: { start: number; end: number }[];
-}
-
-/** Refuses a REST request that an SMB client's share mode does not let in. */
+/** Rejects a REST request that the share mode of an SMB client does not allow. */
 export function checkSharing(file: FileEntry, needs: readonly SmbAccess[]): void {
   for (const open of file.opens) {
     if (needs.some((access) => !open.shares.has(access))) throw new StorageFault("SharingViolation");
   }
 }
 
-/** A lease opens the file for writing and deleting, and lets others read only. */
+/** A lease opens the file for writing and deleting, and allows other clients only to read. */
 export function checkLeasable(file: FileEntry): void {
   checkSharing(file, ["write", "delete"]);
   for (const { access } of file.opens) {
@@ -27,21 +17,21 @@ export function checkLeasable(file: FileEntry): void {
   }
 }
 
-/** Refuses a request on bytes that an SMB client has locked. */
+/** Rejects a request on bytes that an SMB client has locked. */
 export function checkLocks(file: FileEntry, start: number, end: number): void {
   for (const { locks } of file.opens) {
     if (locks.some((lock) => lock.start <= end && lock.end >= start)) throw new StorageFault("FileLockConflict");
   }
 }
 
-/** Data cannot be had before the SMB client has written back what it holds. */
+/** The data is not available before the SMB client has flushed its cache. */
 export function awaitFlush(file: FileEntry): void {
   if (file.flushDelays.left === 0) return;
   file.flushDelays.left--;
   throw new StorageFault("ClientCacheFlushDelay", { status: file.flushDelays.status });
 }
 
-/** A file that is marked for deletion goes when the last client has closed it. */
+/** A file that is marked for deletion is deleted when the last client has closed it. */
 export function closeOpen(file: FileEntry, open: SmbOpen): void {
   if (file.opens.delete(open) && file.opens.size === 0 && file.deletePending) detach(file);
 }

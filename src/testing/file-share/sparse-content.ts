@@ -3,11 +3,11 @@ const blockSize = 512;
 
 export interface ByteRange {
   readonly start: number;
-  /** Of the last byte. */
+  /** The offset of the last byte. */
   readonly end: number;
 }
 
-/** The bytes of a file. Only what was written takes memory, so a file may be created with a size of terabytes. */
+/** The bytes of a file. Only written bytes take memory, so a file may be created with a size of terabytes. */
 export class SparseContent {
   #size: number;
   #written: ByteRange[] = [];
@@ -21,7 +21,7 @@ export class SparseContent {
     return this.#size;
   }
 
-  /** What was written and not cleared since, in order. */
+  /** The ranges that were written and not cleared since, in order. */
   get ranges(): readonly ByteRange[] {
     return this.#written;
   }
@@ -45,9 +45,9 @@ export class SparseContent {
     this.#addRange({ start, end });
   }
 
-  /** Zeroes the bytes, and frees the whole blocks among them: as the service does, the odd ends stay written. */
+  /** Zeroes the bytes, and frees the whole blocks among them: as in the service, partial blocks stay written. */
   clear(start: number, end: number): void {
-    // Over the pages that exist, as the range may be one of terabytes.
+    // Only the existing pages, as the range may comprise terabytes.
     for (const [index, page] of this.#pages) {
       const from = Math.max(start - index * pageSize, 0);
       const to = Math.min(end + 1 - index * pageSize, pageSize);
@@ -55,7 +55,7 @@ export class SparseContent {
       else if (from < to) page.fill(0, from, to);
     }
     const firstBlock = Math.ceil(start / blockSize) * blockSize;
-    // The last block of a file may be a short one.
+    // The last block of a file may be shorter.
     const afterLast = end + 1 === this.#size ? end + 1 : Math.floor((end + 1) / blockSize) * blockSize;
     if (firstBlock < afterLast) this.#removeRange(firstBlock, afterLast - 1);
   }
@@ -73,10 +73,10 @@ export class SparseContent {
   }
 
   copy(): SparseContent {
-    const twin = new SparseContent(this.#size);
-    twin.#written = [...this.#written];
-    for (const [index, page] of this.#pages) twin.#pages.set(index, Buffer.from(page));
-    return twin;
+    const copy = new SparseContent(this.#size);
+    copy.#written = [...this.#written];
+    for (const [index, page] of this.#pages) copy.#pages.set(index, Buffer.from(page));
+    return copy;
   }
 
   #eachPage(start: number, end: number, visit: (index: number, from: number, to: number) => void): void {

@@ -1,10 +1,10 @@
-import { type FileShareClock } from "./server-clock.js";
+import type { FileShareClock } from "./server-clock.js";
 import { StorageFault } from "./storage-fault.js";
-import { type Share, type Stamped } from "./tree.js";
+import type { Share, Stamped } from "./tree.js";
 
 const ticksAt1970 = 621_355_968_000_000_000n;
 
-/** All that the server holds: the shares, and the clock and stamps that changes are made with. */
+/** The state of the server: the shares, the clock, and the ETags and times of changes. */
 export class FileShareState {
   readonly clock: FileShareClock;
   readonly shares: Map<string, Share> = new Map<string, Share>();
@@ -20,7 +20,7 @@ export class FileShareState {
     return share;
   }
 
-  /** A new ETag and the time of it. Every change gets an ETag that no other has had, also within one tick. */
+  /** A new ETag and its time. Every change gets a unique ETag, even within one tick. */
   stamp(): Pick<Stamped, "etag" | "lastModified"> {
     const now = this.clock.now();
     const ticks = ticksAt1970 + BigInt(Math.floor(now * 10_000));
@@ -28,7 +28,7 @@ export class FileShareState {
     return { etag: `"0x${this.#lastTicks.toString(16).toUpperCase()}"`, lastModified: now };
   }
 
-  /** Stamps a change of something that exists. */
+  /** Sets a new ETag and time after a change. */
   touch(changed: Stamped): void {
     Object.assign(changed, this.stamp());
   }

@@ -1,4 +1,4 @@
-interface FaultFacts {
+interface FaultDetails {
   readonly status: number;
   readonly message: string;
 }
@@ -54,19 +54,19 @@ const table = {
   SharingViolation: [409, "The specified resource may be in use by an SMB client."],
 } as const;
 
-/** The error codes that the server knows, with their status and message: as recorded from the service, or else as documented. */
+/** The error codes of the server, with their status and message: as recorded from the service, or else as documented. */
 export type FaultCode = keyof typeof table;
 
-/** A request is refused. Thrown anywhere while it is handled, before anything has been changed. */
+/** Rejects a request. Thrown anywhere while it is handled, before anything is changed. */
 export class StorageFault extends Error {
   override readonly name = "StorageFault";
   readonly code: FaultCode;
   readonly status: number;
 
-  constructor(code: FaultCode, facts: Partial<FaultFacts> & { resource?: string } = {}) {
+  constructor(code: FaultCode, details: Partial<FaultDetails> & { resource?: string } = {}) {
     const [status, message] = table[code];
-    super(facts.message ?? message.replace("{resource}", facts.resource ?? "resource"));
+    super(details.message ?? message.replace("{resource}", details.resource ?? "resource"));
     this.code = code;
-    this.status = facts.status ?? status;
+    this.status = details.status ?? status;
   }
 }

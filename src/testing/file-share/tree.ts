@@ -1,10 +1,9 @@
-import type { Lease } from "./lease-machine.js";
 import { neverLeased } from "./lease-machine.js";
-import type { SmbOpen } from "./smb-opens.js";
+import type { Lease } from "./lease-machine.js";
 import { SparseContent } from "./sparse-content.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** What shares, directories and files have in common. Times are in milliseconds since 1970. */
+/** The common properties of shares, directories and files. Times are in milliseconds since 1970. */
 export interface Stamped {
   etag: string;
   lastModified: number;
@@ -23,7 +22,7 @@ export interface FileSystemEntry extends Stamped {
 
 export interface DirectoryEntry extends FileSystemEntry {
   readonly type: "directory";
-  /** By name in lower case: names keep their case, and are found without it. */
+  /** By name in lower case: names are case-preserving and case-insensitive. */
   readonly entries: Map<string, Entry>;
 }
 
@@ -33,11 +32,21 @@ export interface FileEntry extends FileSystemEntry {
   httpHeaders: ReadonlyMap<string, string>;
   copyHeaders: ReadonlyMap<string, string>;
   lease: Lease;
-  /** The SMB clients that have it open; no more than the test says. */
+  /** The opens of SMB clients, as a test requests them. */
   readonly opens: Set<SmbOpen>;
   deletePending: boolean;
-  /** How many more requests wait in vain for an SMB client to flush its cache. */
+  /** How many more requests fail because an SMB client does not flush its cache in time. */
   flushDelays: { left: number; status: number };
+}
+
+export type SmbAccess = "read" | "write" | "delete";
+
+/** A file that an SMB client has open. */
+export interface SmbOpen {
+  readonly access: ReadonlySet<SmbAccess>;
+  /** What it lets others do meanwhile. */
+  readonly shares: ReadonlySet<SmbAccess>;
+  locks: { start: number; end: number }[];
 }
 
 export type Entry = DirectoryEntry | FileEntry;
@@ -51,7 +60,7 @@ export interface Share extends Stamped {
   accessPolicy: Buffer | undefined;
 }
 
-/** Where a path leads: its directory, and what is there under its last name. */
+/** A resolved path: its directory, and the entry with its last name. */
 export interface Place {
   readonly share: Share;
   readonly directory: DirectoryEntry;
@@ -91,11 +100,11 @@ export function attach(entry: Entry): void {
 
 export function detach(entry: Entry): void {
   const key = entry.name.toLowerCase();
-  // An SMB client may close a file that was replaced while it was open: the newer one of that name stays.
+  // An SMB client may close a file that was replaced while it was open: the newer file of that name stays.
   if (entry.parent?.entries.get(key) === entry) entry.parent.entries.delete(key);
 }
 
-/** Follows a path in a share. What is at its end may be missing; what leads there may not. */
+/** Resolves a path in a share. The last entry may be missing; its parent directories may not. */
 export function findPlace(share: Share, path: readonly string[]): Place {
   const name = path.at(-1);
   if (name === undefined) throw new StorageFault("InvalidUri");

@@ -1,21 +1,13 @@
-import { fileTime, httpDate } from "../answer.js";
 import { entryHeaders, smbPropertiesOf } from "../entry-headers.js";
 import { listPage } from "../listing.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
+import { fileTime, httpDate } from "../response.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, type DirectoryEntry, type Entry, findPlace, newDirectory } from "../tree.js";
-import { element, type Xml, xmlDocument } from "../xml.js";
-
-/** The directory that a request names; without a path it is the root of the share. */
-function directoryFor({ request, state }: RouteContext): DirectoryEntry {
-  const share = state.share(request.target.share ?? "");
-  if (request.target.path.length === 0) return share.root;
-  const { entry } = findPlace(share, request.target.path);
-  if (!entry) throw new StorageFault("ResourceNotFound");
-  if (entry.type !== "directory") throw new StorageFault("ResourceTypeMismatch");
-  return entry;
-}
+import { attach, detach, findPlace, newDirectory } from "../tree.js";
+import type { DirectoryEntry, Entry } from "../tree.js";
+import { element, xmlDocument } from "../xml.js";
+import type { Xml } from "../xml.js";
 
 export const createDirectory: Operation = {
   level: "object",
@@ -80,6 +72,16 @@ export const listDirectory: Operation = {
     return { status: 200, headers: { "content-type": "application/xml" }, body: xmlDocument(root) };
   },
 };
+
+/** The directory that a request names; without a path it is the root of the share. */
+function directoryFor({ request, state }: RouteContext): DirectoryEntry {
+  const share = state.share(request.target.share ?? "");
+  if (request.target.path.length === 0) return share.root;
+  const { entry } = findPlace(share, request.target.path);
+  if (!entry) throw new StorageFault("ResourceNotFound");
+  if (entry.type !== "directory") throw new StorageFault("ResourceTypeMismatch");
+  return entry;
+}
 
 function listItem(entry: Entry, include: ReadonlySet<string>): Xml {
   const properties: Xml[] = [];

@@ -1,21 +1,23 @@
 import { entryHeaders } from "../entry-headers.js";
-import { type Lease, passLease } from "../lease-machine.js";
+import { passLease } from "../lease-machine.js";
+import type { Lease } from "../lease-machine.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf } from "../request.js";
-import { awaitFlush, checkSharing, type SmbAccess } from "../smb-opens.js";
+import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
-import { fileAt, type FileEntry, findPlace, type Place } from "../tree.js";
+import { fileAt, findPlace } from "../tree.js";
+import type { FileEntry, Place, SmbAccess } from "../tree.js";
 
 export function placeFor({ request, state }: RouteContext): Place {
   return findPlace(state.share(request.target.share ?? ""), request.target.path);
 }
 
-/** Replacing a file asks more of a SAS than creating one. */
+/** Replacing a file requires more permissions of a SAS than creating one. */
 export function permissionsToPut(context: RouteContext): string {
   return placeFor(context).entry ? "w" : "cw";
 }
 
-/** The file that a request reads, past its lease and past SMB clients. */
+/** The file that a request reads, after the checks of its lease and of SMB clients. */
 export function fileToRead(context: RouteContext, needs: readonly SmbAccess[]): FileEntry {
   const file = fileAt(placeFor(context));
   passLease("file", file.lease, leaseIdOf(context.request), "read", context.state.clock.now());
@@ -24,7 +26,7 @@ export function fileToRead(context: RouteContext, needs: readonly SmbAccess[]): 
   return file;
 }
 
-/** An existing file that a request changes: past the same, and past the read-only attribute if its content is concerned. */
+/** Checks the lease and SMB clients for a request that changes an existing file; returns the lease as it is afterwards. */
 export function checkChange(file: FileEntry, leaseId: string | undefined, needs: readonly SmbAccess[], context: RouteContext): Lease {
   const lease = passLease("file", file.lease, leaseId, "write", context.state.clock.now());
   awaitFlush(file);
@@ -36,7 +38,7 @@ export function checkNotReadOnly(file: FileEntry): void {
   if (/\bReadOnly\b/i.test(file.attributes)) throw new StorageFault("ReadOnlyAttribute");
 }
 
-/** An operation that changes a file. `change` checks what it needs before it touches anything. */
+/** An operation that changes a file. `change` checks all its own conditions before it changes anything. */
 export function changeFile(
   status: number,
   needs: readonly SmbAccess[],
@@ -50,7 +52,7 @@ export function changeFile(
       const file = fileAt(placeFor(context));
       const lease = checkChange(file, leaseIdOf(request), needs, context);
       const headers = change(file, context);
-      // Only now: a refused request must not turn a broken lease into an available one.
+      // Only now: a rejected request must not change a broken lease into an available one.
       file.lease = lease;
       state.touch(file);
       return { status, headers: { ...entryHeaders(file), "x-ms-request-server-encrypted": "true", ...headers } };

@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
-
 import { stampHeaders } from "../entry-headers.js";
 import type { Operation } from "../operation.js";
-import { type FileRequest, requiredHeader } from "../request.js";
+import { requiredHeader } from "../request.js";
+import type { FileRequest } from "../request.js";
 import { checkLocks } from "../smb-opens.js";
 import type { ByteRange } from "../sparse-content.js";
 import { StorageFault } from "../storage-fault.js";
 import type { FileEntry } from "../tree.js";
 import { element, xmlDocument } from "../xml.js";
-import { changeFile, checkNotReadOnly, fileToRead } from "./file-access.js";
 import { fileHeaders, maxRange } from "./file.js";
+import { changeFile, checkNotReadOnly, fileToRead } from "./file-access.js";
 
 export const getFile: Operation = {
   level: "object",
@@ -91,7 +91,7 @@ function writeRange(request: FileRequest): ByteRange {
   return range;
 }
 
-/** The range that is asked for, cut to the file; undefined for the whole of it. */
+/** The requested range, limited to the file; undefined for the whole file. */
 function readRange(request: FileRequest, size: number): ByteRange | undefined {
   const value = request.headers["x-ms-range"] ?? request.headers["range"];
   if (value === undefined) return undefined;

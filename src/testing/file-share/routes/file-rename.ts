@@ -1,18 +1,19 @@
 import { randomUUID } from "node:crypto";
-import { httpDate } from "../answer.js";
 import { authorizeSource } from "../authorize.js";
 import { entryHeaders, smbPropertiesOf, stampHeaders } from "../entry-headers.js";
 import { neverLeased, passLease } from "../lease-machine.js";
 import { metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, requiredHeader } from "../request.js";
+import { httpDate } from "../response.js";
 import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, findPlace, type FileEntry, type Place } from "../tree.js";
-import { checkChange, checkNotReadOnly, permissionsToPut, placeFor } from "./file-access.js";
+import { attach, detach, fileAt, findPlace } from "../tree.js";
+import type { FileEntry, Place } from "../tree.js";
 import { putFile } from "./file.js";
+import { checkChange, checkNotReadOnly, permissionsToPut, placeFor } from "./file-access.js";
 
-/** The file keeps its content, properties and lease under another path. What it replaces is gone, lease and all. */
+/** The file keeps its content, properties and lease under another path. A file that it replaces is deleted with its lease. */
 export const renameFile: Operation = {
   level: "object",
   permissions: "w",
@@ -62,7 +63,7 @@ function checkDestination(destination: Place, source: FileEntry, context: RouteC
   if (!ignoreReadOnly) checkNotReadOnly(replaced);
 }
 
-/** Copies a file of this server. It is done before the answer is sent, so there is no copy to wait for or to abort. */
+/** Copies a file of this server. It is complete before the response is sent, so there is no copy to wait for or to abort. */
 export const copyFile: Operation = {
   level: "object",
   permissions: permissionsToPut,

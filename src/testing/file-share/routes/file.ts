@@ -7,7 +7,8 @@ import type { FileRequest } from "../request.js";
 import { checkLeasable, checkLocks } from "../smb-opens.js";
 import { SparseContent } from "../sparse-content.js";
 import { StorageFault } from "../storage-fault.js";
-import { attach, detach, fileAt, newFile, type FileEntry } from "../tree.js";
+import { attach, detach, fileAt, newFile } from "../tree.js";
+import type { FileEntry } from "../tree.js";
 import { changeFile, checkChange, checkNotReadOnly, fileToRead, permissionsToPut, placeFor } from "./file-access.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
@@ -38,7 +39,7 @@ export const createFile: Operation = {
   },
 };
 
-/** Makes a new file, or replaces what an existing one holds; its lease stays. */
+/** Creates a file, or replaces the content of an existing one; its lease stays. */
 export function putFile(context: RouteContext, fill: (file: FileEntry) => void): FileEntry {
   const { request, state } = context;
   const place = placeFor(context);
@@ -81,7 +82,7 @@ export function fileHeaders(file: FileEntry, { state }: RouteContext): Record<st
   };
 }
 
-/** Sets HTTP headers, SMB properties and the size: also who only resizes has to send the headers again. */
+/** Sets HTTP headers, SMB properties and the size: a client that only resizes must send the headers again, too. */
 export const setFileProperties: Operation = changeFile(200, ["write"], (file, { request, state }) => {
   const smbProperties = smbPropertiesOf(request, state.clock.now(), "file");
   const length = request.headers["x-ms-content-length"];
@@ -108,7 +109,7 @@ export const deleteFile: Operation = {
     const file = fileAt(placeFor(context));
     checkChange(file, leaseIdOf(context.request), ["delete"], context);
     if (/\bReadOnly\b/i.test(file.attributes)) throw new StorageFault("CannotDeleteFileOrDirectory");
-    // An SMB client that lets others delete keeps the file until it closes it.
+    // A file that an SMB client has open, with a share mode that allows deletion, stays until it is closed.
     if (file.opens.size > 0) file.deletePending = true;
     else detach(file);
     return { status: 202 };
@@ -134,7 +135,7 @@ function sizeIn(value: string): number {
 
 const names = ["content-type", "content-encoding", "content-language", "content-disposition", "cache-control", "content-md5"] as const;
 
-/** The HTTP headers that a request sets. Those that it does not name are cleared, as documented for all that set some. */
+/** The HTTP headers that a request sets. All others are cleared, as documented for all operations that set some. */
 export function httpHeadersOf({ headers }: FileRequest): Map<string, string> {
   const set = new Map<string, string>();
   for (const name of names) {

@@ -1,15 +1,16 @@
 import { randomUUID } from "node:crypto";
-
-import type { FileAnswer } from "../answer.js";
 import { stampHeaders } from "../entry-headers.js";
 import { normalizeLeaseId } from "../lease-id.js";
-import { applyLease, type Lease, type LeaseKind, type LeaseRequest } from "../lease-machine.js";
-import { type FileRequest, leaseIdOf, numberIn, requiredHeader } from "../request.js";
+import { applyLease } from "../lease-machine.js";
+import type { Lease, LeaseKind, LeaseRequest } from "../lease-machine.js";
+import { leaseIdOf, numberIn, requiredHeader } from "../request.js";
+import type { FileRequest } from "../request.js";
+import type { FileResponse } from "../response.js";
 import { StorageFault } from "../storage-fault.js";
 import type { Stamped } from "../tree.js";
 
-/** `comp=lease` on a file or a share: no ETag changes. */
-export function runLease(kind: LeaseKind, leasable: Stamped & { lease: Lease }, request: LeaseRequest, now: number): FileAnswer {
+/** `comp=lease` on a file or a share: the ETag does not change. */
+export function runLease(kind: LeaseKind, leasable: Stamped & { lease: Lease }, request: LeaseRequest, now: number): FileResponse {
   const { lease, status, leaseTime } = applyLease(kind, leasable.lease, request, now);
   leasable.lease = lease;
   return {
@@ -22,7 +23,7 @@ export function runLease(kind: LeaseKind, leasable: Stamped & { lease: Lease }, 
   };
 }
 
-/** What the headers ask for. Checked before the file is looked up: a malformed id is 400 on a missing file, too. */
+/** The lease request in the headers. Checked before the file is read: a malformed id is 400 on a missing file, too. */
 export function parseLeaseRequest(request: FileRequest): LeaseRequest {
   const action = requiredHeader(request, "x-ms-lease-action").toLowerCase();
   const given = leaseIdOf(request);

@@ -1,9 +1,10 @@
-import { httpDate } from "../answer.js";
 import { leaseHeaders } from "../entry-headers.js";
 import { listPage } from "../listing.js";
 import type { Operation } from "../operation.js";
+import { httpDate } from "../response.js";
 import type { Share } from "../tree.js";
-import { element, type Xml, xmlDocument } from "../xml.js";
+import { element, xmlDocument } from "../xml.js";
+import type { Xml } from "../xml.js";
 
 export const listShares: Operation = {
   level: "service",

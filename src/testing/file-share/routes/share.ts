@@ -1,20 +1,16 @@
 import { leaseHeaders, stampHeaders } from "../entry-headers.js";
-import { type Lease, neverLeased, passLease } from "../lease-machine.js";
+import { neverLeased, passLease } from "../lease-machine.js";
+import type { Lease } from "../lease-machine.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, numberIn } from "../request.js";
 import { StorageFault } from "../storage-fault.js";
-import { newDirectory, type Share, type Stamped } from "../tree.js";
+import { newDirectory } from "../tree.js";
+import type { Share, Stamped } from "../tree.js";
 import { element, xmlDocument } from "../xml.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
 const defaultQuotaInGiB = 5_120;
-
-/** The share that a request names, and its lease as it is if the request succeeds. */
-function shareFor({ request, state }: RouteContext, access: "read" | "write"): { share: Share; lease: Lease } {
-  const share = state.share(request.target.share ?? "");
-  return { share, lease: passLease("share", share.lease, leaseIdOf(request), access, state.clock.now()) };
-}
 
 export const createShare: Operation = {
   level: "share",
@@ -90,6 +86,12 @@ export const leaseShare: Operation = {
     return runLease("share", state.share(request.target.share ?? ""), lease, state.clock.now());
   },
 };
+
+/** The share that a request names, and its lease as it is if the request succeeds. */
+function shareFor({ request, state }: RouteContext, access: "read" | "write"): { share: Share; lease: Lease } {
+  const share = state.share(request.target.share ?? "");
+  return { share, lease: passLease("share", share.lease, leaseIdOf(request), access, state.clock.now()) };
+}
 
 function changeShare(change: (share: Share, context: RouteContext) => void): Operation {
   return {

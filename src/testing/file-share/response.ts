@@ -1,24 +1,23 @@
 import { randomUUID } from "node:crypto";
-
 import type { FileRequest } from "./request.js";
 import type { StorageFault } from "./storage-fault.js";
 import { element, xmlDocument } from "./xml.js";
 
-export interface FileAnswer {
+export interface FileResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined;
   readonly body?: Buffer | undefined;
 }
 
-/** An answer as it goes out: with the headers that all have, and without those that are undefined. */
-export interface WireAnswer {
+/** A response as it is sent: with the common headers, and without those that are undefined. */
+export interface WireResponse {
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: Buffer;
 }
 
-export function wireAnswer(method: string, sent: FileRequest["headers"], answer: FileAnswer, now: number): WireAnswer {
-  const { status, headers = {}, body = Buffer.alloc(0) } = answer;
+export function wireResponse(method: string, sent: FileRequest["headers"], response: FileResponse, now: number): WireResponse {
+  const { status, headers = {}, body = Buffer.alloc(0) } = response;
   const out: Record<string, string> = {
     "server": "file-share-test-server",
     "x-ms-request-id": randomUUID(),
@@ -28,12 +27,12 @@ export function wireAnswer(method: string, sent: FileRequest["headers"], answer:
   const clientRequestId = sent["x-ms-client-request-id"];
   if (clientRequestId !== undefined) out["x-ms-client-request-id"] = clientRequestId;
   for (const [name, value] of Object.entries(headers)) if (value !== undefined) out[name] = value;
-  // The length in an answer to HEAD is that of the file.
+  // The length in a response to HEAD is that of the file.
   if (method !== "HEAD") out["content-length"] = String(body.length);
   return { status, headers: out, body: method === "HEAD" ? Buffer.alloc(0) : body };
 }
 
-export function faultAnswer(fault: StorageFault): FileAnswer {
+export function faultResponse(fault: StorageFault): FileResponse {
   const body = xmlDocument(element("Error", [element("Code", fault.code), element("Message", fault.message)]));
   return {
     status: fault.status,
@@ -50,7 +49,7 @@ export function httpDate(ms: number): string {
   return new Date(ms).toUTCString();
 }
 
-/** With seven digits, as file times have. */
+/** With seven fractional digits, as file times have. */
 export function fileTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "0000Z");
 }

@@ -1,0 +1,67 @@
+/** Rules for the sources that neither the compiler nor the lint rules check. Exceptions are listed with their reason. */
+import ts from "typescript";
+import { describe, expect, it } from "vitest";
+
+import { importsOf, nodesIn, readSources, type Sources } from "./source.js";
+
+/** Without the servers for the tests of applications: they are the service. */
+const sources: Sources = new Map([...readSources()].filter(([path]) => !path.startsWith("testing")));
+
+/** The files with a node that matches, other than those under `home`. */
+function filesOutside(home: string, matches: (node: ts.Node) => boolean): readonly string[] {
+  return [...sources].filter(([path, text]) => !path.startsWith(home) && nodesIn(path, text, matches).length > 0).map(([path]) => path);
+}
+
+const isNamed = (name: string) => (node: ts.Node): boolean => ts.isIdentifier(node) && node.text === name;
+
+describe("retries and waits", () => {
+  it("p-retry is imported by core/retry.ts alone: its traps are dealt with there", () => {
+    const importers = [...importsOf(sources)].filter(([, names]) => names.includes("p-retry"));
+    expect(importers.map(([path]) => path)).toEqual(["core/retry.ts"]);
+  });
+
+  it("a retry of a single caller is retry() of core/retry.ts: only these other files wait between attempts", () => {
+    const reasons: Readonly<Record<string, string>> = {
+      "lease/waiter-queue.ts": "polls a lease for all its waiters in the process; each has its own deadline",
+      "lock/leader-election.ts": "elections and their observers go on until they are stopped",
+      "lock/semaphore.ts": "polls for a slot as the waiter queue does; a release in the process ends the wait",
+      "queue/polling-loop.ts": "the poll loop of a consumer goes on until it is stopped; notify() ends a wait",
+      "read/watch.ts": "the time between two polls of a watch is its purpose, not a backoff",
+    };
+    expect(filesOutside("core/", isNamed("delay"))).toEqual(Object.keys(reasons).sort());
+  });
+
+  it("timers are started in core/, which takes times above 2^31 and leaves none behind; only these other files start one", () => {
+    const reasons: Readonly<Record<string, string>> = {
+      "queue/capacity.ts": "lingers 20 ms for more free capacity",
+      "queue/inbox/write-batcher.ts": "lingers 5 ms for more writes",
+    };
+    expect(filesOutside("core/", (node) => isNamed("setTimeout")(node) || isNamed("setInterval")(node))).toEqual(Object.keys(reasons).sort());
+  });
+});
+
+describe("status and error codes of the services", () => {
+  const home = "core/storage-errors.ts";
+  const text = sources.get(home) ?? "";
+  const isCode = (node: ts.Node): node is ts.StringLiteral => ts.isStringLiteral(node) && /^([A-Z][a-z]+){2}/.test(node.text);
+  const codes = new Set(nodesIn(home, text, isCode).map((node) => (node as ts.StringLiteral).text));
+  const comparisons = /^(===?|!==?|[<>]=?)$/;
+
+  /** `statusOf(error) === 404`, `codeOf(error) === "..."`, `error.statusCode >= 500`. */
+  function isComparison(node: ts.Node): boolean {
+    if (!ts.isBinaryExpression(node) || !comparisons.test(node.operatorToken.getText())) return false;
+    const sides = [node.left, node.right];
+    const ofError = sides.some((side) => /^(?!typeof ).*\b(statusOf|codeOf|statusCode)\b/.test(side.getText()));
+    return ofError && sides.some((side) => ts.isStringLiteral(side) || ts.isNumericLiteral(side));
+  }
+
+  it("are named in core/storage-errors.ts alone", () => {
+    expect(codes.size).toBeGreaterThan(20);
+    expect(filesOutside(home, (node) => ts.isStringLiteral(node) && codes.has(node.text))).toEqual([]);
+  });
+
+  it("are compared in core/storage-errors.ts alone", () => {
+    expect(nodesIn(home, text, isComparison).length).toBeGreaterThan(5);
+    expect(filesOutside(home, isComparison)).toEqual([]);
+  });
+});
