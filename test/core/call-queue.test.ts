@@ -273,7 +273,7 @@ describe("a conflict", () => {
     let attempts = 0;
     queue.write = async (calls) => {
       for (const call of calls) call.attempts++;
-      if (++attempts > 1) return queue.commit(calls);
+      if (++attempts > 1) { queue.commit(calls); return; }
       queue.addAll("late");
       queue.fail(conflict, calls);
     };
@@ -687,7 +687,7 @@ describe("a pause between batches", () => {
     const queue = new TestQueue();
     let writes = 0;
     queue.write = async (calls) => {
-      if (++writes > 1) return queue.commit(calls);
+      if (++writes > 1) { queue.commit(calls); return; }
       queue.fail(conflict, calls);
       await queue.wait(1_000);
     };
@@ -718,7 +718,7 @@ describe("a pause between batches", () => {
     const queue = new TestQueue();
     let writes = 0;
     queue.write = async (calls) => {
-      if (++writes > 1) return queue.commit(calls);
+      if (++writes > 1) { queue.commit(calls); return; }
       queue.fail(conflict, calls);
       await queue.wait(1_000);
     };
@@ -746,7 +746,7 @@ describe("the requests of a batch", () => {
     const request = queue.request(calls);
     request.onRequest();
     request.onRequest();
-    expect(calls.map(({ trace }) => trace.facts().requests)).toEqual([2, 2]);
+    expect(calls.map(({ trace }) => trace.details().requests)).toEqual([2, 2]);
     expect(request.tracingOptions).toBe(first.trace.tracingOptions);
     first.resolve("done");
     expect(queue.request(calls).tracingOptions).toBe(second.trace.tracingOptions);
@@ -761,7 +761,7 @@ describe("the requests of a batch", () => {
     const before = request.tracingOptions;
     queue.backoff(calls);
     request.onRequest();
-    expect(calls.map(({ trace }) => trace.facts().attempts)).toEqual([2, 2]);
+    expect(calls.map(({ trace }) => trace.details().attempts)).toEqual([2, 2]);
     expect(request.tracingOptions).not.toBe(before);
     expect(request.tracingOptions).toBe(calls[0]!.trace.tracingOptions);
   });

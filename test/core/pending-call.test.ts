@@ -274,7 +274,7 @@ describe("waitOrDetach", () => {
     await pass(50);
     waiter.settle();
     await pass(0);
-    expect(outcome).toMatchObject({ value: { kind: "gone" }, at: 50 });
+    expect(outcome).toMatchObject({ value: { kind: "abandoned" }, at: 50 });
     expect(notify).toHaveBeenCalledTimes(1);
     expect(waiter.onSettled).toBe(notify);
     expect(vi.getTimerCount()).toBe(0);
@@ -285,7 +285,7 @@ describe("waitOrDetach", () => {
     waiter.settle();
     const outcome = outcomeOf(waitOrDetach(never, waiter, nobodyWaits, waitInMs));
     await pass(0);
-    expect(outcome).toMatchObject({ value: { kind: "gone" }, at: 0 });
+    expect(outcome).toMatchObject({ value: { kind: "abandoned" }, at: 0 });
   });
 
   it("leaves the error of a function unheard whose caller has gone", async () => {
@@ -294,7 +294,7 @@ describe("waitOrDetach", () => {
     const outcome = outcomeOf(waitOrDetach(slow.promise, waiter, nobodyWaits, waitInMs));
     waiter.settle();
     await pass(0);
-    expect(outcome.value).toEqual({ kind: "gone" });
+    expect(outcome.value).toEqual({ kind: "abandoned" });
     slow.reject(enough);
     await pass(1);
   });
@@ -317,6 +317,6 @@ class TestWaiter implements Pick<WriteCall<unknown>, "isSettled" | "tookInMs" | 
 }
 
 it("isThenable is true for promises of any kind, and nothing else", () => {
-  expect([Promise.resolve(), { then: () => undefined }].map(isThenable)).toEqual([true, true]);
-  expect([undefined, null, 0, "then", {}, { then: true }].map(isThenable)).toEqual([false, false, false, false, false, false]);
+  expect([Promise.resolve(), { then: () => undefined }].map((value) => isThenable(value as unknown))).toEqual([true, true]);
+  expect([undefined, null, 0, "then", {}, { then: true }].map((value) => isThenable(value as unknown))).toEqual([false, false, false, false, false, false]);
 });
