@@ -134,8 +134,12 @@ export abstract class CallQueue<C extends QueuedCall> {
     const explained = toConcurrencyError(error, this.url);
     // While a request serves all waiting calls, there is no batch yet.
     for (const call of batch.length > 0 || abandoned ? batch : this.waiting) {
-      if (call.inFlight) call.rejectUnknown(error);
-      else if (!abandoned) call.reject(explained);
+      try {
+        if (call.inFlight) call.rejectUnknown(error);
+        else if (!abandoned) call.reject(explained);
+      } catch (defect) {
+        logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
+      }
     }
     this.requeue(batch.filter((call) => !this.waiting.includes(call)));
   }

@@ -774,7 +774,7 @@ describe("the requests of a batch", () => {
     const request = queue.request(calls);
     request.onRequest();
     request.onRequest();
-    expect(calls.map(({ trace }) => trace.facts().requests)).toEqual([2, 2]);
+    expect(calls.map(({ trace }) => trace.details().requests)).toEqual([2, 2]);
     expect(request.tracingOptions).toBe(first.trace.tracingOptions);
     first.resolve("done");
     expect(queue.request(calls).tracingOptions).toBe(second.trace.tracingOptions);
@@ -789,7 +789,7 @@ describe("the requests of a batch", () => {
     const before = request.tracingOptions;
     queue.backoff(calls);
     request.onRequest();
-    expect(calls.map(({ trace }) => trace.facts().attempts)).toEqual([2, 2]);
+    expect(calls.map(({ trace }) => trace.details().attempts)).toEqual([2, 2]);
     expect(request.tracingOptions).not.toBe(before);
     expect(request.tracingOptions).toBe(calls[0]!.trace.tracingOptions);
   });

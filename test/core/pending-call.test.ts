@@ -276,7 +276,7 @@ describe("waitOrDetach", () => {
     await pass(50);
     waiter.settle();
     await pass(0);
-    expect(outcome).toMatchObject({ value: { kind: "gone" }, at: 50 });
+    expect(outcome).toMatchObject({ value: { kind: "abandoned" }, at: 50 });
     expect(notify).toHaveBeenCalledTimes(1);
     expect(waiter.onSettled).toBe(notify);
     expect(vi.getTimerCount()).toBe(0);
@@ -287,7 +287,7 @@ describe("waitOrDetach", () => {
     waiter.settle();
     const outcome = outcomeOf(waitOrDetach(never, waiter, nobodyWaits, waitInMs));
     await pass(0);
-    expect(outcome).toMatchObject({ value: { kind: "gone" }, at: 0 });
+    expect(outcome).toMatchObject({ value: { kind: "abandoned" }, at: 0 });
   });
 
   it("leaves the error of a function unheard whose caller has gone", async () => {
@@ -296,7 +296,7 @@ describe("waitOrDetach", () => {
     const outcome = outcomeOf(waitOrDetach(slow.promise, waiter, nobodyWaits, waitInMs));
     waiter.settle();
     await pass(0);
-    expect(outcome.value).toEqual({ kind: "gone" });
+    expect(outcome.value).toEqual({ kind: "abandoned" });
     slow.reject(enough);
     await pass(1);
   });
