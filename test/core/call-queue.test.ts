@@ -89,6 +89,10 @@ class TestQueue extends CallQueue<TestCall> {
     this.resetBackoff();
   }
 
+  cutOff(): void {
+    this.abortRequests();
+  }
+
   wait(ms: number): Promise<void> {
     return this.pause(ms);
   }
@@ -525,6 +529,19 @@ describe("I/O that no caller waits for any more", () => {
     expect(await late!.promise).toBe("late");
     expect(queue.batches).toEqual([["gone", "late"]]);
     expect(queue.signals.map((signal) => signal.aborted)).toEqual([false]);
+  });
+
+  it("is cut off by the queue itself, without harm to the requests that follow", async () => {
+    const queue = new TestQueue();
+    const signals: AbortSignal[] = [];
+    queue.write = async (calls) => {
+      signals.push(queue.request(calls).abortSignal);
+      queue.cutOff();
+      signals.push(queue.request(calls).abortSignal);
+      queue.commit(calls);
+    };
+    expect(await queue.enqueue("a").promise).toBe("a");
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
   });
 
   it("is not cut off by calls that get their results", async () => {

@@ -447,6 +447,17 @@ describe("stop", () => {
     expect(hold.loop.isHeld()).toBe(false);
   });
 
+  it("leaves a renewal that its owner asks for meanwhile its result, but does not resume", async () => {
+    const hold = new Hold();
+    hold.loop.stop();
+    const renewal = renewed(60_000);
+    hold.renew = () => Promise.resolve(renewal);
+    expect(await hold.loop.renew()).toBe(renewal);
+    expect(hold.loop.isHeld()).toBe(false);
+    expect(hold.loop.untilDeadlineInMs).toBeCloseTo(28_500, 6);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   it("leaves no timer after a loss", async () => {
     const hold = new Hold();
     hold.renew = never;

@@ -1,9 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
 import { countSends, read, request } from "../../src/core/request.js";
+import { deferred } from "../fakes/deferred.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { loseAnswer } from "../fakes/faults.js";
-import { after, deafHang, give, ok, resent, status } from "../lease/fakes/answers.js";
+import { after, deaf, deafHang, give, ok, resent, status } from "../lease/fakes/answers.js";
 import type { Answer } from "../lease/fakes/answers.js";
 import { countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 
@@ -51,6 +52,26 @@ describe("request", () => {
     await pass(100);
     expect(signal!.aborted).toBe(true);
     expect(outcome.at).toBe(100);
+  });
+
+  it("is reported with awaitSend only when the call has settled, as its clean-up must not overlap with what the caller does next", async () => {
+    const caller = countedAbort();
+    const cleanedUp = deferred();
+    const send = async (signal: AbortSignal): Promise<string> => {
+      try {
+        return await give(deaf(after(500, ok)), signal, () => "response");
+      } finally {
+        await cleanedUp.promise;
+      }
+    };
+    const outcome = outcomeOf(request(send, { awaitSend: true, abortSignal: caller.signal }));
+    await pass(100);
+    caller.abort(new Error("enough"));
+    await pass(1_000);
+    expect(outcome).toEqual({});
+    cleanedUp.resolve();
+    await pass(0);
+    expect(outcome.value).toEqual({ kind: "ok", value: "response", sends: 1 });
   });
 
   it("ends with the caller's reason, and removes its listener", async () => {
