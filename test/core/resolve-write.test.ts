@@ -3,7 +3,7 @@ import { resolveWrite, WriteNotSentError } from "../../src/core/resolve-write.js
 import type { Recognition, ResolvableWrite, ResolveLimits } from "../../src/core/resolve-write.js";
 import { SchemaError } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
-import { after, deafHang, give, hang, ok, resent, reset, restError, status } from "../lease/fakes/answers.js";
+import { after, deaf, deafHang, give, hang, ok, resent, reset, restError, status } from "../lease/fakes/answers.js";
 import type { Answer } from "../lease/fakes/answers.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 
@@ -505,4 +505,16 @@ it("sends the write once at a time: a slow send is waited for", async () => {
   expect(write.log).toEqual(["send"]);
   await pass(2);
   expect(outcome.value).toMatchObject({ kind: "committed" });
+});
+
+it("waits with awaitSend for the end of a send that was aborted, and takes its response", async () => {
+  const caller = countedAbort();
+  const write = new ScriptedWrite([deaf(after(5_000, ok))]);
+  const outcome = outcomeOf(resolveWrite(write, { awaitSend: true, abortSignal: caller.signal }));
+  await pass(1_000);
+  caller.abort();
+  await pass(3_999);
+  expect(outcome).toEqual({});
+  await pass(1);
+  expect(outcome.value).toEqual({ kind: "committed", value: "response" });
 });
