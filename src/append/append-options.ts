@@ -13,7 +13,7 @@ export interface AppendExactlyOptions extends CallOptions {
   /**
    * Declares that no two calls ever append the same bytes, and that no record is a prefix of another: for example, lines with
    * a unique id. Saves the claim (one request for each block), and needs no permission to write metadata. If it is not true,
-   * a record whose response was lost may be missing.
+   * a record may be missing.
    * @defaultValue false: identical records are told apart by claims in the metadata
    */
   uniqueRecords?: boolean | undefined;

@@ -64,6 +64,9 @@ export interface Base<Raw> {
   readonly checked: boolean;
 }
 
+/** The time for the mutators of a batch, except that each batch runs one at least. */
+const maxBatchTimeInMs = 200;
+
 /** One pass over the waiting calls: applies their mutators in order to one draft, and keeps the result of each. */
 export class Batch<T, Raw> {
   readonly #adapter: TargetAdapter<T, Raw>;
@@ -85,10 +88,15 @@ export class Batch<T, Raw> {
     return this.#lastWriter >= 0;
   }
 
-  /** Runs the mutators one after the other; each sees the changes of those before it. One that fails has no effect. */
+  /**
+   * Runs the mutators one after the other; each sees the changes of those before it. One that fails has no effect. When the time
+   * of a batch is over, the remaining calls are postponed: with large documents, all at once would block the event loop.
+   */
   async apply(base: Base<Raw>, moreAreWaiting: () => boolean): Promise<void> {
+    const started = performance.now();
     this.draft = base.snapshot?.raw;
     for (const [index, call] of this.#calls.entries()) {
+      if (index > 0 && performance.now() - started >= maxBatchTimeInMs) return;
       const hasOtherWaiters = (): boolean =>
         this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
       const step: Step<Raw> = call.isSettled() ? { kind: "abandoned" } : await this.#applyOne(call, base, hasOtherWaiters);
@@ -127,7 +135,12 @@ export class Batch<T, Raw> {
 
   /** The calls that are neither settled nor detached. */
   unsettled(): UpdateCall<T, Raw>[] {
-    return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind !== "detached");
+    return this.#calls.filter((call, index) => !call.isSettled() && index < this.#steps.length && this.#steps[index]?.kind !== "detached");
+  }
+
+  /** The calls for which there was no time left: they are part of the next batch. */
+  postponed(): UpdateCall<T, Raw>[] {
+    return this.#calls.slice(this.#steps.length);
   }
 
   /** The calls whose changes are part of the write. */

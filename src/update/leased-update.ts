@@ -180,6 +180,7 @@ class LeasedRun<T, Raw> {
     call.inFlight = true;
     const onConflict = (): number => {
       call.inFlight = false;
+      call.hadConflict = true;
       return 0;
     };
     const plan = { base: snapshot, draft: batch.draft, journaling: this.#settings.journaling };

@@ -97,6 +97,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const batch = new Batch(this.#adapter, calls);
     await batch.apply(base, () => this.waiting.some((call) => !call.isSettled()));
     this.#letDetachedRun(batch);
+    this.requeue(batch.postponed());
     // A target that was created and deleted again within the batch needs no request either.
     if (!batch.hasChanges || (!base.snapshot && batch.draft === undefined)) this.#settleUnchanged(batch, base);
     else await this.#write(batch, base);
