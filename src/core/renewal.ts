@@ -154,7 +154,7 @@ export class RenewalLoop {
     // After a suspension past the deadline, the renewal may be the first timer to fire.
     if (!this.isHeld() && this.#lost) return { kind: "failed", error: this.#lastError };
     // If the hold expires before a response arrives, this is the error that onLost gets.
-    this.#lastError ??= new RequestTimeoutError("a renewal got no response in time");
+    this.#lastError ??= new RequestTimeoutError("a renewal got no response");
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
     if (!this.isHeld() && this.#lost && (renewal.kind === "renewed" || renewal.kind === "last")) return { kind: "failed", error: this.#lastError };

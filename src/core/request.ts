@@ -22,11 +22,6 @@ export interface RequestLimits {
   readonly timeoutInMs?: number | undefined;
   readonly abortSignal?: AbortSignalLike | undefined;
   /**
-   * Instead of `abortSignal`, and without a time limit: a signal that no other request uses meanwhile. It is passed to the
-   * SDK as it is, which saves a controller.
-   */
-  readonly exclusiveSignal?: AbortSignal | undefined;
-  /**
    * After an abort, wait until `send` has settled: it cleans up, and its end must not overlap with what the caller does next.
    * @defaultValue false: the outcome is reported at once, even if the client ignores its signal
    */
@@ -43,13 +38,31 @@ export class RequestTimeoutError extends Error {
  * if the client ignores its signal.
  */
 export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<RequestOutcome<R>> {
-  const { exclusiveSignal, abortSignal = exclusiveSignal } = limits;
-  if (abortSignal?.aborted) return { kind: "rejected", error: abortReason(abortSignal), sends: 0 };
-  const limit = exclusiveSignal ? new SignalRace(exclusiveSignal) : deadlineOf(limits);
+  const { abortSignal, awaitSend } = limits;
+  return abortSignal?.aborted ? notSent(abortSignal) : sendCounted(send, deadlineOf(limits), awaitSend);
+}
+
+/**
+ * The same without a time limit, and with a signal that no other request uses meanwhile: the signal is passed to the SDK as it is,
+ * which saves a controller.
+ */
+export async function requestExclusively<R>(send: (abortSignal: AbortSignal) => Promise<R>, signal: AbortSignal): Promise<RequestOutcome<R>> {
+  return signal.aborted ? notSent(signal) : sendCounted(send, new SignalRace(signal));
+}
+
+function notSent(signal: AbortSignalLike): RequestOutcome<never> {
+  return { kind: "rejected", error: abortReason(signal), sends: 0 };
+}
+
+async function sendCounted<R>(
+  send: (abortSignal: AbortSignal) => Promise<R>,
+  limit: Pick<Deadline, "signal" | "race" | "dispose">,
+  awaitSend = false,
+): Promise<RequestOutcome<R>> {
   const counter = countSends(limit.signal);
   try {
     const sending = send(limit.signal);
-    const value = await (limits.awaitSend ? sending : limit.race(sending));
+    const value = await (awaitSend ? sending : limit.race(sending));
     return { kind: "ok", value, sends: counter.sends() };
   } catch (error) {
     const sends = counter.sends();

@@ -1,7 +1,7 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { isSchemaError } from "../errors.js";
 import { delay, isAborted } from "./deadline.js";
-import { request } from "./request.js";
+import { request, requestExclusively } from "./request.js";
 import type { RequestOutcome } from "./request.js";
 import { fullJitter, retry } from "./retry.js";
 import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";
@@ -51,7 +51,7 @@ export type WriteOutcome<V, S> =
 /** Limits of one resolution. */
 export interface ResolveLimits {
   readonly abortSignal?: AbortSignalLike | undefined;
-  /** See {@link RequestLimits.exclusiveSignal}. */
+  /** Instead of `abortSignal` and `timeoutInMs`: a signal that no other request uses meanwhile. See {@link requestExclusively}. */
   readonly exclusiveSignal?: AbortSignal | undefined;
   /** See {@link RequestLimits.awaitSend}. */
   readonly awaitSend?: boolean | undefined;
@@ -114,7 +114,10 @@ export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: R
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
   for (let resend = 0; ; resend++) {
-    const sent = await request((signal) => write.send(signal), { abortSignal, exclusiveSignal, awaitSend, timeoutInMs: timeoutInMs?.() });
+    const send = (signal: AbortSignal): Promise<V> => write.send(signal);
+    const sent = await (exclusiveSignal
+      ? requestExclusively(send, exclusiveSignal)
+      : request(send, { abortSignal, awaitSend, timeoutInMs: timeoutInMs?.() }));
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
     const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, abortSignal);
     const isFinal = certain?.kind === "recognised" || (certain && "error" in certain && !limits.retryRejected?.(certain.error));

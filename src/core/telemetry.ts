@@ -84,20 +84,16 @@ export async function inSpan<R>(
     failSpan(span, error);
     throw error;
   } finally {
-    endSpan(span);
+    guard(() => span?.end());
   }
 }
 
 /** Runs `fn` with the span as the active one, as far as the tracer lets it. */
 function inContext<R>(tracingOptions: OperationTracingOptions | undefined, fn: () => Promise<R>): Promise<R> {
   if (!tracingOptions?.tracingContext) return fn();
+  const { tracingContext } = tracingOptions;
   let running: Promise<R> | undefined;
-  try {
-    return client.withContext(tracingOptions.tracingContext, () => (running = fn()));
-  } catch (error) {
-    tracerFailed(error);
-    return running ?? fn();
-  }
+  return guard(() => client.withContext(tracingContext, () => (running = fn()))) ?? running ?? fn();
 }
 
 /** A span that the caller has to end, and the tracing options of the work inside it. */
@@ -106,48 +102,28 @@ export function startSpan(
   parent: OperationTracingOptions | undefined,
   options: TracingSpanOptions = {},
 ): { span: TracingSpan | undefined; tracingOptions: OperationTracingOptions | undefined } {
-  try {
-    const { span, updatedOptions } = client.startSpan(name, parent ? { tracingOptions: parent } : {}, options);
-    return { span, tracingOptions: updatedOptions.tracingOptions };
-  } catch (error) {
-    tracerFailed(error);
-    return { span: undefined, tracingOptions: parent };
-  }
+  const started = guard(() => client.startSpan(name, parent ? { tracingOptions: parent } : {}, options));
+  return { span: started?.span, tracingOptions: started?.updatedOptions.tracingOptions ?? parent };
 }
 
-function endSpan(span: TracingSpan | undefined): void {
+/** Calls the tracer: one that throws must change neither the result of a call nor what the library does next. */
+function guard<R>(use: () => R): R | undefined {
   try {
-    span?.end();
+    return use();
   } catch (error) {
-    tracerFailed(error);
+    logger.warning(`the tracer threw: ${errorLabel(error)}`);
+    return undefined;
   }
-}
-
-function isRecording(span: CallSpan): boolean {
-  try {
-    return span?.isRecording() ?? false;
-  } catch (error) {
-    tracerFailed(error);
-    return false;
-  }
-}
-
-/** A tracer that throws must change neither the result of a call nor what the library does next. */
-function tracerFailed(error: unknown): void {
-  logger.warning(`the tracer threw: ${errorLabel(error)}`);
 }
 
 export function describeSpan(span: CallSpan, details: SpanDetails): void {
-  if (!span) return;
-  try {
+  guard(() => {
     for (const [name, value] of Object.entries(details) as [keyof SpanDetails, string | number | undefined][]) {
       if (value === undefined) continue;
       // Redacted again, even if the caller has done so: a URL with its SAS must never reach a trace.
-      span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+      span?.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
     }
-  } catch (error) {
-    tracerFailed(error);
-  }
+  });
 }
 
 /**
@@ -155,12 +131,10 @@ export function describeSpan(span: CallSpan, details: SpanDetails): void {
  * contain confidential data.
  */
 export function failSpan(span: CallSpan, error: unknown): void {
-  try {
+  guard(() => {
     span?.setAttribute(spanAttributes.errorType, errorType(error));
     span?.setStatus({ status: "error", error: errorLabel(error) });
-  } catch (thrown) {
-    tracerFailed(thrown);
-  }
+  });
 }
 
 const logged = new WeakSet();
@@ -227,7 +201,7 @@ export class Attempts {
   constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan) {
     this.#name = name;
     this.#call = call;
-    this.#recording = isRecording(span);
+    this.#recording = guard(() => span?.isRecording()) ?? false;
   }
 
   /** The parent of the next request. */
@@ -265,7 +239,7 @@ export class Attempts {
     this.#attempt = undefined;
     describeSpan(span, { outcome, requests: this.#requests - this.#requestsBefore });
     if (error !== undefined) failSpan(span, error);
-    endSpan(span);
+    guard(() => span.end());
   }
 
   /** A request is made for this call. */

@@ -38,7 +38,7 @@ export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions 
     const adapter = leaseAdapterOf(target);
     const waitInMs = checkWait(options.waitInMs, options.crashGuard ? undefined : adapter.kind);
     const lease = await acquire(adapter, waitInMs, options, trace, span);
-    if (!lease) throw new TypeError("a waiter gave up that was not asked to");
+    if (!lease) throw new TypeError("the lease was not granted");
     return lease;
   });
 }

@@ -176,7 +176,7 @@ export class BlobLocks {
     const grant = await waiter.promise.catch(async (error: unknown) => {
       throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, options) : error;
     });
-    if (!grant) throw new TypeError("a waiter gave up that was not asked to");
+    if (!grant) throw new TypeError("the lease was not granted");
     describeSpan(span, { outcome: "acquired", epoch: grant.token?.epoch });
     return new LockGuard(name, grant);
   }
