@@ -20,7 +20,7 @@ class ThrowingInstrumenter extends FakeInstrumenter {
     const { span, tracingContext } = super.startSpan(...args);
     const throwing = { ...span };
     for (const place of ["setAttribute", "setStatus", "end", "isRecording"] as const) {
-      const original = span[place] as (...args: unknown[]) => unknown;
+      const original = span[place].bind(span) as (...args: unknown[]) => unknown;
       Object.assign(throwing, {
         [place]: (...given: unknown[]) => {
           this.#maybeThrow(place);
