@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+
+import { blobMetadata, containerMetadata, isCommitUnknownError, isConflictError, leasedUpdate } from "../../src/index.js";
+import type { ContainerLike } from "../../src/clients/blob.js";
+import { hang, reset, restError, status } from "../lease/fakes/answers.js";
+import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+
+useFakeClock();
+
+describe("a leased update of a target without If-Match", () => {
+  it("whose write arrives late, and whose lease id cannot be changed, does not undo the next caller's update", async () => {
+    const server = new FakeLeaseServer();
+    const stored = server.addBlob("container");
+    stored.metadata = { v: "base" };
+    const client = server.blob("container");
+    const unused = (): Promise<never> => Promise.reject(new Error("not used here"));
+    let late: (() => Promise<unknown>) | undefined;
+    const container: ContainerLike = {
+      ...client,
+      getAccessPolicy: unused,
+      setAccessPolicy: unused,
+      setMetadata: (metadata, options) => {
+        if (late) return client.setMetadata(metadata, options);
+        options?.abortSignal?.addEventListener("abort", () => undefined); // one for each send, as the SDK
+        late = () => client.setMetadata(metadata, { conditions: { ...options?.conditions } });
+        return Promise.reject(restError(reset));
+      },
+    };
+    let failures = 8;
+    server.intercept = (operation) => ((operation === "change" || operation === "renew") && failures-- > 0 ? reset : undefined);
+    const target = containerMetadata(container);
+    const first = outcomeOf(leasedUpdate(target, (metadata) => void (metadata.v = "first")));
+    await pass(1);
+    const second = outcomeOf(leasedUpdate(target, (metadata) => void (metadata.second = "done")));
+    const third = outcomeOf(leasedUpdate(target, () => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 10_000))));
+    for (let ms = 0; ms < 60_000 && second.at === undefined; ms += 10) await pass(10);
+    const ids = new Set(server.requests.filter(({ operation }) => operation === "acquire").map(({ leaseId }) => leaseId));
+    await pass(10);
+    await Promise.all([late!().catch(() => undefined), pass(10)]);
+    await pass(30_000);
+    expect(first.error).toSatisfy(isCommitUnknownError);
+    expect(second.error).toBeUndefined();
+    expect(third.at).toBeDefined();
+    expect(stored.metadata).toEqual({ v: "base", second: "done" });
+    expect(ids.size).toBeGreaterThan(1);
+  });
+});
+
+describe.each([409, 412])("a leased update whose write is rejected with %i", (statusCode) => {
+  it("reports a conflict, and not an unknown outcome, if its deadline passes while the service hangs", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    let rejected = false;
+    server.intercept = (operation) => {
+      if (rejected) return operation === "release" ? undefined : hang;
+      rejected = operation === "metadata";
+      return rejected ? status(statusCode, statusCode === 412 ? "ConditionNotMet" : "BlobAlreadyExists") : undefined;
+    };
+    const update = outcomeOf(leasedUpdate(blobMetadata(server.blob()), (metadata) => void (metadata.n = "1"), { timeoutInMs: 800 }));
+    await pass(60_000);
+    expect(update.error).toSatisfy(isConflictError);
+    expect(server.blobs.get("blob")!.metadata).toEqual({});
+  });
+});
