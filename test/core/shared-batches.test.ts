@@ -1,6 +1,7 @@
 import { useInstrumenter } from "@azure/core-tracing";
 import type { InstrumenterSpanOptions, TracingContext, TracingSpan } from "@azure/core-tracing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Attempts } from "../../src/core/telemetry.js";
 import { appendExactly, optimisticUpdate, runTransaction } from "../../src/index.js";
 import type { CallOptions } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
@@ -89,7 +90,29 @@ class DefectiveInstrumenter extends FakeInstrumenter {
   }
 }
 
-describe.each(Object.entries(subjects))("a tracer that throws in a batch of %s", (_, subject) => {
+/** Runs three calls in one batch in which something throws. Returns how each ended, and what is stored by then. */
+async function runDefectiveBatch({ service, write, run, effects }: Subject, breakIt: () => void): Promise<{ settled: ("fulfilled" | "rejected" | undefined)[]; stored: number }> {
+  const held = gate();
+  service.next(write, held.fault);
+  const first = run();
+  await held.reached;
+  // The calls that are made while a write is in flight form the next batch.
+  breakIt();
+  const outcomes = Array.from({ length: 3 }, () => {
+    const outcome: { settled?: "fulfilled" | "rejected" } = {};
+    run().then(
+      () => (outcome.settled = "fulfilled"),
+      () => (outcome.settled = "rejected"),
+    );
+    return outcome;
+  });
+  held.open();
+  await first;
+  await vi.advanceTimersByTimeAsync(1_000);
+  return { settled: outcomes.map(({ settled }) => settled), stored: effects() - 1 };
+}
+
+describe.each(Object.entries(subjects))("in a batch of %s", (_, subject) => {
   const unhandled: unknown[] = [];
   const onUnhandled = (error: unknown): void => void unhandled.push(error);
   beforeEach(() => {
@@ -99,40 +122,39 @@ describe.each(Object.entries(subjects))("a tracer that throws in a batch of %s",
   afterEach(() => {
     process.off("unhandledRejection", onUnhandled);
     useInstrumenter(undefined as never);
+    vi.restoreAllMocks();
+    expect(unhandled).toEqual([]);
   });
 
   it.each(["startSpan", "setAttribute azsc.attempt", "setAttribute azsc.outcome", "end"])(
-    "in %s leaves no caller waiting, rejects none whose change is stored, and the next call works",
+    "a tracer that throws in %s leaves no caller waiting, rejects none whose change is stored, and the next call works",
     async (call) => {
-      const { service, write, run, effects } = subject();
-      const held = gate();
-      service.next(write, held.fault);
-      const first = run();
-      await held.reached;
-      // The calls that are made while a write is in flight form a batch, and the tracer fails for the second of them.
+      const batch = subject();
       const instrumenter = new DefectiveInstrumenter(call, 2);
-      useInstrumenter(instrumenter);
-      const outcomes = Array.from({ length: 3 }, () => {
-        const outcome: { settled?: "fulfilled" | "rejected" } = {};
-        run().then(
-          () => (outcome.settled = "fulfilled"),
-          () => (outcome.settled = "rejected"),
-        );
-        return outcome;
-      });
-      held.open();
-      await first;
-      await vi.advanceTimersByTimeAsync(1_000);
+      const { settled, stored } = await runDefectiveBatch(batch, () => useInstrumenter(instrumenter));
       expect(instrumenter.hasThrown).toBe(true);
-      expect(outcomes.map(({ settled }) => settled)).not.toContain(undefined);
-      const fulfilled = outcomes.filter(({ settled }) => settled === "fulfilled").length;
-      expect(effects()).toBe(1 + fulfilled);
-      await run();
-      expect(effects()).toBe(2 + fulfilled);
+      expect(settled).not.toContain(undefined);
+      expect(stored).toBe(settled.filter((outcome) => outcome === "fulfilled").length);
+      await batch.run();
+      expect(batch.effects()).toBe(2 + stored);
       await vi.advanceTimersByTimeAsync(1_000);
-      expect(unhandled).toEqual([]);
     },
   );
+
+  it("a defect of the loop rejects the calls of that batch, and the next call works", async () => {
+    const batch = subject();
+    const begin = vi.spyOn(Attempts.prototype, "begin");
+    const { settled, stored } = await runDefectiveBatch(batch, () => {
+      begin.mockImplementationOnce(() => undefined).mockImplementationOnce(() => {
+        throw new Error("a defect");
+      });
+    });
+    expect(settled).toEqual(["rejected", "rejected", "rejected"]);
+    expect(stored).toBe(0);
+    await batch.run();
+    expect(batch.effects()).toBe(2);
+    await vi.advanceTimersByTimeAsync(1_000);
+  });
 });
 
 /** Runs three functions in one batch; each adds its name to what is stored. */
