@@ -40,7 +40,7 @@ export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): () 
     if (waitInMs === undefined) {
       logger.error(
         `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
-          "release it with its id, or break it, before anybody can have it again",
+          "release it with its id, or break it",
       );
       return;
     }
