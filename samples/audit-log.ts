@@ -1,8 +1,8 @@
 /* An audit log that several processes append to, on a network that loses every fifth answer. */
 import { ContainerClient } from "@azure/storage-blob";
 import type { AppendBlobClient } from "@azure/storage-blob";
-import { appendExactly } from "azure-storage-concurrency";
-import { dropAnswer, isWrite, replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
+import { appendExactlyOnce } from "azure-storage-concurrency";
+import { dropResponse, isWrite, replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { repeat } from "./support/progress.js";
@@ -29,14 +29,14 @@ async function appendByHand(blob: AppendBlobClient): Promise<void> {
 export const auditLog: Sample = {
   name: "audit-log",
   title: "A log without gaps and doubles",
-  helper: "appendExactly",
+  helper: "appendExactlyOnce",
   section: "A log, ids, pages",
   plan: `${records} logins are appended to a log, while one in five answers to a write gets lost: first by a loop, then by two processes with the library.`,
   lesson: "An append whose answer was lost cannot be told from one that never arrived, as all lines look alike. The library makes them tell: each line is there, and once.",
   async run(storage) {
     // Always on an emulator: nobody wants a real account behind a broken network.
     const azurite = await storage.emulator();
-    await using proxy = await startFaultProxy(azurite.blobUrl, [dropAnswer({ when: isWrite, probability: 0.2 })]);
+    await using proxy = await startFaultProxy(azurite.blobUrl, [dropResponse({ when: isWrite, probability: 0.2 })]);
     const direct = new ContainerClient(azurite.connectionString, "audit-log");
     await direct.create();
     await direct.getAppendBlobClient("by-hand.log").create();
@@ -55,12 +55,12 @@ export const auditLog: Sample = {
 
     const [one, other] = [open("ours.log"), open("ours.log")];
     await Promise.all(
-      Array.from({ length: records }, (_, n) => appendExactly(n % 2 === 0 ? one : other, line, { createIfMissing: { contentType: "text/plain" } })),
+      Array.from({ length: records }, (_, n) => appendExactlyOnce(n % 2 === 0 ? one : other, line, { createIfNotExists: { contentType: "text/plain" } })),
     );
     const lines = await linesOf("ours.log");
     check(linesByHand > records, "lost answers make a plain loop append twice");
     check(lines === records, "each line is appended exactly once");
-    return `with appendExactly, ${records} logins are ${lines} lines`;
+    return `with appendExactlyOnce, ${records} logins are ${lines} lines`;
   },
 };
 

@@ -22,7 +22,7 @@ export const customerEmail: Sample = {
     const table = await storage.table();
     const accounts = new ConcurrentTable<Customer>(table);
     const shop = new ConcurrentTable<Customer>(await storage.table(table.tableName));
-    await accounts.createIfAbsent("Harp", "Walter", { email: "walter@contoso.com", phoneNumber: "425-555-0101", visits: 0 });
+    await accounts.createIfNotExists("Harp", "Walter", { email: "walter@contoso.com", phoneNumber: "425-555-0101", visits: 0 });
     say.step("Walter Harp is a customer: walter@contoso.com, 425-555-0101, 0 visits");
 
     const visit = (service: ConcurrentTable<Customer>): Promise<unknown> =>

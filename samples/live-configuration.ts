@@ -26,7 +26,7 @@ export const liveConfiguration: Sample = {
     /** One instance: goes on with the built-in settings as long as there are no others. */
     const follow = async (name: string): Promise<string> => {
       let last = "";
-      for await (const { value: settings = builtIn } of watch<Settings>(blob, { intervalInMs: 100 })) {
+      for await (const { value: settings = builtIn } of watch<Settings>(blob, { pollIntervalInMs: 100 })) {
         last = settings.isOpen ? `says ${JSON.stringify(settings.greeting)}` : "closes";
         say.step(`${name} ${last}`);
         if (!settings.isOpen) break; // which ends the watch

@@ -2,7 +2,7 @@
 import { ContainerClient } from "@azure/storage-blob";
 import type { BlockBlobClient } from "@azure/storage-blob";
 import { optimisticUpdate } from "azure-storage-concurrency";
-import { dropAnswer, isWrite, replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
+import { dropResponse, isWrite, replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { repeat } from "./support/progress.js";
@@ -42,7 +42,7 @@ export const lostResponse: Sample = {
   async run(storage) {
     // Always on an emulator: nobody wants a real account behind a broken network.
     const azurite = await storage.emulator();
-    await using proxy = await startFaultProxy(azurite.blobUrl, [dropAnswer({ when: isWrite, probability: 0.2 })]);
+    await using proxy = await startFaultProxy(azurite.blobUrl, [dropResponse({ when: isWrite, probability: 0.2 })]);
     const direct = new ContainerClient(azurite.connectionString, "lost-response");
     await direct.create();
     const container = new ContainerClient(replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }), "lost-response", {
@@ -54,7 +54,7 @@ export const lostResponse: Sample = {
 
     await repeat(increments, "increments by hand", () => incrementByHand(container.getBlockBlobClient("by-hand")));
     const byHand = await countOf("by-hand");
-    const lostByHand = proxy.fired();
+    const lostByHand = proxy.faultCount();
     say.trouble(`${lostByHand} answers were lost, and the loop with If-Match counted to ${byHand}`);
 
     await repeat(increments, "increments by the library", () =>
@@ -65,7 +65,7 @@ export const lostResponse: Sample = {
     const ours = await countOf("ours");
     check(byHand > increments, "lost answers make a plain loop count twice");
     check(ours === increments, "an update is applied exactly once");
-    return `optimisticUpdate counted to ${ours}, with ${proxy.fired() - lostByHand} answers lost`;
+    return `optimisticUpdate counted to ${ours}, with ${proxy.faultCount() - lostByHand} answers lost`;
   },
 };
 

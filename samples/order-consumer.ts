@@ -35,7 +35,7 @@ export const orderConsumer: Sample = {
           throw new Error("the power fails");
         }
       },
-      { inbox: new TableInbox(table, { mode: "commit" }), retryDelay: 0, pollIntervalInMs: { min: 50, max: 200 } },
+      { inbox: new TableInbox(table, { mode: "commit" }), retryDelay: 0, minPollIntervalInMs: 50, maxPollIntervalInMs: 200 },
     );
     // A message is off the queue when its handler has finished, or the inbox knows its order to be booked.
     let left = 2 * orders.length;

@@ -17,7 +17,7 @@ export const poisonAndRedrive: Sample = {
       poisonQueue: await storage.queue(),
       maxAttempts: 2,
       retryDelay: 0,
-      pollIntervalInMs: { min: 50, max: 200 },
+      minPollIntervalInMs: 50, maxPollIntervalInMs: 200,
     });
     await jobs.enqueue({ job: "report" });
 

@@ -1,5 +1,5 @@
 /* The nightly recalculation: one process at a time changes a whole table, and one that was paused cannot do harm. */
-import { BlobLocks, isFencedError, TableLock } from "azure-storage-concurrency";
+import { BlobLocks, isConcurrencyError, TableLock } from "azure-storage-concurrency";
 import type { FencedPartition } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
@@ -60,7 +60,7 @@ export const recalculation: Sample = {
       () => undefined,
       (error: unknown) => error,
     );
-    check(isFencedError(refusal), "a holder whose time is over cannot write");
+    check(isConcurrencyError(refusal, "FENCED"), "a holder whose time is over cannot write");
     const { discount } = await table.getEntity<Customer>("eu", "customer-0");
     check(discount === 50, "what its successor wrote is still there");
     say.trouble("the one that was paused goes on writing as if nothing had happened");

@@ -26,7 +26,7 @@ export const sharedSettingsFile: Sample = {
       return new ConcurrentFile<Settings>(file, { crashGuard: new BlobLocks(await storage.container(container.containerName)) });
     };
     const [design, product] = [await open(), await open()];
-    await design.createIfAbsent({ theme: "light", features: [] });
+    await design.createIfNotExists({ theme: "light", features: [] });
 
     await Promise.all([
       design.update((settings) => {

@@ -3,8 +3,9 @@ import { parseArgs } from "node:util";
 import { auditLog } from "./audit-log.js";
 import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
+import { breakLock } from "./break-lock.js";
 import { customerEmail } from "./customer-email.js";
-import { forceUnlock } from "./force-unlock.js";
+
 import { gracefulShutdown } from "./graceful-shutdown.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
@@ -35,7 +36,7 @@ const samples: readonly Sample[] = [
   // Pessimistic: take a lease, work, give it back.
   blobPessimistic,
   semaphore,
-  forceUnlock,
+  breakLock,
   recalculation,
   sharedSettingsFile,
   leaderElection,

@@ -1,105 +1,39 @@
-export { appendExactly } from "./append/append-exactly.js";
-export type { AppendExactlyOptions } from "./append/append-options.js";
+export { appendExactlyOnce } from "./append/append-exactly-once.js";
+export type { AppendExactlyOnceOptions } from "./append/append-options.js";
 export type { AppendResult } from "./append/append-queue.js";
-export type { NewLog } from "./append/append-state.js";
-export type {
-  AppendBlobLike,
-  AppendBlobPropertiesLike,
-  AppendBlockOptions,
-  BlobAnswerLike,
-  BlobCallOptions,
-  BlobConditions,
-  BlobDownloadLike,
-  BlobHttpHeadersLike,
-  BlobLeasableLike,
-  BlobLike,
-  BlobPropertiesLike,
-  BlobUploadOptions,
-  BlockBlobLike,
-  ContainerLike,
-  DownloadableLike,
-  LeaseAnswerLike,
-  LeaseCallOptions,
-  LeaseClientLike,
-  LeasePropertiesLike,
-  LockContainerLike,
-  PageBlobLike,
-  PageWriteOptions,
-  SignedIdentifierLike,
-} from "./clients/blob.js";
+export type { CreateAppendBlobOptions } from "./append/append-state.js";
+export type { AppendBlobLike, BlockBlobLike, ContainerLike, LeasableBlobLike, PageBlobLike } from "./clients/blob.js";
 export type { AbortSignalLike, CallOptions } from "./clients/call.js";
-export type {
-  FileAnswerLike,
-  FileCallOptions,
-  FileCreateOptions,
-  FileDownloadLike,
-  FileHttpHeadersLike,
-  FileLeasableLike,
-  FileLike,
-  FileRenameOptions,
-  ShareLeasableLike,
-  ShareLeaseCallOptions,
-  ShareLeaseClientLike,
-  ShareLike,
-} from "./clients/file.js";
+export type { FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
-export type { QueueCallOptions, QueueLike, QueueMessageLike, QueueMetadataLike } from "./clients/queue.js";
-export type { SchemaIssue, SchemaOutcome, StandardSchemaLike } from "./clients/schema.js";
-export type {
-  InboxTableAction,
-  InboxTableLike,
-  TableCallOptions,
-  TableEntityLike,
-  TableLike,
-  TransactionActionLike,
-  TransactionTableLike,
-} from "./clients/table.js";
-export type { Renewal } from "./core/renewal.js";
-export type { Clock } from "./core/stopwatch.js";
+export type { QueueLike } from "./clients/queue.js";
+export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
+export type { TableLike } from "./clients/table.js";
 export { logger } from "./core/telemetry.js";
 export {
   AlreadyExistsError,
-  AppendLimitError,
   CommitUnknownError,
   ConcurrencyError,
   ConflictError,
   ContentChangedError,
   ContentTooLargeError,
-  DeadlineError,
   FencedError,
   FileInUseError,
-  GranularityMismatchError,
   IdCounterError,
-  LeaseLeftError,
   LeaseLostError,
+  LeaseReleaseError,
   LeaseUnavailableError,
+  LimitError,
+  LockModeMismatchError,
   MessageLostError,
+  OperationTimeoutError,
+  PreconditionError,
   SchemaError,
   TargetNotFoundError,
-  TransactionLimitError,
   WatchFailedError,
-  isAlreadyExistsError,
-  isAppendLimitError,
-  isCommitUnknownError,
   isConcurrencyError,
-  isConflictError,
-  isContentChangedError,
-  isContentTooLargeError,
-  isDeadlineError,
-  isFencedError,
-  isFileInUseError,
-  isGranularityMismatchError,
-  isIdCounterError,
-  isLeaseLeftError,
-  isLeaseLostError,
-  isLeaseUnavailableError,
-  isMessageLostError,
-  isSchemaError,
-  isTargetNotFoundError,
-  isTransactionLimitError,
-  isWatchFailedError,
 } from "./errors.js";
-export type { LeaseLossReason } from "./errors.js";
+export type { AnyConcurrencyError, ConcurrencyErrorCode, ConcurrencyErrorMap } from "./errors.js";
 export { ConcurrentBlob } from "./facade/concurrent-blob.js";
 export type { ConcurrentBlobOptions } from "./facade/concurrent-blob.js";
 export { ConcurrentFile } from "./facade/concurrent-file.js";
@@ -110,19 +44,19 @@ export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export { IdAllocator } from "./ids/id-allocator.js";
 export type { IdAllocatorOptions, IdCounter } from "./ids/id-allocator.js";
-export { LeaseGuard, LockGuard } from "./lease/lease-guard.js";
+export { LeaseHandle, LockHandle } from "./lease/lease-guard.js";
 export type { AcquireLeaseOptions, CrashGuard, CrashGuardLock, TryAcquireLeaseOptions } from "./lease/lease-options.js";
 export { acquireLease, tryAcquireLease, withLease } from "./lease/with-lease.js";
 export { BlobLocks } from "./lock/blob-locks.js";
-export type { BlobLocksOptions, LockInfo, LockOptions, TryLockOptions } from "./lock/blob-locks.js";
+export type { BlobLocksOptions, LockStatus, AcquireLockOptions, TryAcquireLockOptions } from "./lock/blob-locks.js";
 export { FencedPartition } from "./lock/fenced-partition.js";
 export type { PartitionAction } from "./lock/fenced-partition.js";
 export { breakLease, inspectLease } from "./lock/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lock/inspect-lease.js";
 export { LeaderElection } from "./lock/leader-election.js";
-export type { LeaderElectionOptions, Term } from "./lock/leader-election.js";
+export type { LeaderElectionOptions, LeadershipTerm } from "./lock/leader-election.js";
 export { LockSet } from "./lock/lock-set.js";
-export { HeldTable } from "./lock/locked-table.js";
+export { LockedTable } from "./lock/locked-table.js";
 export { Semaphore } from "./lock/semaphore.js";
 export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
@@ -133,12 +67,12 @@ export type { QueueConsumerHealth } from "./queue/consumer.js";
 export type { MessageContext, MessageHandler, MessageInfo, QueueConsumerEvents } from "./queue/context.js";
 export { enqueue } from "./queue/enqueue.js";
 export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
-export type { PoisonFacts, QueueEncoding } from "./queue/envelope.js";
-export type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./queue/inbox/inbox.js";
+export type { PoisonDetails, QueueEncoding } from "./queue/envelope.js";
+export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./queue/inbox/inbox.js";
 export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
 export { TableInbox } from "./queue/inbox/table-inbox.js";
 export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
-export type { MessageFacts, QueueConsumerOptions } from "./queue/options.js";
+export type { MessageProperties, QueueConsumerOptions } from "./queue/options.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
 export { downloadConsistent } from "./read/download-consistent.js";
@@ -147,42 +81,41 @@ export { downloadConsistentStream } from "./read/download-consistent-stream.js";
 export type { ConsistentStream } from "./read/download-consistent-stream.js";
 export type { DownloadOptions, DownloadProgress, DownloadStreamOptions } from "./read/download-options.js";
 export type { BlobVersion } from "./read/pinned-range.js";
-export type { WatchOptions, WatchedState } from "./read/poller.js";
+export type { WatchOptions, WatchState } from "./read/poller.js";
 export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
 export { bytesBlob, jsonBlob, textBlob } from "./target/blob-content.js";
 export type { BlobContentOptions, JsonBlobOptions } from "./target/blob-content.js";
 export { blobHttpHeaders, blobMetadata } from "./target/blob-properties.js";
-export type { BlobHttpHeadersValue } from "./target/blob-properties.js";
 export { blobTags } from "./target/blob-tags.js";
 export { containerAccessPolicy, containerMetadata } from "./target/container-properties.js";
-export type { ContainerAccessPolicyValue, StoredAccessPolicy } from "./target/container-properties.js";
+export type { ContainerAccessPolicy, StoredAccessPolicy } from "./target/container-properties.js";
 export type { EdmType } from "./target/edm.js";
 export { bytesFile, jsonFile, textFile } from "./target/file-content.js";
 export type { FileContentOptions, JsonFileOptions } from "./target/file-content.js";
 export { fileHttpHeaders, fileMetadata } from "./target/file-properties.js";
-export type { HttpHeadersValue } from "./target/property-set.js";
+export type { HttpHeaders } from "./target/property-set.js";
 export { queueMetadata } from "./target/queue-metadata.js";
 export { shareMetadata } from "./target/share-metadata.js";
 export { tableEntity } from "./target/table-entity.js";
-export type { EntityValue, TableEntityOptions } from "./target/table-entity.js";
-export type { GuardedTarget, ReadResult, UpdateTarget } from "./target/target.js";
+export type { Entity, TableEntityOptions } from "./target/table-entity.js";
+export type { LeasedTarget, ReadResult, UpdateTarget } from "./target/target.js";
 export { runTransaction } from "./transaction/run-transaction.js";
-export type { TransactionOptions } from "./transaction/run-transaction.js";
+export type { RunTransactionOptions } from "./transaction/run-transaction.js";
 export { purgeTombstones } from "./transaction/tombstone-cleanup.js";
 export type { PurgeTombstonesOptions } from "./transaction/tombstone-cleanup.js";
 export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
 export type { TransactionResult } from "./transaction/transaction-batch.js";
-export { remove } from "./update/batch.js";
+export { DELETE } from "./update/batch.js";
 export type { Mutator, MutatorContext, UpdateResult } from "./update/batch.js";
-export { createIfAbsent } from "./update/create-if-not-exists.js";
-export type { HeldLike, LeasedUpdateOptions, LockChoice, LocksLike } from "./update/exclusive-access.js";
+export { createIfNotExists } from "./update/create-if-not-exists.js";
+export type { LockHandleLike, LeasedUpdateOptions, NamedLockRef, LockProviderLike } from "./update/exclusive-access.js";
 export { leasedUpdate } from "./update/leased-update.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, RequestOptions, TargetConditions, TargetOptions } from "./update/options.js";
+export type { OptimisticUpdateOptions, RequestOptions, LeaseCondition, TargetOptions } from "./update/options.js";
 export { readTarget } from "./update/read-target.js";
 export type { ReadTargetOptions } from "./update/read-target.js";
 export { retryWhileInUse } from "./update/retry-while-in-use.js";
-export type { InUseAttempt, RetryWhileInUseOptions } from "./update/retry-while-in-use.js";
-export { overwrite, removeIfUnchanged } from "./update/single-call.js";
-export type { OverwriteOptions } from "./update/single-call.js";
+export type { RetryContext, RetryWhileInUseOptions } from "./update/retry-while-in-use.js";
+export { overwrite, deleteIfUnchanged } from "./update/single-call.js";
+export type { WriteTargetOptions } from "./update/single-call.js";

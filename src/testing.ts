@@ -8,18 +8,18 @@ export { startFaultProxy } from "./testing/fault-proxy.js";
 export type { FaultProxy, FaultProxyOptions, WaitForRequestOptions } from "./testing/fault-proxy.js";
 export { allOf, isBatch, isLease, isRead, isWrite } from "./testing/fault-rule.js";
 export type {
-  AnswerFaultRuleOptions,
+  ResponseFaultRuleOptions,
   FaultAction,
-  FaultAnswer,
-  FaultAnswerHead,
+  FaultResponse,
+  FaultResponseHead,
   FaultPredicate,
   FaultRequest,
   FaultRule,
   FaultRuleOptions,
   FaultStage,
 } from "./testing/fault-rule.js";
-export { answerWith, cutBody, delay, dropAnswer, hang, refuse, rewriteAnswer } from "./testing/fault-rules.js";
-export type { AnswerWithOptions, StagedFaultRuleOptions } from "./testing/fault-rules.js";
+export { respondWith, cutBody, delay, dropResponse, hang, dropRequest, rewriteResponse } from "./testing/fault-rules.js";
+export type { RespondWithOptions, StagedFaultRuleOptions } from "./testing/fault-rules.js";
 export { startFileShareServer } from "./testing/file-share/file-share-server.js";
 export type { FileShareServer, StartFileShareServerOptions } from "./testing/file-share/file-share-server.js";
 export type { FileShareClock } from "./testing/file-share/server-clock.js";

@@ -1,55 +1,106 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { createError } from "../src/errors.js";
+import type { AnyConcurrencyError, ConcurrencyErrorCode } from "../src/index.js";
 import * as library from "../src/index.js";
 
-const errors = [
-  [new library.ConcurrencyError("X", "m"), "ConcurrencyError", "X", library.isConcurrencyError],
-  [new library.ConflictError("m", { attempts: 2, elapsedInMs: 3, lastETag: "e", cause: "c" }), "ConflictError", "CONFLICT", library.isConflictError],
-  [new library.DeadlineError("m", { elapsedInMs: 3, cause: "c" }), "DeadlineError", "DEADLINE", library.isDeadlineError],
-  [new library.CommitUnknownError("m", { attempts: 2, cause: "c" }), "CommitUnknownError", "COMMIT_UNKNOWN", library.isCommitUnknownError],
-  [new library.TargetNotFoundError("m", { url: "u", cause: "c" }), "TargetNotFoundError", "TARGET_NOT_FOUND", library.isTargetNotFoundError],
-  [new library.LeaseUnavailableError("m", { url: "u", cause: "c" }), "LeaseUnavailableError", "LEASE_UNAVAILABLE", library.isLeaseUnavailableError],
-  [new library.AppendLimitError("m", { url: "u", limit: "size", cause: "c" }), "AppendLimitError", "APPEND_LIMIT", library.isAppendLimitError],
-  [new library.SchemaError("m", { phase: "read", issues: [], cause: "c" }), "SchemaError", "SCHEMA", library.isSchemaError],
-  [new library.ContentChangedError("m", { url: "u", etag: "e", restarts: 1, cause: "c" }), "ContentChangedError", "CONTENT_CHANGED", library.isContentChangedError],
-  [new library.WatchFailedError("m", { url: "u", failures: 1, elapsedInMs: 2, cause: "c" }), "WatchFailedError", "WATCH_FAILED", library.isWatchFailedError],
-] as const;
+const url = "https://account.test/x";
 
-describe("errors", () => {
-  it.each(errors)("%s", (error, name, code, guard) => {
+/** One error of each code, and the properties that only its class has. */
+const errors: { readonly [code in ConcurrencyErrorCode]: AnyConcurrencyError } = {
+  CONFLICT: createError(library.ConflictError, "m", { url, attempts: 2, elapsedInMs: 3, currentETag: "e", cause: "c" }),
+  OPERATION_TIMEOUT: createError(library.OperationTimeoutError, "m", { url, elapsedInMs: 3, cause: "c" }),
+  COMMIT_UNKNOWN: createError(library.CommitUnknownError, "m", { url, attempts: 2, cause: "c" }),
+  TARGET_NOT_FOUND: createError(library.TargetNotFoundError, "m", { url, cause: "c" }),
+  ALREADY_EXISTS: createError(library.AlreadyExistsError, "m", { url, cause: "c" }),
+  TRANSACTION_LIMIT: createError<Extract<AnyConcurrencyError, { code: "TRANSACTION_LIMIT" }>>(library.LimitError, "m", { url, code: "TRANSACTION_LIMIT", limit: "bytes", cause: "c" }),
+  APPEND_LIMIT: createError<Extract<AnyConcurrencyError, { code: "APPEND_LIMIT" }>>(library.LimitError, "m", { url, code: "APPEND_LIMIT", limit: "size", cause: "c" }),
+  FENCED: createError(library.FencedError, "m", { url, epoch: 1, fencedBy: 2, cause: "c" }),
+  LOCK_MODE_MISMATCH: createError(library.LockModeMismatchError, "m", { url, setting: "granularity", expected: "a", found: "b", cause: "c" }),
+  ID_COUNTER: createError(library.IdCounterError, "m", { url, reason: "reset", cause: "c" }),
+  LEASE_UNAVAILABLE: createError(library.LeaseUnavailableError, "m", { url, waitedInMs: 1, holder: "h", cause: "c" }),
+  LEASE_LOST: createError(library.LeaseLostError, "m", { url, reason: "broken", cause: "c" }),
+  LEASE_RELEASE_FAILED: createError(library.LeaseReleaseError, "m", { url, leaseId: "l", cause: "c" }),
+  FILE_IN_USE: createError(library.FileInUseError, "m", { url, attempts: 1, elapsedInMs: 2, reason: "SharingViolation", cause: "c" }),
+  MESSAGE_LOST: createError(library.MessageLostError, "m", { url, messageId: "1", reason: "taken", cause: "c" }),
+  SCHEMA: createError(library.SchemaError, "m", { url, phase: "read", issues: [{ message: "secret" }], etag: undefined, cause: "c" }),
+  CONTENT_CHANGED: createError(library.ContentChangedError, "m", { url, etag: "e", restarts: 1, cause: "c" }),
+  CONTENT_TOO_LARGE: createError(library.ContentTooLargeError, "m", { url, sizeInBytes: 2, maxSizeInBytes: 1, cause: "c" }),
+  WATCH_FAILED: createError(library.WatchFailedError, "m", { url, failures: 1, elapsedInMs: 2, cause: "c" }),
+  PRECONDITION: new library.PreconditionError("m", { cause: "c" }),
+};
+const codes = Object.keys(errors) as ConcurrencyErrorCode[];
+
+describe("an error", () => {
+  it.each(codes)("%s has its code, name, url, cause, and says whether it wrote and can be repeated", (code) => {
+    const error = errors[code];
     expect(error).toBeInstanceOf(Error);
     expect(error).toBeInstanceOf(library.ConcurrencyError);
-    expect(error).toMatchObject({ name, code, message: "m" });
-    expect(String(error)).toBe(`${name}: m`);
-    if (name !== "ConcurrencyError") expect(error.cause).toBe("c");
-    expect(guard(error)).toBe(true);
-    expect(library.isConcurrencyError(error)).toBe(true);
+    expect(error).toMatchObject({ code, message: "m", cause: "c" });
+    expect(error.url).toBe(code === "PRECONDITION" ? undefined : url);
+    const isLimit = code === "TRANSACTION_LIMIT" || code === "APPEND_LIMIT";
+    expect(error.name).toBe(isLimit ? "LimitError" : Object.getPrototypeOf(error).constructor.name); // eslint-disable-line @typescript-eslint/no-unsafe-member-access -- the class
+    expect(String(error)).toBe(`${error.name}: m`);
+    expect([false, "unknown"]).toContain(error.committed);
+    expect(typeof error.retryable).toBe("boolean");
+    // What programs log of an error: its own enumerable properties.
+    expect(Object.keys(error)).toEqual(expect.arrayContaining(["code", "url", "committed", "retryable"]));
+    expect(Object.keys(error)).not.toContain("name");
   });
 
-  it("are told apart by their guards", () => {
-    for (const [error, name] of errors) {
-      const guards = errors.slice(1).filter(([, , , guard]) => guard(error));
-      expect(guards.map(([, guarded]) => guarded)).toEqual(name === "ConcurrencyError" ? [] : [name]);
+  it("may have written something if, and only if, that cannot be known", () => {
+    expect(codes.filter((code) => errors[code].committed === "unknown")).toEqual(["COMMIT_UNKNOWN", "LEASE_LOST", "LEASE_RELEASE_FAILED", "MESSAGE_LOST"]);
+    expect(createError(library.FencedError, "m", { url, epoch: 1, fencedBy: 2, committed: "unknown" }).committed).toBe("unknown");
+  });
+
+  it("can be repeated without a change if another process was in the way", () => {
+    expect(codes.filter((code) => errors[code].retryable)).toEqual([
+      "CONFLICT",
+      "OPERATION_TIMEOUT",
+      "LEASE_UNAVAILABLE",
+      "LEASE_LOST",
+      "FILE_IN_USE",
+      "MESSAGE_LOST",
+      "CONTENT_CHANGED",
+      "WATCH_FAILED",
+      "PRECONDITION",
+    ]);
+  });
+
+  it("of a schema does not print the schema's messages, which may quote the value", () => {
+    const error = errors.SCHEMA;
+    expect(JSON.stringify(error)).not.toContain("secret");
+    expect(error).toMatchObject({ phase: "read", issues: [{ message: "secret" }] });
+  });
+});
+
+describe("isConcurrencyError", () => {
+  it("tells the codes apart", () => {
+    for (const code of codes) {
+      expect(library.isConcurrencyError(errors[code])).toBe(true);
+      expect(codes.filter((other) => library.isConcurrencyError(errors[code], other))).toEqual([code]);
     }
   });
 
-  it("tell a blob that is too large from others", () => {
-    const error = new library.ContentTooLargeError("m", { url: "u", sizeInBytes: 2, maxBytes: 1 });
-    expect(error).toMatchObject({ name: "ContentTooLargeError", code: "CONTENT_TOO_LARGE", url: "u", sizeInBytes: 2, maxBytes: 1 });
-    expect(library.isContentTooLargeError(error)).toBe(true);
-    expect(errors.filter(([, name, , guard]) => name !== "ConcurrencyError" && guard(error))).toEqual([]);
+  it("narrows to the error of the code, and to a union that a switch can tell apart", () => {
+    const error: unknown = errors.CONFLICT;
+    if (library.isConcurrencyError(error, "CONFLICT")) expectTypeOf(error).toEqualTypeOf<library.ConflictError>();
+    if (library.isConcurrencyError(error) && error.code === "APPEND_LIMIT") expectTypeOf(error.limit).toEqualTypeOf<"record" | "blocks" | "size">();
   });
 
-  it("are recognised when they come from another copy of the library", () => {
-    const foreign = Object.assign(new Error("m"), { name: "ConflictError", code: "CONFLICT" });
-    expect(library.isConflictError(foreign)).toBe(true);
-    expect(library.isConcurrencyError(foreign)).toBe(true);
+  it("recognises errors of another copy of the library, in another realm, and of a later version", () => {
+    const foreign = Object.create({ message: "m" }) as object;
+    Object.defineProperty(foreign, Symbol.for("azure-storage-concurrency.error"), { value: true });
+    Object.assign(foreign, { code: "CONFLICT" });
+    expect(library.isConcurrencyError(foreign, "CONFLICT")).toBe(true);
+    expect(library.isConcurrencyError(Object.assign(foreign, { code: "SOMETHING_NEW" }))).toBe(true);
+    expect(library.isConcurrencyError(foreign, "CONFLICT")).toBe(false);
   });
 
-  it.each([undefined, null, "ConflictError", {}, new Error("x"), { name: "ConflictError", code: "CONFLICT" }, Object.assign(new Error(), { name: "ConflictError" })])(
-    "are not taken for granted: %s",
+  it.each([undefined, null, "ConflictError", {}, new Error("x"), { name: "ConflictError", code: "CONFLICT" }, Object.assign(new Error(), { name: "ConflictError", code: "CONFLICT" })])(
+    "does not take %s for one",
     (other) => {
       expect(library.isConcurrencyError(other)).toBe(false);
-      expect(library.isConflictError(other)).toBe(false);
+      expect(library.isConcurrencyError(other, "CONFLICT")).toBe(false);
     },
   );
 });

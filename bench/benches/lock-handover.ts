@@ -9,7 +9,7 @@ import type { Bench, Side } from "../harness.js";
 export interface HoldTask {
   readonly side: Side;
   readonly channel: string;
-  readonly holdInMs: number;
+  readonly claimDurationInMs: number;
 }
 
 /** What it tells when it has the lock, and when it is about to give it back. */
@@ -79,7 +79,7 @@ async function backAndForth(
       return answer;
     };
     const answers = { acquired: told("acquired"), releasing: told("releasing") };
-    child.send({ side, channel, holdInMs: 300 + Math.random() * 500 } satisfies HoldTask);
+    child.send({ side, channel, claimDurationInMs: 300 + Math.random() * 500 } satisfies HoldTask);
     return answers;
   };
   let holder = ask(0);

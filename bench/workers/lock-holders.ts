@@ -30,13 +30,13 @@ process.on("message", (task: HoldTask) => void hold(task));
 process.on("disconnect", () => process.exit());
 process.send!("ready");
 
-async function hold({ side, channel, holdInMs }: HoldTask): Promise<void> {
+async function hold({ side, channel, claimDurationInMs }: HoldTask): Promise<void> {
   const tell = (event: Handed["event"]): void => {
     process.send!({ channel, event, at: Date.now(), requests: requestsSent() } satisfies Handed);
   };
   const release = await acquire[side](channel);
   tell("acquired");
-  await pause(holdInMs);
+  await pause(claimDurationInMs);
   tell("releasing");
   await release();
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 
-import { appendExactly } from "../../src/index.js";
-import { dropAnswer, isWrite, startFaultProxy } from "../../src/testing.js";
+import { appendExactlyOnce } from "../../src/index.js";
+import { dropResponse, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer } from "../support/clients.js";
 import { startWorkers, type Worker } from "../support/workers.js";
 import type { Appended, AppendJob } from "./workers/job.js";
@@ -27,7 +27,7 @@ interface Scene {
 
 /** Each of the 4 processes appends its lists to one blob, and a fifth of the answers to writes is lost. */
 async function appendTogether(listsOf: (process: number) => string[][], rest: Pick<AppendJob, "uniqueRecords" | "coalesce">): Promise<Scene> {
-  const proxy = await startFaultProxy(azurite().blobUrl, [dropAnswer({ when: isWrite, probability: 0.2 })], { logLimit: 100_000 });
+  const proxy = await startFaultProxy(azurite().blobUrl, [dropResponse({ when: isWrite, probability: 0.2 })], { logLimit: 100_000 });
   onTestFinished(() => proxy.stop());
   const container = await freshContainer();
   const job = { connectionString: connectionString({ blobUrl: proxy.url }), container: container.containerName, blob: "log", ...rest };
@@ -37,7 +37,7 @@ async function appendTogether(listsOf: (process: number) => string[][], rest: Pi
   });
   const appended = (await Promise.all(reports)).flat();
   const text = (await container.getAppendBlobClient("log").downloadToBuffer()).toString();
-  return { appended, text, requests: proxy.requests, dropped: proxy.fired("drop-answer") };
+  return { appended, text, requests: proxy.requests, dropped: proxy.faultCount("drop-response") };
 }
 
 /** All that was told to be there is, each at a place of its own, and nothing else is but what nobody could know of. */
@@ -101,7 +101,7 @@ describe("one process on a network that works", () => {
     const container = await freshContainer({ through: proxy });
     const blob = container.getAppendBlobClient("log");
     const records = Array.from({ length: 1_000 }, (_, n) => `${n}\n`);
-    const results = await Promise.all(records.map((record) => appendExactly(blob, record, { createIfMissing: { contentType: "text/plain" } })));
+    const results = await Promise.all(records.map((record) => appendExactlyOnce(blob, record, { createIfNotExists: { contentType: "text/plain" } })));
     // A look, the making, a claim and a block.
     expect(proxy.requests).toBe(4);
     const properties = await blob.getProperties();
@@ -113,9 +113,9 @@ describe("one process on a network that works", () => {
   it("knows the limits of a record and the type of a blob", async () => {
     const container = await freshContainer();
     await container.getBlockBlobClient("block").upload("x", 1);
-    await expect(appendExactly(container.getAppendBlobClient("block"), "a")).rejects.toThrow("is not an append blob but a BlockBlob");
-    const five = await appendExactly(container.getAppendBlobClient("large"), new Uint8Array(5 * 1024 * 1024), { createIfMissing: true });
+    await expect(appendExactlyOnce(container.getAppendBlobClient("block"), "a")).rejects.toThrow("is not an append blob but a BlockBlob");
+    const five = await appendExactlyOnce(container.getAppendBlobClient("large"), new Uint8Array(5 * 1024 * 1024), { createIfNotExists: true });
     expect(five).toMatchObject({ offset: 0, committedBlockCount: 1 });
-    await expect(appendExactly(container.getAppendBlobClient("none"), "a")).rejects.toMatchObject({ name: "TargetNotFoundError" });
+    await expect(appendExactlyOnce(container.getAppendBlobClient("none"), "a")).rejects.toMatchObject({ name: "TargetNotFoundError" });
   });
 });

@@ -1,7 +1,7 @@
 import { chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { dropAnswer, type FaultProxy, isLease, isWrite, startAzurite, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, type FaultProxy, isLease, isWrite, startAzurite, startFaultProxy } from "../../src/testing.js";
 import { findChromium } from "./chromium.js";
 import { servePage } from "./page-server.js";
 import type { Scene, Scenes } from "./page.js";
@@ -66,12 +66,12 @@ describe.skipIf(executablePath === undefined)("in Chromium, with the browser bui
   });
 
   test("a mutator is applied once when answers are lost, although browsers send again by themselves", async () => {
-    const faults = [dropAnswer({ when: isWrite, probability: 0.3 })];
+    const faults = [dropResponse({ when: isWrite, probability: 0.3 })];
     blobProxy.reset(faults);
     tableProxy.reset(faults);
     expect(await play("updateOften", scene, 20)).toEqual({ blob: 20, entity: 20, rows: 20 });
-    expect(blobProxy.fired()).toBeGreaterThan(2);
-    expect(tableProxy.fired()).toBeGreaterThan(4);
+    expect(blobProxy.faultCount()).toBeGreaterThan(2);
+    expect(tableProxy.faultCount()).toBeGreaterThan(4);
     blobProxy.reset();
     tableProxy.reset();
   });
@@ -89,8 +89,8 @@ describe.skipIf(executablePath === undefined)("in Chromium, with the browser bui
   });
 
   test("a consumer with an inbox handles each order once, while answers of the inbox are lost", async () => {
-    tableProxy.reset([dropAnswer({ when: isWrite, probability: 0.3 })]);
+    tableProxy.reset([dropResponse({ when: isWrite, probability: 0.3 })]);
     expect(await play("consume", scene, 20)).toEqual({ handled: Array.from({ length: 20 }, (_, i) => i), left: 0 });
-    expect(tableProxy.fired()).toBeGreaterThan(0);
+    expect(tableProxy.faultCount()).toBeGreaterThan(0);
   });
 });

@@ -3,19 +3,7 @@ import { AzureSASCredential, TableClient } from "@azure/data-tables";
 import { type BlockBlobClient, ContainerClient } from "@azure/storage-blob";
 import { QueueClient } from "@azure/storage-queue";
 
-import {
-  enqueue,
-  isLeaseLostError,
-  optimisticUpdate,
-  QueueConsumer,
-  readTarget,
-  runTransaction,
-  TableInbox,
-  tableEntity,
-  textBlob,
-  tryAcquireLease,
-  withLease,
-} from "../../src/index.js";
+import { enqueue, isConcurrencyError, optimisticUpdate, QueueConsumer, readTarget, runTransaction, TableInbox, tableEntity, textBlob, tryAcquireLease, withLease } from "../../src/index.js";
 
 /** Where the page finds its container, table and queue, and the right to use them. */
 export interface Scene {
@@ -90,7 +78,7 @@ const scenes = {
   /** Holds a lease until the test has seen enough renewals. */
   async holdLease(scene: Scene, untilReleased: string): Promise<{ second: unknown; held: boolean }> {
     const blob = blobOf(scene, "leased");
-    const options = { durationInSeconds: 15, renewEveryInMs: 100, createIfMissing: true };
+    const options = { durationInSeconds: 15, renewIntervalInMs: 100, createIfNotExists: true };
     return withLease(
       blob,
       async (lease) => {
@@ -106,10 +94,10 @@ const scenes = {
     const blob = blobOf(scene, "broken");
     const held = withLease(blob, (lease) => new Promise((_, reject) => lease.signal.addEventListener("abort", () => reject(lease.signal.reason as Error))), {
       durationInSeconds: 15,
-      renewEveryInMs: 100,
-      createIfMissing: true,
+      renewIntervalInMs: 100,
+      createIfNotExists: true,
     });
-    const lost = held.then(() => false, isLeaseLostError);
+    const lost = held.then(() => false, (error: unknown) => isConcurrencyError(error, "LEASE_LOST"));
     for (let looks = 0; looks < 200 && !(await blob.exists()); looks++) await new Promise((next) => setTimeout(next, 20));
     await blob.getBlobLeaseClient().breakLease(0);
     return lost;
@@ -125,7 +113,7 @@ const scenes = {
     const consumer = new QueueConsumer<number>(queue, (order) => void handled.push(order), {
       inbox: new TableInbox(tableOf(scene)),
       visibilityTimeoutInSeconds: 5,
-      pollIntervalInMs: { min: 20, max: 100 },
+      minPollIntervalInMs: 20, maxPollIntervalInMs: 100,
     });
     const left = async (): Promise<number> => (await queue.getProperties()).approximateMessagesCount ?? 0;
     consumer.on("empty", () => void left().then((count) => count === 0 && stop.abort()));

@@ -1,4 +1,4 @@
-import { answerWith, delay, dropAnswer, hang, refuse } from "azure-storage-concurrency/testing";
+import { respondWith, delay, dropResponse, hang, dropRequest } from "azure-storage-concurrency/testing";
 import type { FaultRule } from "azure-storage-concurrency/testing";
 
 import type { Random } from "./random.js";
@@ -17,12 +17,12 @@ export function networkConditionsOf(random: Random): NetworkConditions {
   const name = random.pick(kinds);
   const rules: Record<NetworkConditions["name"], FaultRule[]> = {
     calm: [],
-    lossy: [dropAnswer({ probability: 0.15 })],
-    busy: [answerWith(503, { probability: 0.1 }), answerWith(500, { probability: 0.05, at: "answer" })],
-    "broken lines": [refuse({ probability: 0.1 }), dropAnswer({ probability: 0.05 })],
+    lossy: [dropResponse({ probability: 0.15 })],
+    busy: [respondWith(503, { probability: 0.1 }), respondWith(500, { probability: 0.05, at: "response" })],
+    "broken lines": [dropRequest({ probability: 0.1 }), dropResponse({ probability: 0.05 })],
     slow: [delay({ minInMs: 20, maxInMs: 400 }, { probability: 0.3 })],
-    hanging: [hang({ probability: 0.01 }), hang({ probability: 0.01, at: "answer" })],
-    storm: [dropAnswer({ probability: 0.1 }), answerWith(503, { probability: 0.1 }), refuse({ probability: 0.05 }), hang({ probability: 0.005, at: "answer" })],
+    hanging: [hang({ probability: 0.01 }), hang({ probability: 0.01, at: "response" })],
+    storm: [dropResponse({ probability: 0.1 }), respondWith(503, { probability: 0.1 }), dropRequest({ probability: 0.05 }), hang({ probability: 0.005, at: "response" })],
   };
   return { name, rules: rules[name] };
 }

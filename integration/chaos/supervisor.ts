@@ -143,7 +143,7 @@ async function drained(storage: Storage, limitInMs: number): Promise<void> {
 }
 
 function faultsOf(proxies: readonly FaultProxy[]): Record<string, number> {
-  const kinds = { "lost answers": ["drop-answer"], "refused connections": ["refuse"], "errors 5xx": ["answer-503", "answer-500"], delays: ["delay"], hangs: ["hang"] };
-  const sum = (rules: readonly string[]): number => proxies.reduce((n, proxy) => n + rules.reduce((m, rule) => m + proxy.fired(rule), 0), 0);
+  const kinds = { "lost answers": ["drop-response"], "refused connections": ["drop-request"], "errors 5xx": ["status-503", "status-500"], delays: ["delay"], hangs: ["hang"] };
+  const sum = (rules: readonly string[]): number => proxies.reduce((n, proxy) => n + rules.reduce((m, rule) => m + proxy.faultCount(rule), 0), 0);
   return { requests: proxies.reduce((n, proxy) => n + proxy.requests, 0), ...Object.fromEntries(Object.entries(kinds).map(([kind, rules]) => [kind, sum(rules)])) };
 }

@@ -32,7 +32,7 @@ function tell(report: Report): Promise<void> {
 }
 
 /** What the library says about an operation that was not done, and never will be. */
-const certain = new Set(["ConflictError", "ContentChangedError", "DeadlineError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
+const certain = new Set(["ConflictError", "ContentChangedError", "OperationTimeoutError", "LeaseUnavailableError", "FencedError", "TargetNotFoundError"]);
 
 /** Not at once, not all workers at the same time, and not always in the scenario that comes along most often. */
 const fainting = ["locks", "table lock", "table lock", "settings file"] as const;

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 
 import { run } from "../../src/cli/run.js";
 import { BlobLocks, enqueue, QueueConsumer, TableInbox, withLease } from "../../src/index.js";
-import { answerWith, replaceEndpoints, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { respondWith, replaceEndpoints, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { FakeTerminal } from "../../test/cli/fake-terminal.js";
 import { freshShare } from "../file/support.js";
 import { azurite, connectionString, freshContainer, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
@@ -44,7 +44,7 @@ describe("locks", () => {
 
   it("takes a lock away after asking, and the holder is told", async () => {
     const container = await freshContainer();
-    const held = await new BlobLocks(container, { holder: "gone" }).acquire("job", { renewEveryInMs: 200 });
+    const held = await new BlobLocks(container, { holder: "gone" }).acquire("job", { renewIntervalInMs: 200 });
     const asked = terminalWith(["y"]);
     expect(await run(["locks", "break", "job", "-c", container.containerName], asked)).toBe(0);
     expect(asked.asked[0]).toContain("held by gone");
@@ -158,7 +158,7 @@ describe("queue", () => {
     const queue = await freshQueue();
     const poisonQueue = queueClient(`${queue.name}-poison`);
     await enqueue(queue, { order: 7 }, { idempotencyKey: "order-7" });
-    const consumer = new QueueConsumer(queue, (_, context) => context.poison("no such customer"), { poisonQueue, pollIntervalInMs: { min: 50 } });
+    const consumer = new QueueConsumer(queue, (_, context) => context.poison("no such customer"), { poisonQueue, minPollIntervalInMs: 50 });
     const poisoned = new Promise((resolve) => consumer.on("poisoned", resolve));
     await consumer.start();
     await poisoned;
@@ -192,7 +192,7 @@ describe("inbox purge", () => {
     const queue = await freshQueue();
     const table = await freshTable();
     await enqueue(queue, 1);
-    const consumer = new QueueConsumer(queue, () => undefined, { inbox: new TableInbox(table), pollIntervalInMs: { min: 50 } });
+    const consumer = new QueueConsumer(queue, () => undefined, { inbox: new TableInbox(table), minPollIntervalInMs: 50 });
     const completed = new Promise((resolve) => consumer.on("completed", resolve));
     await consumer.start();
     await completed;
@@ -214,7 +214,7 @@ describe("inbox purge", () => {
 
 describe("a service that fails", () => {
   it("ends with 1 after a few tries, with what the service said on one line", async () => {
-    await using proxy = await startFaultProxy(azurite().blobUrl, [answerWith(503)]);
+    await using proxy = await startFaultProxy(azurite().blobUrl, [respondWith(503)]);
     const args = ["locks", "list", "-c", "c123", "--connection-string", connectionString({ blobUrl: proxy.url })];
     expect(await run(args, terminal)).toBe(1);
     expect(terminal.stderr.trimEnd().split("\n")).toHaveLength(1);

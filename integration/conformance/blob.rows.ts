@@ -44,7 +44,7 @@ export const blobRows: readonly BlobRow[] = [
     returnsETag: true,
     changesETag: true,
     accepts: allConditions,
-    helper: "`optimisticUpdate(jsonBlob | textBlob | bytesBlob)`, `createIfAbsent`, `overwrite`",
+    helper: "`optimisticUpdate(jsonBlob | textBlob | bytesBlob)`, `createIfNotExists`, `overwrite`",
     call: ({ block }, conditions) => block.upload("new", 3, { conditions }),
   },
   {
@@ -118,7 +118,7 @@ export const blobRows: readonly BlobRow[] = [
     changesETag: false,
     accepts: allConditions,
     before: lease,
-    helper: "`LeaseGuard.change`",
+    helper: "`LeaseHandle.change`",
     call: ({ block }, conditions) => block.getBlobLeaseClient(blobLeaseId).changeLease(otherLeaseId, { conditions }),
   },
   {
@@ -136,7 +136,7 @@ export const blobRows: readonly BlobRow[] = [
     changesETag: false,
     accepts: allConditions,
     before: lease,
-    helper: "`breakLease`, `BlobLocks.forceUnlock`",
+    helper: "`breakLease`, `BlobLocks.break`",
     call: ({ block }, conditions) => block.getBlobLeaseClient().breakLease(0, { conditions }),
   },
   {
@@ -182,7 +182,7 @@ export const blobRows: readonly BlobRow[] = [
     operation: "Delete Blob",
     returnsETag: false,
     accepts: allConditions,
-    helper: "`removeIfUnchanged`, `optimisticUpdate` with `remove`",
+    helper: "`deleteIfUnchanged`, `optimisticUpdate` with `remove`",
     call: ({ block }, conditions) => block.delete({ conditions }),
   },
   {
@@ -235,7 +235,7 @@ export const blobRows: readonly BlobRow[] = [
     changesETag: true,
     accepts: allConditions,
     note: "not in the article's list; takes a condition on the position too",
-    helper: "`appendExactly`",
+    helper: "`appendExactlyOnce`",
     call: ({ append }, conditions) => append.appendBlock("x", 1, { conditions }),
   },
   {

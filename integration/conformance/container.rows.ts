@@ -100,7 +100,7 @@ export const containerRows: readonly ContainerRow[] = [
     accepts: dates,
     unsupported: throwsOnETags,
     given: "leased",
-    helper: "`LeaseGuard.change`",
+    helper: "`LeaseHandle.change`",
     call: (container, conditions) => container.getBlobLeaseClient(leaseId).changeLease(leaseId.replace("5", "6"), { conditions }),
   },
   {

@@ -28,7 +28,7 @@ const read = { returnsETag: true, lease: "optional", passesOpen: true } as const
 
 /** File operations of REST. None takes a condition: the last writer wins, unless a lease or an SMB client is in the way. */
 export const fileRows: readonly FileRow[] = [
-  { operation: "Create File", ...write, helper: "`createIfAbsent(jsonFile)`, `leasedUpdate(bytesFile)`", call: (file, options) => file.create(1, options) },
+  { operation: "Create File", ...write, helper: "`createIfNotExists(jsonFile)`, `leasedUpdate(bytesFile)`", call: (file, options) => file.create(1, options) },
   {
     operation: "Put Range: update",
     ...write,

@@ -39,7 +39,7 @@ export const leaseActionRows: readonly LeaseActionRow[] = [
     answer: "409 LeaseIdMismatchWithLeaseOperation",
     azuriteAnswer: "200",
     azurite: "200, with the id of the holder",
-    helper: "`LeaseGuard` takes an answer with another id for a loss",
+    helper: "`LeaseHandle` takes an answer with another id for a loss",
     call: (_own, other) => other.renewLease(),
   },
 ];

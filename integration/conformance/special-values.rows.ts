@@ -23,7 +23,7 @@ const putPage = ({ container }: SpecialSubject, conditions: object): Promise<Ans
 const append = ({ container }: SpecialSubject, conditions: object): Promise<Answered> =>
   container.getAppendBlobClient("append").appendBlock("xyz", 3, { conditions });
 
-const create = "`createIfAbsent`";
+const create = "`createIfNotExists`";
 
 /** Conditions with a meaning of their own, and those of one kind of blob. */
 export const specialValueRows: readonly SpecialValueRow[] = [
@@ -67,11 +67,11 @@ export const specialValueRows: readonly SpecialValueRow[] = [
     helper: "`optimisticUpdate` throws `LeaseUnavailableError` when the lease is what is in the way",
     call: (s) => put(s, "leased", { ifMatch: stale }),
   },
-  { operation: "Append Block, the position is right", answer: "201", helper: "`appendExactly`", call: (s) => append(s, { appendPosition: 3 }) },
+  { operation: "Append Block, the position is right", answer: "201", helper: "`appendExactlyOnce`", call: (s) => append(s, { appendPosition: 3 }) },
   {
     operation: "Append Block, the position is not",
     answer: "412 AppendPositionConditionNotMet",
-    helper: "`appendExactly`",
+    helper: "`appendExactlyOnce`",
     call: (s) => append(s, { appendPosition: 2 }),
   },
   { operation: "Append Block, within the maximal size", answer: "201", call: (s) => append(s, { maxSize: 6 }) },

@@ -57,7 +57,7 @@ export const tableRows: readonly TableRow[] = [
     given: "missing",
     leaves: { a: 2 },
     note: "409 EntityAlreadyExists is the check",
-    helper: "`createIfAbsent(tableEntity)`, `Transaction.create`",
+    helper: "`createIfNotExists(tableEntity)`, `Transaction.create`",
     call: (table, key, options) => table.createEntity(change(key), options),
   },
   {
@@ -93,7 +93,7 @@ export const tableRows: readonly TableRow[] = [
     withoutHeader: "400",
     leaves: undefined,
     note: "the SDK drops the ETag of a delete in `submitTransaction`",
-    helper: "`removeIfUnchanged(tableEntity)`, `runTransaction`",
+    helper: "`deleteIfUnchanged(tableEntity)`, `runTransaction`",
     call: (table, { partitionKey, rowKey }, options) => table.deleteEntity(partitionKey, rowKey, options),
   },
   {

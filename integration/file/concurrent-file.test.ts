@@ -18,7 +18,7 @@ it("does with its file what the functions do, under its crash guard", async () =
   const locks = new BlobLocks(await freshContainer());
   const file = new ConcurrentFile<{ n: number }>(client, { crashGuard: locks, defaults: { initial: { n: 10 } } });
   expect(await file.update((d) => { d.n++; })).toMatchObject({ value: { n: 11 }, outcome: "created" });
-  expect(await file.createIfAbsent({ n: 0 })).toMatchObject({ value: { n: 11 }, outcome: "unchanged" });
+  expect(await file.createIfNotExists({ n: 0 })).toMatchObject({ value: { n: 11 }, outcome: "unchanged" });
   expect(await file.update((d) => void (d.n *= 100))).toMatchObject({ value: { n: 1100 }, outcome: "updated" });
   await file.overwrite({ n: 5 });
   expect((await file.read()).value).toEqual({ n: 5 });

@@ -2,7 +2,7 @@ import type { ContainerClient } from "@azure/storage-blob";
 import type { ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { acquireLease, BlobLocks, inspectLease, isLeaseLostError, tryAcquireLease, withLease } from "../../src/index.js";
+import { acquireLease, BlobLocks, inspectLease, isConcurrencyError, tryAcquireLease, withLease } from "../../src/index.js";
 import { type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
 import { answerOf, freshShare, serviceOf } from "./support.js";
@@ -69,13 +69,13 @@ describe("crashGuard", () => {
 
   it("loses the lease when the lock is lost, and the next one takes over what is left of it", async () => {
     const lease = await acquireLease(file, { crashGuard: locks });
-    await locks.forceUnlock(lockName());
+    await locks.break(lockName());
     const other = another();
     const next = await acquireLease(other.file, other);
     // The lock was taken away, but its holder has not noticed yet: the service has.
     expect(await answerOf(file.uploadRange("late", 0, 4, { leaseAccessConditions: lease.conditions }))).toBe("412 LeaseIdMismatchWithFileOperation");
     await expect(lease.renew()).rejects.toMatchObject({ name: "LeaseLostError", reason: "stolen" });
-    await lease.release().catch((error: unknown) => expect(isLeaseLostError(error)).toBe(true));
+    await lease.release().catch((error: unknown) => expect(isConcurrencyError(error, "LEASE_LOST")).toBe(true));
     next.assertHeld();
     await next.renew();
     await next.release();
@@ -84,14 +84,14 @@ describe("crashGuard", () => {
   it("finds what was left by one who died before others did that never came to the lease", async () => {
     // As a crash leaves it: the lease is there, the lock is free.
     const dead = await acquireLease(file, { crashGuard: locks });
-    await locks.forceUnlock(lockName());
+    await locks.break(lockName());
     // They die between the lock and the lease.
     const { crashGuard, file: theirs } = another();
     for (let i = 0; i < 3; i++) await (await crashGuard.acquire(lockName())).release();
     const next = await acquireLease(theirs, { crashGuard });
     expect(await answerOf(file.uploadRange("late", 0, 4, { leaseAccessConditions: dead.conditions }))).toBe("412 LeaseIdMismatchWithFileOperation");
     await next.release();
-    await dead.release().catch((error: unknown) => expect(isLeaseLostError(error)).toBe(true));
+    await dead.release().catch((error: unknown) => expect(isConcurrencyError(error, "LEASE_LOST")).toBe(true));
   });
 
   it("never takes the lease away from somebody who does not use it, and says so", async () => {

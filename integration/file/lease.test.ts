@@ -1,7 +1,7 @@
 import type { ShareClient, ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { acquireLease, breakLease, inspectLease, isLeaseLostError, type LeaseGuard, tryAcquireLease, withLease } from "../../src/index.js";
+import { acquireLease, breakLease, inspectLease, isConcurrencyError, type LeaseHandle, tryAcquireLease, withLease } from "../../src/index.js";
 import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
 import { answerOf, freshShare, serviceOf } from "./support.js";
 
@@ -31,9 +31,9 @@ function ofAnother({ name }: ShareFileClient): ShareFileClient {
 }
 
 /** What a holder finds when it asks the service. */
-async function lossOf(lease: LeaseGuard): Promise<string> {
+async function lossOf(lease: LeaseHandle): Promise<string> {
   const error: unknown = await lease.renew().catch((e: unknown) => e);
-  if (!isLeaseLostError(error)) throw new Error("nothing was lost", { cause: error });
+  if (!isConcurrencyError(error, "LEASE_LOST")) throw new Error("nothing was lost", { cause: error });
   expect(lease.signal.aborted).toBe(true);
   return error.reason;
 }
@@ -112,7 +112,7 @@ describe("the lease of a share", () => {
 
   it("that is being broken is lost at the next renewal, while writes pass until the end", async () => {
     const lease = await acquireLease(share, { durationInSeconds: 60 });
-    expect(await breakLease(share, { periodInSeconds: 30 })).toBe(true);
+    expect(await breakLease(share, { breakPeriodInSeconds: 30 })).toBe(true);
     expect(await inspectLease(share)).toMatchObject({ state: "breaking" });
     expect(await lossOf(lease)).toBe("broken");
     expect(await answerOf(share.setMetadata({ a: "b" }, { leaseAccessConditions: lease.conditions }))).toBe("200");

@@ -1,22 +1,7 @@
 import { type ShareClient, ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import {
-  bytesFile,
-  createIfAbsent,
-  fileMetadata,
-  type GuardedTarget,
-  isFileInUseError,
-  jsonFile,
-  leasedUpdate,
-  optimisticUpdate,
-  overwrite,
-  readTarget,
-  removeIfUnchanged,
-  retryWhileInUse,
-  shareMetadata,
-  textFile,
-} from "../../src/index.js";
+import { bytesFile, createIfNotExists, fileMetadata, type LeasedTarget, isConcurrencyError, jsonFile, leasedUpdate, optimisticUpdate, overwrite, readTarget, deleteIfUnchanged, retryWhileInUse, shareMetadata, textFile } from "../../src/index.js";
 import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
 import { accountSas, freshShare } from "./support.js";
 
@@ -45,18 +30,18 @@ async function expectUntouched(content: string): Promise<void> {
 describe("before any request", () => {
   it.each([
     ["optimisticUpdate of a file", () => optimisticUpdate(jsonFile(file) as never, () => 1), /use leasedUpdate/],
-    ["removeIfUnchanged of a file", () => removeIfUnchanged(jsonFile(file) as never, '"0x1"'), /use leasedUpdate/],
+    ["deleteIfUnchanged of a file", () => deleteIfUnchanged(jsonFile(file) as never, '"0x1"'), /use leasedUpdate/],
     ["optimisticUpdate of a share's metadata", () => optimisticUpdate(shareMetadata(share) as never, () => ({})), /use leasedUpdate/],
     ["a directory client", async () => leasedUpdate(jsonFile(share.rootDirectoryClient as never), () => 1), /ShareFileClient/],
     ["a share client", async () => leasedUpdate(jsonFile(share as never), () => 1), /ShareFileClient/],
     ["a file client as a share", async () => leasedUpdate(shareMetadata(file as never), () => ({})), /ShareClient/],
     ["no mutator", () => leasedUpdate(jsonFile(file), undefined as never), /mutator must be a function/],
-    ["createIfMissing", () => leasedUpdate(jsonFile(file), () => 1, { createIfMissing: true } as never), /pass initial/],
+    ["createIfNotExists", () => leasedUpdate(jsonFile(file), () => 1, { createIfNotExists: true } as never), /pass initial/],
     ["conditions", () => leasedUpdate(jsonFile(file), () => 1, { conditions: { leaseId: "x" } } as never), /pass initial, or a lease/],
     ["a lock for what has a lease", () => leasedUpdate(jsonFile(file), () => 1, { lock: { locks: {} as never, name: "x" } }), /lease of its own/],
     ["a duration of a file's lease", () => leasedUpdate(jsonFile(file), () => 1, { durationInSeconds: 30 }), /never expires/],
     ["a lease of something else", () => leasedUpdate(jsonFile(file), () => 1, { lease: { url: "http://x" } as never }), /lease is on/],
-    ["maxBytes of 0", async () => jsonFile(file, { maxBytes: 0 }), /maxBytes/],
+    ["maxSizeInBytes of 0", async () => jsonFile(file, { maxSizeInBytes: 0 }), /maxSizeInBytes/],
     ["a name that leaves no room", async () => jsonFile(share.rootDirectoryClient.getFileClient("n".repeat(250))), /too long/],
     ["no target", () => leasedUpdate({} as never, () => 1), /not a target/],
   ])("refuses %s", async (_, call, message) => {
@@ -72,7 +57,7 @@ describe("before any request", () => {
     const wrong = (): unknown => optimisticUpdate(jsonFile(file), () => 1);
     // @ts-expect-error -- nor has the metadata of a share
     const alsoWrong = (): unknown => optimisticUpdate(shareMetadata(share), () => ({}));
-    const right: GuardedTarget<number> = jsonFile<number>(file);
+    const right: LeasedTarget<number> = jsonFile<number>(file);
     expect([wrong, alsoWrong, right]).toHaveLength(3);
   });
 });
@@ -84,7 +69,7 @@ describe("what is stored", () => {
       () => leasedUpdate(jsonFile(file), () => 1, { initial: 0 }),
       () => readTarget(jsonFile(file)),
       () => overwrite(jsonFile(file), 1),
-      () => createIfAbsent(jsonFile(file), 1),
+      () => createIfNotExists(jsonFile(file), 1),
     ]) {
       await expect(call()).rejects.toMatchObject({ name: "TargetNotFoundError", message: expect.stringContaining("directory") as string });
     }
@@ -107,11 +92,11 @@ describe("what is stored", () => {
     expect([...(await file.downloadToBuffer())]).toEqual([0xff, 0xfe, 0xff]);
   });
 
-  it("is larger than maxBytes, before or after", async () => {
+  it("is larger than maxSizeInBytes, before or after", async () => {
     await file.uploadData(Buffer.from("12345"));
-    await expect(leasedUpdate(textFile(file, { maxBytes: 4 }), () => "x")).rejects.toMatchObject({ name: "SchemaError", phase: "read" });
-    await expect(leasedUpdate(textFile(file, { maxBytes: 5 }), () => "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
-    await expect(overwrite(textFile(file, { maxBytes: 5 }), "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
+    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 4 }), () => "x")).rejects.toMatchObject({ name: "SchemaError", phase: "read" });
+    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 5 }), () => "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
+    await expect(overwrite(textFile(file, { maxSizeInBytes: 5 }), "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
     await expectUntouched("12345");
   });
 
@@ -235,7 +220,7 @@ describe("SMB clients", () => {
     await file.uploadData(Buffer.from("1"));
     const handle = server.smb.open(share.name, "file", { shares: ["read"] });
     const error = await retryWhileInUse(() => leasedUpdate(textFile(file), () => "x"), { maxAttempts: 3, retryDelayInMs: 1 }).catch((e: unknown) => e);
-    expect(isFileInUseError(error) && error.attempts).toBe(3);
+    expect(isConcurrencyError(error, "FILE_IN_USE") && error.attempts).toBe(3);
     handle.close();
     await expectUntouched("1");
   });

@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import type { ShareClient, ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { bytesFile, createIfAbsent, leasedUpdate, overwrite, readTarget, remove, textFile } from "../../src/index.js";
+import { bytesFile, createIfNotExists, leasedUpdate, overwrite, readTarget, DELETE, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare, serviceOf } from "./support.js";
 
@@ -38,9 +38,9 @@ const calls: Record<string, { before: string | undefined; run: (options: Limits)
   "an update that grows": { before: "old", run: (o) => leasedUpdate(textFile(through), () => "longer", o), after: "longer" },
   "an update in place": { before: "old", run: (o) => leasedUpdate(textFile(through), () => "new", o), after: "new" },
   "an update that creates": { before: undefined, run: (o) => leasedUpdate(textFile(through), () => "new", { initial: "", ...o }), after: "new" },
-  "an update that removes": { before: "old", run: (o) => leasedUpdate(textFile(through), () => remove, o), after: undefined },
+  "an update that removes": { before: "old", run: (o) => leasedUpdate(textFile(through), () => DELETE, o), after: undefined },
   "overwrite": { before: "old", run: (o) => overwrite(textFile(through), "new", o), after: "new" },
-  "createIfAbsent": { before: undefined, run: (o) => createIfAbsent(textFile(through), "new", o), after: "new" },
+  "createIfNotExists": { before: undefined, run: (o) => createIfNotExists(textFile(through), "new", o), after: "new" },
 };
 
 const reason = new Error("enough");
@@ -64,7 +64,7 @@ describe.each(Object.entries(calls))("%s", (_, { before, run, after }) => {
     if (before !== undefined) await file.uploadData(Buffer.from(before));
     const [controller, over] = [new AbortController(), new AbortController()];
     let seen = 0;
-    proxy.reset([delay(300, { name: "slow", at: "answer", when: () => ++seen === n })]);
+    proxy.reset([delay(300, { name: "slow", at: "response", when: () => ++seen === n })]);
     // It has been carried out, and its answer is on the way.
     const carriedOut = proxy.waitFor((r) => r.ruleNames.includes("slow") && r.storageStatus !== undefined, { abortSignal: over.signal });
     void carriedOut.then(() => controller.abort(reason), () => undefined);
@@ -78,9 +78,9 @@ describe.each(Object.entries(calls))("%s", (_, { before, run, after }) => {
   it.each([1, 2, 3, 4, 5, 6])("that is out of time at its request %i leaves the old or the new state, and nothing else", async (n) => {
     if (before !== undefined) await file.uploadData(Buffer.from(before));
     let seen = 0;
-    proxy.reset([delay(600, { at: "answer", when: () => ++seen === n })]);
+    proxy.reset([delay(600, { at: "response", when: () => ++seen === n })]);
     const error = await run({ timeoutInMs: 300 }).catch((e: unknown) => e);
-    if (error instanceof Error) expect(error.name).toMatch(/^(DeadlineError|CommitUnknownError)$/);
+    if (error instanceof Error) expect(error.name).toMatch(/^(OperationTimeoutError|CommitUnknownError)$/);
     await expectOldOrNewAndNothingLeft();
   });
 });

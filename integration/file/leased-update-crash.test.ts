@@ -4,8 +4,8 @@ import { type ShareClient, type ShareFileClient, ShareServiceClient, StorageShar
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { acquireGuarded } from "../../src/lease/crash-guard.js";
-import { breakLease, type CrashGuard, createIfAbsent, isLeaseLostError, leasedUpdate, overwrite, readTarget, textFile } from "../../src/index.js";
-import { delay, type FaultProxy, type FaultRequest, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { breakLease, type CrashGuard, createIfNotExists, isConcurrencyError, leasedUpdate, overwrite, readTarget, textFile } from "../../src/index.js";
+import { delay, type FaultProxy, type FaultRequest, type FileShareServer, dropRequest, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare, serviceOf } from "./support.js";
 
 let server: FileShareServer;
@@ -50,7 +50,7 @@ async function names(): Promise<string[]> {
 /** After so many of its requests the process is dead, as far as the storage can tell. */
 function dieAfter(requests: number): void {
   let seen = 0;
-  proxy.reset([refuse({ when: (request) => isDoomed(request) && ++seen > requests })]);
+  proxy.reset([dropRequest({ when: (request) => isDoomed(request) && ++seen > requests })]);
 }
 
 /** Locks that everybody gets at once: all other holders are dead in these tests. */
@@ -148,8 +148,8 @@ describe("a process that holds no lease, and dies", () => {
 
   it.each(points)("after %i requests to create the file, leaves nothing or all of it, and no lease", async (requests) => {
     dieAfter(requests);
-    await createIfAbsent(textFile(doomed), "new").catch(() => undefined);
-    const { outcome } = await createIfAbsent(textFile(file), "of the next");
+    await createIfNotExists(textFile(doomed), "new").catch(() => undefined);
+    const { outcome } = await createIfNotExists(textFile(file), "of the next");
     expect((await file.downloadToBuffer()).toString()).toBe(outcome === "created" ? "of the next" : "new");
     await overwrite(textFile(file), "the last");
     expect((await file.downloadToBuffer()).toString()).toBe("the last");
@@ -165,7 +165,7 @@ describe("a process that was given up for dead", () => {
     await proxy.waitFor((request) => request.ruleNames.includes("late"));
     await breakLease(file);
     await leasedUpdate(textFile(file), () => "of its successor");
-    expect(isLeaseLostError(await zombie)).toBe(true);
+    expect(isConcurrencyError(await zombie, "LEASE_LOST")).toBe(true);
     expect((await file.downloadToBuffer()).toString()).toBe("of its successor");
     expect(await names()).toEqual(["file"]);
   });
@@ -181,7 +181,7 @@ describe("a process that was given up for dead", () => {
       await pause(100);
       return "s".repeat(2_000);
     });
-    expect(isLeaseLostError(await zombie)).toBe(true);
+    expect(isConcurrencyError(await zombie, "LEASE_LOST")).toBe(true);
     expect((await file.downloadToBuffer()).toString()).toBe("s".repeat(2_000));
     expect(await names()).toEqual(["file"]);
   });

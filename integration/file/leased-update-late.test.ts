@@ -85,7 +85,7 @@ describe.each(Object.entries(writes))("a write of %s", (_, { isWrite, update, re
 it("a lease that was asked for by one who gave up, and arrives late, does not stay", async () => {
   holdUpFirst((request) => request.headers["x-ms-lease-action"] === "acquire");
   const call = leasedUpdate(textFile(file), () => "1", { timeoutInMs: 300 });
-  await expect(call).rejects.toMatchObject({ name: "DeadlineError" });
+  await expect(call).rejects.toMatchObject({ name: "OperationTimeoutError" });
   expect((await proxy.waitFor(isLate)).storageStatus).toBe(201);
   const direct = share.rootDirectoryClient.getFileClient("file");
   await expect.poll(async () => (await direct.getProperties()).leaseState, { timeout: 8_000, interval: 100 }).toBe("available");

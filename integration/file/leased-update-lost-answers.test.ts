@@ -1,8 +1,8 @@
 import { ShareServiceClient, StorageSharedKeyCredential, type ShareClient, type ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { createIfAbsent, fileMetadata, leasedUpdate, overwrite, remove, shareMetadata, textFile } from "../../src/index.js";
-import { answerWith, delay, dropAnswer, type FaultProxy, type FileShareServer, refuse, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { createIfNotExists, fileMetadata, leasedUpdate, overwrite, DELETE, shareMetadata, textFile } from "../../src/index.js";
+import { respondWith, delay, dropResponse, type FaultProxy, type FileShareServer, dropRequest, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 
 let server: FileShareServer;
@@ -31,19 +31,19 @@ function shareThrough(maxTries: number): ShareClient {
 }
 
 const faults = {
-  "its answer lost": (nth: () => boolean) => dropAnswer({ when: nth }),
-  "itself lost": (nth: () => boolean) => refuse({ when: nth }),
-  "an error though it was carried out": (nth: () => boolean) => answerWith(500, { when: nth, at: "answer" }),
+  "its answer lost": (nth: () => boolean) => dropResponse({ when: nth }),
+  "itself lost": (nth: () => boolean) => dropRequest({ when: nth }),
+  "an error though it was carried out": (nth: () => boolean) => respondWith(500, { when: nth, at: "response" }),
 };
 
 const calls: Record<string, { before: string | undefined; run: (f: ShareFileClient, s: ShareClient) => Promise<unknown>; after: string | undefined }> = {
   "an update that grows": { before: "1", run: (f) => leasedUpdate(textFile(f), (t) => `${t}2`), after: "12" },
   "an update in place": { before: "a", run: (f) => leasedUpdate(textFile(f), (t) => String.fromCharCode(t.charCodeAt(0) + 1)), after: "b" },
   "an update that creates": { before: undefined, run: (f) => leasedUpdate(textFile(f), (t) => `${t}2`, { initial: "1" }), after: "12" },
-  "an update that removes": { before: "1", run: (f) => leasedUpdate(textFile(f), () => remove), after: undefined },
-  "createIfAbsent": {
+  "an update that removes": { before: "1", run: (f) => leasedUpdate(textFile(f), () => DELETE), after: undefined },
+  "createIfNotExists": {
     before: undefined,
-    run: async (f) => expect(await createIfAbsent(textFile(f), "1")).toMatchObject({ outcome: "created" }),
+    run: async (f) => expect(await createIfNotExists(textFile(f), "1")).toMatchObject({ outcome: "created" }),
     after: "1",
   },
   "overwrite": { before: "something else", run: (f) => overwrite(textFile(f), "1"), after: "1" },
@@ -77,8 +77,8 @@ describe.each(Object.entries(faults))("with %s", (_, fault) => {
 
 it.each([1, 2])("knows that it has created the file when more than one answer is lost, by a client that tries %i times", async (maxTries) => {
   const client = shareThrough(maxTries).rootDirectoryClient.getFileClient("file");
-  proxy.reset([dropAnswer({ when: (r) => r.query.get("comp") === "rename", times: 1 }), dropAnswer({ when: (r) => r.method === "HEAD", times: 2 })]);
-  expect(await createIfAbsent(textFile(client), "1")).toMatchObject({ outcome: "created", value: "1" });
+  proxy.reset([dropResponse({ when: (r) => r.query.get("comp") === "rename", times: 1 }), dropResponse({ when: (r) => r.method === "HEAD", times: 2 })]);
+  expect(await createIfNotExists(textFile(client), "1")).toMatchObject({ outcome: "created", value: "1" });
   expect((await file.downloadToBuffer()).toString()).toBe("1");
 });
 
@@ -97,7 +97,7 @@ it("does not create the file after all when the request arrives late", async () 
 
 it("gives the lease another id before it looks whether a write whose answer was lost has landed", async () => {
   await file.uploadData(Buffer.from("a"));
-  proxy.reset([dropAnswer({ when: (r) => r.query.get("comp") === "range", times: 1 })]);
+  proxy.reset([dropResponse({ when: (r) => r.query.get("comp") === "range", times: 1 })]);
   await leasedUpdate(textFile(shareThrough(1).rootDirectoryClient.getFileClient("file")), () => "b");
   const steps = proxy.log.map((r) => r.headers["x-ms-lease-action"] ?? `${r.method} ${r.query.get("comp") ?? ""}`.trim());
   expect(steps).toEqual(["acquire", "GET", "PUT range", "change", "GET", "release"]);
@@ -106,7 +106,7 @@ it("gives the lease another id before it looks whether a write whose answer was 
 it("keeps the effects of metadata updates apart from each other when every third answer is lost", async () => {
   await file.uploadData(Buffer.from("x"));
   const client = shareThrough(20);
-  proxy.reset([dropAnswer({ probability: 0.33 })]);
+  proxy.reset([dropResponse({ probability: 0.33 })]);
   const count = (m: Record<string, string>): void => void (m["n"] = String(Number(m["n"] ?? 0) + 1));
   const targets = [fileMetadata(client.rootDirectoryClient.getFileClient("file")), shareMetadata(client)];
   await Promise.all(targets.flatMap((target) => Array.from({ length: 20 }, () => leasedUpdate(target, count))));

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 
-import { dropAnswer, type FaultProxy, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { dropResponse, type FaultProxy, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer } from "../support/clients.js";
 import { startWorkers } from "../support/workers.js";
 import { freshShare } from "./support.js";
@@ -11,7 +11,7 @@ const updates = 200;
 
 /** Every tenth answer is lost, whatever the request: reads, leases and releases too. */
 async function lossy(url: string): Promise<FaultProxy> {
-  const proxy = await startFaultProxy(url, [dropAnswer({ probability: 0.1 })]);
+  const proxy = await startFaultProxy(url, [dropResponse({ probability: 0.1 })]);
   onTestFinished(() => proxy.stop());
   return proxy;
 }
@@ -39,7 +39,7 @@ it("counts exactly in one JSON file when 4 processes update it 200 times each an
   await file.uploadData(Buffer.from("{}"));
   const proxy = await lossy(server.url);
   await countTogether({ kind: "file", name: share.name, connectionString: server.connectionString.replace(server.url, proxy.url) });
-  expect(proxy.fired("drop-answer")).toBeGreaterThan(100);
+  expect(proxy.faultCount("drop-response")).toBeGreaterThan(100);
   expectAllOnce(JSON.parse((await file.downloadToBuffer()).toString()) as Record<string, string>);
   const names: string[] = [];
   for await (const { name } of share.rootDirectoryClient.listFilesAndDirectories()) names.push(name);
@@ -51,6 +51,6 @@ it("counts exactly in the metadata of one container when 4 processes update them
   const container = await freshContainer();
   const proxy = await lossy(azurite().blobUrl);
   await countTogether({ kind: "container", name: container.containerName, connectionString: connectionString({ blobUrl: proxy.url }) });
-  expect(proxy.fired("drop-answer")).toBeGreaterThan(100);
+  expect(proxy.faultCount("drop-response")).toBeGreaterThan(100);
   expectAllOnce((await container.getProperties()).metadata);
 }, 180_000);

@@ -3,20 +3,7 @@ import { randomUUID } from "node:crypto";
 import { FileSystemAttributes, type ShareClient, type ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import {
-  acquireLease,
-  bytesFile,
-  createIfAbsent,
-  fileHttpHeaders,
-  fileMetadata,
-  jsonFile,
-  leasedUpdate,
-  overwrite,
-  readTarget,
-  remove,
-  shareMetadata,
-  textFile,
-} from "../../src/index.js";
+import { acquireLease, bytesFile, createIfNotExists, fileHttpHeaders, fileMetadata, jsonFile, leasedUpdate, overwrite, readTarget, DELETE, shareMetadata, textFile } from "../../src/index.js";
 import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 
@@ -132,7 +119,7 @@ describe("the content of a file", () => {
   it("is deleted by remove, after which it can be created again", async () => {
     await put("1");
     const before = await file.getProperties();
-    expect(await leasedUpdate(jsonFile(file), () => remove)).toMatchObject({ value: 1, outcome: "deleted", etag: before.etag });
+    expect(await leasedUpdate(jsonFile(file), () => DELETE)).toMatchObject({ value: 1, outcome: "deleted", etag: before.etag });
     expect(await file.exists()).toBe(false);
     expect(await leasedUpdate(jsonFile<number>(file), (n) => n + 1, { initial: 1 })).toMatchObject({ outcome: "created", value: 2 });
   });
@@ -140,7 +127,7 @@ describe("the content of a file", () => {
   it("survives deletions and creations by many at once", async () => {
     const target = jsonFile<{ n: number }>(file);
     const outcomes = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => leasedUpdate(target, (d) => (i % 4 === 3 ? remove : { n: d.n + 1 }), { initial: { n: 0 }, maxAttempts: 100 })),
+      Array.from({ length: 20 }, (_, i) => leasedUpdate(target, (d) => (i % 4 === 3 ? DELETE : { n: d.n + 1 }), { initial: { n: 0 }, maxAttempts: 100 })),
     );
     const count = (outcome: string): number => outcomes.filter((r) => r.outcome === outcome).length;
     expect(count("created") - count("deleted")).toBe((await file.exists()) ? 1 : 0);
@@ -213,14 +200,14 @@ describe("the content of a file", () => {
     expect(await state()).toEqual({ names: ["new", "settings.json"], lease: "available" });
   });
 
-  it("is created by createIfAbsent if it is absent", async () => {
-    expect(await createIfAbsent(textFile(file), "a")).toMatchObject({ outcome: "created", value: "a" });
-    expect(await createIfAbsent(textFile(file), "b")).toMatchObject({ outcome: "unchanged", value: "a" });
+  it("is created by createIfNotExists if it is absent", async () => {
+    expect(await createIfNotExists(textFile(file), "a")).toMatchObject({ outcome: "created", value: "a" });
+    expect(await createIfNotExists(textFile(file), "b")).toMatchObject({ outcome: "unchanged", value: "a" });
     expect(await state()).toEqual(clean);
   });
 
   it("is created by exactly one of many", async () => {
-    const all = await Promise.all(Array.from({ length: 10 }, (_, i) => createIfAbsent(textFile(file), `content ${i}`)));
+    const all = await Promise.all(Array.from({ length: 10 }, (_, i) => createIfNotExists(textFile(file), `content ${i}`)));
     const winners = all.filter(({ outcome }) => outcome === "created");
     expect(winners).toHaveLength(1);
     for (const { value } of all) expect(value).toBe(winners[0]?.value);
@@ -252,7 +239,7 @@ describe("properties", () => {
   it("cannot be created or removed", async () => {
     await expect(leasedUpdate(fileMetadata(file), () => ({}), { initial: {} })).rejects.toThrow(/create the file first/);
     await put("x");
-    await expect(leasedUpdate(fileMetadata(file), () => remove)).rejects.toThrow(/cannot be removed/);
+    await expect(leasedUpdate(fileMetadata(file), () => DELETE)).rejects.toThrow(/cannot be removed/);
     expect((await state()).lease).toBe("available");
   });
 });
@@ -272,9 +259,9 @@ describe("costs", () => {
   it("a new file: a look for it, and three requests to make it", async () => {
     expect(await requestsOf(() => leasedUpdate(textFile(file), () => "x", { initial: "" }))).toBe(4);
     expect(await requestsOf(() => overwrite(textFile(file), "y"))).toBe(3);
-    expect(await requestsOf(() => createIfAbsent(textFile(share.rootDirectoryClient.getFileClient(randomUUID())), "y"))).toBe(3);
+    expect(await requestsOf(() => createIfNotExists(textFile(share.rootDirectoryClient.getFileClient(randomUUID())), "y"))).toBe(3);
     expect(await requestsOf(() => leasedUpdate(fileMetadata(file), () => ({ a: "b" })))).toBe(4);
     expect(await requestsOf(() => leasedUpdate(shareMetadata(share), () => ({ a: "b" })))).toBe(4);
-    expect(await requestsOf(() => leasedUpdate(textFile(file), () => remove))).toBe(4);
+    expect(await requestsOf(() => leasedUpdate(textFile(file), () => DELETE))).toBe(4);
   });
 });

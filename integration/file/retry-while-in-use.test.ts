@@ -1,7 +1,7 @@
 import type { ShareClient, ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 
-import { retryWhileInUse } from "../../src/file.js";
+import { retryWhileInUse } from "../../src/index.js";
 import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { dropAnswer, isWrite, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer, freshTable } from "../support/clients.js";
 import { pause } from "../support/pause.js";
 import { startWorker } from "../support/workers.js";
@@ -46,7 +46,7 @@ async function takeWithCrashes(config: TakerConfig, wanted: number): Promise<num
 describe("4 processes that take 10,000 ids each, are killed, and lose a fifth of the answers to their writes", () => {
   it.each(["blob", "entity"] as const)("never get the same id twice, from one %s", async (kind) => {
     const { blobUrl, tableUrl } = azurite();
-    const proxy = await startFaultProxy(kind === "blob" ? blobUrl : tableUrl, [dropAnswer({ when: isWrite, probability: 0.2 })]);
+    const proxy = await startFaultProxy(kind === "blob" ? blobUrl : tableUrl, [dropResponse({ when: isWrite, probability: 0.2 })]);
     onTestFinished(() => proxy.stop());
     const place = kind === "blob" ? { container: (await freshContainer()).containerName } : { table: (await freshTable()).tableName };
     const through = connectionString({ [kind === "blob" ? "blobUrl" : "tableUrl"]: proxy.url });
@@ -54,7 +54,7 @@ describe("4 processes that take 10,000 ids each, are killed, and lose a fifth of
     const ids = (await Promise.all(Array.from({ length: 4 }, () => takeWithCrashes(config, 10_000)))).flat();
     expect(ids.length).toBeGreaterThanOrEqual(40_000);
     expect(new Set(ids).size).toBe(ids.length);
-    console.log(`${ids.length} ids from one ${kind}: up to ${Math.max(...ids)}, ${proxy.requests} requests, ${proxy.fired()} answers lost`);
+    console.log(`${ids.length} ids from one ${kind}: up to ${Math.max(...ids)}, ${proxy.requests} requests, ${proxy.faultCount()} answers lost`);
     expect(Math.max(...ids)).toBeGreaterThan(ids.length);
     // Two requests for a block, and what races and lost answers cost.
     expect(proxy.requests).toBeLessThan((ids.length / blockSize) * 16);

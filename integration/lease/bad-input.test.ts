@@ -44,8 +44,8 @@ describe("misuse is told before anything is sent", () => {
     expect(proxy.count(isLease("change"))).toBe(0);
   });
 
-  it.each([61, -1, 1.5, NaN])("a break period of %s seconds", async (periodInSeconds) => {
-    await expect(breakLease(container.getBlockBlobClient("doc"), { periodInSeconds })).rejects.toThrow(/periodInSeconds/);
+  it.each([61, -1, 1.5, NaN])("a break period of %s seconds", async (breakPeriodInSeconds) => {
+    await expect(breakLease(container.getBlockBlobClient("doc"), { breakPeriodInSeconds })).rejects.toThrow(/breakPeriodInSeconds/);
     expect(proxy.requests).toBe(0);
   });
 
@@ -65,9 +65,9 @@ describe("what waiting does not help with is told at once", () => {
     await expect(breakLease(blob)).rejects.toMatchObject({ name: "TargetNotFoundError" });
   });
 
-  it.each([false, true])("a missing container, with createIfMissing %s", async (createIfMissing) => {
+  it.each([false, true])("a missing container, with createIfNotExists %s", async (createIfNotExists) => {
     const missing = containerClient(freshName(), { through: proxy });
-    await expect(withLease(missing.getBlockBlobClient("doc"), never, { createIfMissing })).rejects.toMatchObject({
+    await expect(withLease(missing.getBlockBlobClient("doc"), never, { createIfNotExists })).rejects.toMatchObject({
       name: "TargetNotFoundError",
       message: expect.stringContaining("create it first") as string,
     });
@@ -91,7 +91,7 @@ describe("what waiting does not help with is told at once", () => {
 
   it("a signature that may not create, where creating is called for", async () => {
     const blob = (await readOnly()).getBlockBlobClient("missing");
-    await expect(withLease(blob, never, { createIfMissing: true })).rejects.toMatchObject({ statusCode: 403 });
+    await expect(withLease(blob, never, { createIfNotExists: true })).rejects.toMatchObject({ statusCode: 403 });
   });
 });
 

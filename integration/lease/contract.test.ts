@@ -2,8 +2,8 @@
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { acquireLease, breakLease, inspectLease, type LeasableLike, type LeaseGuard, tryAcquireLease, withLease } from "../../src/index.js";
-import { dropAnswer, type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { acquireLease, breakLease, inspectLease, type LeasableLike, type LeaseHandle, tryAcquireLease, withLease } from "../../src/index.js";
+import { dropResponse, type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshName } from "../support/clients.js";
 
 let files: FileShareServer;
@@ -130,7 +130,7 @@ describe.each<Kind>([
   });
 
   it("is acquired, renewed, changed and released though each first answer is lost", async () => {
-    let lease!: LeaseGuard;
+    let lease!: LeaseHandle;
     const steps: (() => Promise<unknown>)[] = [
       async () => (lease = await acquireLease(ours)),
       () => lease.renew(),
@@ -139,7 +139,7 @@ describe.each<Kind>([
       () => lease.release(),
     ];
     for (const step of steps) {
-      proxy().rules = [dropAnswer({ times: 1 })];
+      proxy().rules = [dropResponse({ times: 1 })];
       await step();
       if (step !== steps.at(-1)) lease.assertHeld();
     }

@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import type { BlockBlobClient, ContainerClient } from "@azure/storage-blob";
 import { beforeEach, describe, expect, it } from "vitest";
 
-import { acquireLease, inspectLease, type LeaseGuard, tryAcquireLease, withLease } from "../../src/index.js";
+import { acquireLease, inspectLease, type LeaseHandle, tryAcquireLease, withLease } from "../../src/index.js";
 import { containerClient, freshContainer } from "../support/clients.js";
 
 /** Two parties that share nothing but the storage. */
@@ -18,7 +18,7 @@ beforeEach(async () => {
   await ours.upload("old", 3);
 });
 
-async function read(blob: BlockBlobClient, lease?: Pick<LeaseGuard, "conditions">): Promise<string> {
+async function read(blob: BlockBlobClient, lease?: Pick<LeaseHandle, "conditions">): Promise<string> {
   const answer = await blob.download(0, undefined, lease && { conditions: lease.conditions });
   return text(answer.readableStreamBody!);
 }

@@ -2,8 +2,8 @@
 import type { BlockBlobClient } from "@azure/storage-blob";
 import { describe, expect, it, type TestContext } from "vitest";
 
-import { acquireLease, breakLease, inspectLease, isLeaseLostError, type LeaseGuard, tryAcquireLease } from "../../src/index.js";
-import { answerWith, type FaultProxy, hang, isLease, startFaultProxy } from "../../src/testing.js";
+import { acquireLease, breakLease, inspectLease, isConcurrencyError, type LeaseHandle, tryAcquireLease } from "../../src/index.js";
+import { respondWith, type FaultProxy, hang, isLease, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
 import { pause } from "../support/pause.js";
 
@@ -26,7 +26,7 @@ async function scene({ onTestFinished }: TestContext): Promise<Scene> {
 }
 
 /** When the signal aborted. */
-function abortOf(lease: LeaseGuard): Promise<number> {
+function abortOf(lease: LeaseHandle): Promise<number> {
   return new Promise((resolve) => lease.signal.addEventListener("abort", () => resolve(performance.now())));
 }
 
@@ -51,13 +51,13 @@ async function pollUntilFree(blob: BlockBlobClient): Promise<{ takenBy: number }
 describe.concurrent("leases against the clock of the storage", () => {
   it("aborts before the lease can have expired when the network hangs during a renewal", async (test) => {
     const { proxy, blob, direct } = await scene(test);
-    const lease = await acquireLease(blob, { durationInSeconds: 15, renewEveryInMs: 2_000 });
+    const lease = await acquireLease(blob, { durationInSeconds: 15, renewIntervalInMs: 2_000 });
     proxy.rules = [hang()];
     const aborted = abortOf(lease);
     await proxy.waitFor(isLease("renew"));
     const free = pollUntilFree(direct);
     const abortedAt = await aborted;
-    expect(isLeaseLostError(lease.signal.reason) && lease.signal.reason.reason).toBe("unreachable");
+    expect(isConcurrencyError(lease.signal.reason, "LEASE_LOST") && lease.signal.reason.reason).toBe("unreachable");
     expect(() => lease.assertHeld()).toThrow("could not be reached");
     expect(abortedAt).toBeLessThan((await free).takenBy);
   });
@@ -65,8 +65,8 @@ describe.concurrent("leases against the clock of the storage", () => {
   it("aborts in time when renewals arrive, but their answers never do", async (test) => {
     const { proxy, blob, direct } = await scene(test);
     const start = performance.now();
-    const lease = await acquireLease(blob, { durationInSeconds: 15, renewEveryInMs: 2_000 });
-    proxy.rules = [hang({ at: "answer" })];
+    const lease = await acquireLease(blob, { durationInSeconds: 15, renewIntervalInMs: 2_000 });
+    proxy.rules = [hang({ at: "response" })];
     const abortedAt = await abortOf(lease);
     // Nothing that was not answered may be counted upon.
     expect(abortedAt - start).toBeLessThan(15_000);
@@ -78,9 +78,9 @@ describe.concurrent("leases against the clock of the storage", () => {
     const { proxy, blob, direct } = await scene(test);
     const lease = await acquireLease(blob, { durationInSeconds: 30 });
     await pause(8_000);
-    proxy.rules = [answerWith(503)];
+    proxy.rules = [respondWith(503)];
     await pause(10_000);
-    expect(proxy.fired()).toBeGreaterThan(1);
+    expect(proxy.faultCount()).toBeGreaterThan(1);
     proxy.rules = [];
     await proxy.waitFor((request) => isLease("renew")(request) && request.storageStatus === 200);
     // Past the end that the lease would have had without a renewal.
@@ -111,10 +111,10 @@ describe.concurrent("leases against the clock of the storage", () => {
 
   it("gives the holder of a broken lease notice: it is told at its next renewal, and may write until the period ends", async (test) => {
     const { proxy, blob, direct } = await scene(test);
-    const lease = await acquireLease(blob, { durationInSeconds: 60, renewEveryInMs: 1_000 });
+    const lease = await acquireLease(blob, { durationInSeconds: 60, renewIntervalInMs: 1_000 });
     const aborted = abortOf(lease);
     const brokenAt = performance.now();
-    await expect(breakLease(direct, { periodInSeconds: 6 })).resolves.toBe(true);
+    await expect(breakLease(direct, { breakPeriodInSeconds: 6 })).resolves.toBe(true);
     await aborted;
     expect(proxy.count((request) => isLease("renew")(request) && request.status === 409)).toBe(1);
     expect(lease.signal.reason).toMatchObject({ name: "LeaseLostError", reason: "broken" });

@@ -2,7 +2,7 @@ import type { BlockBlobClient } from "@azure/storage-blob";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { acquireLease, breakLease, inspectLease, tryAcquireLease, withLease } from "../../src/index.js";
-import { dropAnswer, type FaultProxy, isLease, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, type FaultProxy, isLease, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer } from "../support/clients.js";
 import { fastContainer } from "../support/fast-clients.js";
 
@@ -52,11 +52,11 @@ describe("withLease", () => {
   });
 
   it("creates the blob that is to be leased if asked to, and leaves one that exists alone", async () => {
-    await withLease(blob, async () => undefined, { createIfMissing: true });
+    await withLease(blob, async () => undefined, { createIfNotExists: true });
     expect((await other.downloadToBuffer()).toString()).toBe("old");
     await other.delete();
     await withLease(blob, async () => expect(await inspectLease(other)).toMatchObject({ state: "leased", duration: "fixed" }), {
-      createIfMissing: true,
+      createIfNotExists: true,
     });
     expect((await other.getProperties()).contentLength).toBe(0);
   });
@@ -74,23 +74,23 @@ describe("withLease", () => {
             await inspectLease(client);
             inside--;
           },
-          { createIfMissing: true },
+          { createIfNotExists: true },
         ),
       ),
     );
   });
 
   it("has the lease all the same when the answer to the acquisition is lost", async () => {
-    proxy.rules = [dropAnswer({ when: isLease("acquire"), times: 1 })];
+    proxy.rules = [dropResponse({ when: isLease("acquire"), times: 1 })];
     await withLease(blob, async (lease) => {
       await blob.upload("new", 3, { conditions: lease.conditions });
     });
-    expect(proxy.fired()).toBe(1);
+    expect(proxy.faultCount()).toBe(1);
     expect(await inspectLease(other)).toMatchObject({ state: "available" });
   });
 
   it("does not take a release whose answer was lost for a loss", async () => {
-    proxy.rules = [dropAnswer({ when: isLease("release"), times: 1 })];
+    proxy.rules = [dropResponse({ when: isLease("release"), times: 1 })];
     await expect(withLease(blob, async () => "done")).resolves.toBe("done");
     expect(proxy.count(isLease("release"))).toBe(2);
     expect(await inspectLease(other)).toMatchObject({ state: "available" });
@@ -127,7 +127,7 @@ describe("a guard", () => {
   });
 
   it("notices that an infinite lease was broken", async () => {
-    const lease = await acquireLease(blob, { durationInSeconds: Infinity, renewEveryInMs: 100 });
+    const lease = await acquireLease(blob, { durationInSeconds: Infinity, renewIntervalInMs: 100 });
     await breakLease(other);
     const lost = new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
     await lost;
@@ -136,7 +136,7 @@ describe("a guard", () => {
   });
 
   it("notices at a renewal that the blob was deleted", async () => {
-    const lease = await acquireLease(blob, { renewEveryInMs: 100 });
+    const lease = await acquireLease(blob, { renewIntervalInMs: 100 });
     const lost = new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
     await other.delete({ conditions: lease.conditions });
     await lost;
@@ -157,10 +157,10 @@ describe("a guard", () => {
   });
 
   it("knows its id even when the answer to the change is lost", async () => {
-    proxy.rules = [dropAnswer({ when: isLease("change"), times: 1 })];
+    proxy.rules = [dropResponse({ when: isLease("change"), times: 1 })];
     const lease = await acquireLease(blob);
     await lease.change();
-    expect(proxy.fired()).toBe(1);
+    expect(proxy.faultCount()).toBe(1);
     await other.upload("new id", 6, { conditions: lease.conditions });
     await lease.release();
     expect(await inspectLease(other)).toMatchObject({ state: "available" });

@@ -2,7 +2,7 @@ import { ContainerClient, ContainerSASPermissions } from "@azure/storage-blob";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { BlobLocks, LeaderElection, Semaphore } from "../../src/index.js";
-import { dropAnswer, type FaultProxy, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, type FaultProxy, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer, freshName } from "../support/clients.js";
 import { fastContainer } from "../support/fast-clients.js";
 
@@ -73,9 +73,9 @@ describe("looking at locks", () => {
   it("names the holder, since when, and the epoch", async () => {
     const before = Date.now();
     await using lock = await theirs.acquire("orders");
-    const { since, ...info } = await locks.inspect("orders");
+    const { acquiredOn, ...info } = await locks.inspect("orders");
     expect(info).toEqual({ name: "orders", state: "leased", duration: "fixed", holder: "them", epoch: lock.epoch });
-    expect(since!.getTime()).toBeGreaterThanOrEqual(before);
+    expect(acquiredOn!.getTime()).toBeGreaterThanOrEqual(before);
     await expect(locks.acquire("orders", { waitInMs: 100 })).rejects.toMatchObject({
       name: "LeaseUnavailableError",
       holder: "them",
@@ -97,17 +97,17 @@ describe("looking at locks", () => {
 
   it("finds one that nobody has used free, without making it", async () => {
     expect(await locks.inspect("new")).toMatchObject({ name: "new", state: "available", epoch: undefined });
-    expect(await locks.forceUnlock("new")).toBe(false);
+    expect(await locks.break("new")).toBe(false);
     expect((await locks.list().next()).done).toBe(true);
   });
 
   it("takes a stuck lock away, but not from somebody who came after the one that was looked at", async () => {
     const stuck = await theirs.acquire("orders");
     const { epoch } = await locks.inspect("orders");
-    expect(await locks.forceUnlock("orders", { expectedEpoch: epoch })).toBe(true);
+    expect(await locks.break("orders", { expectedEpoch: epoch })).toBe(true);
     await using next = await locks.acquire("orders", { waitInMs: 5_000 });
     expect(next.epoch).toBeGreaterThan(stuck.epoch);
-    expect(await theirs.forceUnlock("orders", { expectedEpoch: epoch })).toBe(false);
+    expect(await theirs.break("orders", { expectedEpoch: epoch })).toBe(false);
     await expect(stuck.renew()).rejects.toMatchObject({ name: "LeaseLostError", reason: "stolen" });
     await next.renew();
   });
@@ -138,7 +138,7 @@ describe("names", () => {
     await expect(locks.withLock(name, never)).rejects.toThrow(RangeError);
     await expect(locks.withLocks(["fine", name], never)).rejects.toThrow(RangeError);
     await expect(locks.inspect(name)).rejects.toThrow(RangeError);
-    await expect((async () => locks.forceUnlock(name))()).rejects.toThrow(RangeError);
+    await expect((async () => locks.break(name))()).rejects.toThrow(RangeError);
     expect(() => new Semaphore(locks, name, 2)).toThrow(RangeError);
     expect(() => new LeaderElection(locks, name, { onElected: never })).toThrow(RangeError);
     expect(proxy.count(({ path }) => !path.includes("fine"))).toBe(0);
@@ -175,7 +175,7 @@ describe("lost answers", () => {
     let last = 0;
     for (let lost = 0; lost < 6; lost++) {
       let seen = 0;
-      proxy.reset([dropAnswer({ when: () => seen++ === lost })]);
+      proxy.reset([dropResponse({ when: () => seen++ === lost })]);
       await locks.withLock("orders", ({ epoch }) => {
         expect(epoch).toBeGreaterThan(last);
         last = epoch;

@@ -103,7 +103,7 @@ describe.concurrent("an election", () => {
       await until(signal);
     });
     a.start();
-    for await (const { state, holder, isSelf } of a.observe({ intervalInMs: 20 })) {
+    for await (const { state, holder, isSelf } of a.observe({ pollIntervalInMs: 20 })) {
       if (!isSelf) continue;
       expect({ state, holder }).toEqual({ state: "leased", holder: "a" });
       break;
@@ -125,7 +125,7 @@ describe.concurrent("an election", () => {
       onElected: () => undefined,
     });
     const seen: unknown[] = [];
-    for await (const { state, holder, epoch, isSelf } of watcher.observe({ intervalInMs: 20 })) {
+    for await (const { state, holder, epoch, isSelf } of watcher.observe({ pollIntervalInMs: 20 })) {
       seen.push({ state, holder, epoch, isSelf });
       if (seen.length === 1) leader.start();
       if (state === "leased" && epoch !== undefined) await leader.stop();

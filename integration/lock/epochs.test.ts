@@ -38,16 +38,16 @@ it("gives out strictly increasing epochs over 200 acquisitions by 4 processes th
         await worker.stop();
         count.crashed++;
         // One of the crashed ones has its lease run out, the others are helped.
-        if (number !== 80) expect(await locks.forceUnlock("epochs", { expectedEpoch: epoch })).toBe(true);
+        if (number !== 80) expect(await locks.break("epochs", { expectedEpoch: epoch })).toBe(true);
         return supervise(spare.pop()!);
       }
       if (number % 15 === 0) {
-        expect(await locks.forceUnlock("epochs", { expectedEpoch: epoch })).toBe(true);
+        expect(await locks.break("epochs", { expectedEpoch: epoch })).toBe(true);
         count.broken++;
         answer("broken");
       } else {
         // Somebody looked at a former holder, and is too late.
-        if (number % 10 === 1 && number > 10 && !(await locks.forceUnlock("epochs", { expectedEpoch: epoch - 10 }))) count.missed++;
+        if (number % 10 === 1 && number > 10 && !(await locks.break("epochs", { expectedEpoch: epoch - 10 }))) count.missed++;
         answer("release");
       }
     }

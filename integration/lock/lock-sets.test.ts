@@ -57,9 +57,9 @@ it("gives back those it has when it cannot get the others in time, and names the
 
 it("tells of the loss of any one of them", async () => {
   const container = await freshContainer();
-  const locks = new BlobLocks(container, { defaults: { renewEveryInMs: 100 } });
+  const locks = new BlobLocks(container, { defaults: { renewIntervalInMs: 100 } });
   const outcome = locks.withLocks(["a", "b"], async ({ signal }) => {
-    await locks.forceUnlock("b");
+    await locks.break("b");
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
   });
   await expect(outcome).rejects.toMatchObject({ name: "LeaseLostError", reason: "broken" });

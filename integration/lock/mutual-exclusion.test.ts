@@ -1,6 +1,6 @@
 import { expect, it, type TestContext } from "vitest";
 
-import { answerWith, dropAnswer, type FaultRule, startFaultProxy } from "../../src/testing.js";
+import { respondWith, dropResponse, type FaultRule, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer } from "../support/clients.js";
 import { startWorkers } from "../support/workers.js";
 import { countIn, entriesOf, meetingPlace } from "./workers/critical-section.js";
@@ -28,7 +28,7 @@ async function runSections(
   });
   const done = await Promise.all(processes.map((worker) => worker.result));
   expect(done.reduce((sum, count) => sum + count)).toBe(sections);
-  return { entries: await entriesOf(place.log), counted: await countIn(container), faults: proxy.fired() };
+  return { entries: await entriesOf(place.log), counted: await countIn(container), faults: proxy.faultCount() };
 }
 
 function expectExclusion({ entries, counted }: { entries: string[]; counted: number }): void {
@@ -48,9 +48,9 @@ it.concurrent("lets one of 32 workers in 4 processes in at a time, over 500 crit
 
 it.concurrent("does so while every tenth answer is lost and every tenth request is answered 503", async (test) => {
   const outcome = await runSections(test, [
-    answerWith(503, { probability: 0.05 }),
-    answerWith(503, { probability: 0.05, at: "answer", name: "503 although it was done" }),
-    dropAnswer({ probability: 0.1 }),
+    respondWith(503, { probability: 0.05 }),
+    respondWith(503, { probability: 0.05, at: "response", name: "503 although it was done" }),
+    dropResponse({ probability: 0.1 }),
   ]);
   expectExclusion(outcome);
   expect(outcome.faults).toBeGreaterThan(300);

@@ -2,7 +2,7 @@ import type { PageBlobClient } from "@azure/storage-blob";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { claimPages } from "../../src/index.js";
-import { dropAnswer, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, startFaultProxy } from "../../src/testing.js";
 import { azurite, freshContainer } from "../support/clients.js";
 import { fastContainer } from "../support/fast-clients.js";
 import { connectionString } from "../support/clients.js";
@@ -45,12 +45,12 @@ describe("page writes under a sequence number", () => {
 
   it("go on after lost answers, under a number that shuts out what is still on its way", async () => {
     const blob = await freshDisk();
-    const proxy = await startFaultProxy(azurite().blobUrl, [dropAnswer({ when: ({ method }) => method === "PUT", probability: 0.3 })]);
+    const proxy = await startFaultProxy(azurite().blobUrl, [dropResponse({ when: ({ method }) => method === "PUT", probability: 0.3 })]);
     onTestFinished(() => proxy.stop());
     const through = fastContainer(connectionString({ blobUrl: proxy.url }), blob.containerName).getPageBlobClient("disk");
     const writer = await claimPages(through);
     for (let n = 1; n <= 40; n++) await writer.write(((n - 1) % 8) * 512, page(n));
-    expect(proxy.fired()).toBeGreaterThan(3);
+    expect(proxy.faultCount()).toBeGreaterThan(3);
     expect(await firstBytes(blob, 8)).toEqual([33, 34, 35, 36, 37, 38, 39, 40]);
     expect((await blob.getProperties()).blobSequenceNumber).toBe(writer.sequenceNumber);
     await claimPages(blob);

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { enqueue } from "../../src/index.js";
-import { dropAnswer, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshQueue, freshTable, tableClient } from "../support/clients.js";
 import { startWorker, type Worker } from "../support/workers.js";
 import type { ConsumerConfig, ConsumerNote } from "./workers/consumer.js";
@@ -24,7 +24,7 @@ interface Life {
 /** Three processes, of which one is killed every two seconds, work through 2,100 messages while every tenth answer is lost. */
 async function work(mode: "claim" | "commit", task: (i: number) => object, tell: boolean): Promise<{ lives: Life[]; table: string }> {
   const [queue, poison, table] = await Promise.all([freshQueue(), freshQueue(), freshTable()]);
-  const loss = [dropAnswer({ probability: 0.1 })];
+  const loss = [dropResponse({ probability: 0.1 })];
   const proxies = await Promise.all([azurite().queueUrl, azurite().tableUrl].map((url) => startFaultProxy(url, loss, { logLimit: 0 })));
   onTestFinished(async () => {
     await Promise.all(proxies.map((proxy) => proxy.stop()));
@@ -72,7 +72,7 @@ async function work(mode: "claim" | "commit", task: (i: number) => object, tell:
   for (const { worker } of running) worker.send("stop");
   await Promise.all(running.map(({ worker }) => worker.result));
   expect((await poison.getProperties()).approximateMessagesCount).toBe(0);
-  expect(queueProxy!.fired() + tableProxy!.fired()).toBeGreaterThan(100);
+  expect(queueProxy!.faultCount() + tableProxy!.faultCount()).toBeGreaterThan(100);
   expect(lives.filter(({ killedAt }) => killedAt !== undefined).length).toBeGreaterThan(0);
   return { lives, table: table.tableName };
 }

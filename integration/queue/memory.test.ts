@@ -4,21 +4,26 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "vitest";
 
 import { QueueConsumer, TableInbox } from "../../src/index.js";
-import type { InboxTableLike } from "../../src/index.js";
+import { notFaked } from "../../test/support/not-faked.js";
+import type { TableLike } from "../../src/index.js";
 import { FakeQueue } from "../../test/queue/fakes/fake-queue.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
 /** A table that takes everything and keeps nothing: what grows is not its content. */
-const sink: InboxTableLike = {
+const sink: TableLike = {
   url: "https://account.table.example/sink",
+  tableName: "sink",
+  createEntity: notFaked,
+  updateEntity: notFaked,
+  upsertEntity: notFaked,
   createTable: () => Promise.resolve(),
   getEntity: () => Promise.reject(Object.assign(new Error("missing"), { statusCode: 404 })),
   deleteEntity: () => Promise.resolve(),
   submitTransaction: (actions, options) => {
     options?.abortSignal?.addEventListener("abort", () => undefined);
-    return Promise.resolve({ subResponses: actions.map(() => ({ etag: "e" })) });
+    return Promise.resolve({ subResponses: actions.map(() => ({ status: 204, etag: "e" })) });
   },
   listEntities: () => ({ byPage: async function* () {} }),
 };

@@ -4,7 +4,7 @@ import type { BlockBlobClient } from "@azure/storage-blob";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { ContentChangedError, downloadConsistent, downloadConsistentStream } from "../../src/index.js";
-import { type FaultProxy, type FaultRequest, type FaultRule, rewriteAnswer, startFaultProxy } from "../../src/testing.js";
+import { type FaultProxy, type FaultRequest, type FaultRule, rewriteResponse, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
 
 const mebibyte = 1024 * 1024;
@@ -43,7 +43,7 @@ describe("a blob that is rewritten while it is downloaded", () => {
 
   /** After the range at `offset` was read, and before anybody hears of it, the next version is stored. */
   function rewriteAt(offset: number, sizeInMebibytes: number, times: number): FaultRule {
-    return rewriteAnswer(
+    return rewriteResponse(
       async (answer) => {
         await truth.upload(version(++newest, sizeInMebibytes), sizeInMebibytes * mebibyte);
         return answer;
@@ -95,7 +95,7 @@ describe("a blob that is rewritten while it is downloaded", () => {
     expect(await downloadConsistent(blob, options)).toMatchObject({ sizeInBytes: mebibyte, restarts: 1 });
 
     await truth.uploadData(version(1, 4));
-    proxy.rules = [rewriteAnswer(async (answer) => (await truth.delete(), answer), { when: startsAt(mebibyte), times: 1 })];
+    proxy.rules = [rewriteResponse(async (answer) => (await truth.delete(), answer), { when: startsAt(mebibyte), times: 1 })];
     await expect(downloadConsistent(blob, options)).rejects.toMatchObject({ name: "TargetNotFoundError" });
   });
 });

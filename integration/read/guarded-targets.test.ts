@@ -1,20 +1,7 @@
 import type { ShareClient } from "@azure/storage-file-share";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 
-import {
-  containerAccessPolicy,
-  containerMetadata,
-  fileHttpHeaders,
-  fileMetadata,
-  type GuardedTarget,
-  jsonFile,
-  queueMetadata,
-  readTarget,
-  shareMetadata,
-  textFile,
-  watch,
-  WatchFailedError,
-} from "../../src/index.js";
+import { containerAccessPolicy, containerMetadata, fileHttpHeaders, fileMetadata, type LeasedTarget, jsonFile, queueMetadata, readTarget, shareMetadata, textFile, watch, WatchFailedError } from "../../src/index.js";
 import { type FaultProxy, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare, serviceOf } from "../file/support.js";
 import { azurite, containerClient, freshContainer, freshQueue, freshName, queueClient } from "../support/clients.js";
@@ -22,7 +9,7 @@ import { azurite, containerClient, freshContainer, freshQueue, freshName, queueC
 /** What has no If-Match can be read and watched like everything else. */
 interface Subject {
   readonly proxy: FaultProxy;
-  readonly target: GuardedTarget<object | string>;
+  readonly target: LeasedTarget<object | string>;
   /** Past the proxy. */
   readonly change: (n: number) => Promise<unknown>;
   readonly values: (n: number) => unknown;
@@ -130,7 +117,7 @@ describe.each(subjects)("%s", (_name, subjectOf, whenChanged) => {
 
   it("is watched: its states, and its end", async () => {
     const { proxy, target, change, values, remove } = await subjectOf();
-    await using states = watch(target, { intervalInMs: 5 });
+    await using states = watch(target, { pollIntervalInMs: 5 });
     expect((await states.next()).value).toMatchObject({ exists: true, value: values(0) });
     proxy.reset();
     const next = states.next();
@@ -145,7 +132,7 @@ describe.each(subjects)("%s", (_name, subjectOf, whenChanged) => {
 describe("a watch of a file", () => {
   it("sends no content as long as nothing has changed", async () => {
     const { proxy, target } = await ofFile("text");
-    await using states = watch(target, { intervalInMs: 5 });
+    await using states = watch(target, { pollIntervalInMs: 5 });
     await states.next();
     proxy.reset();
     void states.next();
@@ -158,14 +145,14 @@ describe("a watch of a file", () => {
     const file = truth.rootDirectoryClient.getFileClient(freshName());
     await file.uploadData(Buffer.from("one"));
     const errors: unknown[] = [];
-    await using states = watch(textFile(file), { intervalInMs: 5, onError: (error) => errors.push(error) });
+    await using states = watch(textFile(file), { pollIntervalInMs: 5, onError: (error) => errors.push(error) });
     expect((await states.next()).value).toMatchObject({ value: "one" });
     await file.uploadData(Buffer.from("two"));
     const handle = server.smb.open(truth.name, file.name, { access: ["read", "write"], shares: [] });
     const next = states.next();
     await expect.poll(() => errors.length).toBeGreaterThan(2);
     expect(errors[0]).toMatchObject({ code: "SharingViolation" });
-    await using impatient = watch(textFile(file), { intervalInMs: 5, giveUpAfterInMs: 20 });
+    await using impatient = watch(textFile(file), { pollIntervalInMs: 5, maxFailureTimeInMs: 20 });
     await expect(impatient.next()).rejects.toThrow(WatchFailedError);
     handle.close();
     expect((await next).value).toMatchObject({ value: "two" });
@@ -178,7 +165,7 @@ describe("a watch of a file", () => {
     const proxy = await proxyTo(server.url);
     const through = serviceOf(server, proxy.url).getShareClient(truth.name).rootDirectoryClient.getFileClient(file.name);
     const errors: unknown[] = [];
-    await using states = watch(jsonFile<object>(through), { intervalInMs: 5, onError: (error) => errors.push(error) });
+    await using states = watch(jsonFile<object>(through), { pollIntervalInMs: 5, onError: (error) => errors.push(error) });
     await states.next();
     await file.uploadData(Buffer.from("{nonsense"));
     const next = states.next();

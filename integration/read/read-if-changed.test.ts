@@ -1,7 +1,7 @@
 import type { BlockBlobClient } from "@azure/storage-blob";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { blobHttpHeaders, blobMetadata, blobTags, CommitUnknownError, DeadlineError, jsonBlob, overwrite, readTarget, type UpdateTarget } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, CommitUnknownError, OperationTimeoutError, jsonBlob, overwrite, readTarget, type UpdateTarget } from "../../src/index.js";
 import { type FaultProxy, hang, isRead, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
 import { type Doc, kinds, subjectOf } from "../update/subjects.js";
@@ -47,8 +47,8 @@ describe.each(kinds)("the time of one request for a %s", (kind) => {
     const subject = await subjectOf(kind);
     try {
       await subject.store(1);
-      subject.proxy.rules = [hang({ when: isRead }), hang({ when: isWrite, at: "answer" })];
-      await expect(readTarget<Doc>(subject.client(), { timeoutInMs: 100 })).rejects.toThrow(DeadlineError);
+      subject.proxy.rules = [hang({ when: isRead }), hang({ when: isWrite, at: "response" })];
+      await expect(readTarget<Doc>(subject.client(), { timeoutInMs: 100 })).rejects.toThrow(OperationTimeoutError);
       // The storage may need a moment to carry it out, so that it is certain to have it when the time is over.
       const written = expect(overwrite(subject.client(), subject.initial(2), { timeoutInMs: 2_000 })).rejects.toThrow(CommitUnknownError);
       await subject.proxy.waitFor(({ storageStatus }) => storageStatus !== undefined && storageStatus < 300);

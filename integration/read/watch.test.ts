@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { watch, type Watch } from "../../src/index.js";
-import { answerWith, rewriteAnswer } from "../../src/testing.js";
+import { respondWith, rewriteResponse } from "../../src/testing.js";
 import { type Doc, kinds, subjectOf, type SubjectOfTest } from "../update/subjects.js";
 
 describe.each(kinds)("a watch of a %s", (kind) => {
@@ -17,7 +17,7 @@ describe.each(kinds)("a watch of a %s", (kind) => {
     await subject.proxy.stop();
   });
 
-  const open = (intervalInMs: number): Watch<Doc> => watch(subject.client(), { intervalInMs });
+  const open = (pollIntervalInMs: number): Watch<Doc> => watch(subject.client(), { pollIntervalInMs });
 
   it("sees some of a hundred changes in order, and the last one", async () => {
     const seen: number[] = [];
@@ -37,7 +37,7 @@ describe.each(kinds)("a watch of a %s", (kind) => {
   it("asks with one small request as long as nothing changes", async () => {
     const answers: { status: number; bytes: number }[] = [];
     subject.proxy.rules = [
-      rewriteAnswer((answer) => {
+      rewriteResponse((answer) => {
         answers.push({ status: answer.status, bytes: answer.body.length });
         return answer;
       }),
@@ -68,17 +68,17 @@ describe.each(kinds)("a watch of a %s", (kind) => {
   it("outlasts a service that is busy", async () => {
     const states = open(5);
     await states.next();
-    subject.proxy.reset([answerWith(503, { times: 30 })]);
+    subject.proxy.reset([respondWith(503, { times: 30 })]);
     await subject.store(1);
     expect((await states.next()).value).toMatchObject({ value: { n: 1 } });
-    expect(subject.proxy.fired()).toBe(30);
+    expect(subject.proxy.faultCount()).toBe(30);
     await states.return();
   });
 
   it("leaves no timer when it is aborted or returns, in the middle of a wait", async () => {
     const waits = longWaits();
     const controller = new AbortController();
-    const aborted = watch(subject.client(), { intervalInMs: 600_000, abortSignal: controller.signal });
+    const aborted = watch(subject.client(), { pollIntervalInMs: 600_000, abortSignal: controller.signal });
     const returned = open(600_000);
     await Promise.all([aborted.next(), returned.next()]);
     const nexts = Promise.allSettled([aborted.next(), returned.next()]);

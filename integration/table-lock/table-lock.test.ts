@@ -1,16 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import {
-  BlobLocks,
-  ConcurrentTable,
-  isConflictError,
-  isGranularityMismatchError,
-  isLeaseUnavailableError,
-  isTargetNotFoundError,
-  isTransactionLimitError,
-  TableLock,
-} from "../../src/index.js";
-import { dropAnswer, isBatch, startFaultProxy, type FaultRule } from "../../src/testing.js";
+import { BlobLocks, ConcurrentTable, isConcurrencyError, TableLock } from "../../src/index.js";
+import { dropResponse, isBatch, startFaultProxy, type FaultRule } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer, freshName, freshTable, tableClient } from "../support/clients.js";
 import { fastTable } from "../support/fast-clients.js";
 
@@ -40,16 +31,16 @@ describe("granularity", () => {
     await new TableLock(table, locks, { granularity: "partition" }).withLock("p", () => undefined);
     const disagreeing = new TableLock(table, locks, { granularity: "table" });
     await expect(disagreeing.withLock(() => "locked")).rejects.toSatisfy(
-      (error) => isGranularityMismatchError(error) && error.expected === "table" && error.found === "partition",
+      (error) => isConcurrencyError(error, "LOCK_MODE_MISMATCH") && error.expected === "table" && error.found === "partition",
     );
-    await expect(disagreeing.tryAcquire()).rejects.toSatisfy(isGranularityMismatchError);
+    await expect(disagreeing.tryAcquire()).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "LOCK_MODE_MISMATCH"));
   });
 
   test("the one who disagrees is told also while the table's lock is held", async () => {
     const { table, locks } = await scene();
     await new TableLock(table, locks).withLock(async () => {
       const disagreeing = new TableLock(table, locks, { granularity: "entity" });
-      await expect(disagreeing.tryAcquire({ partitionKey: "p", rowKey: "r" })).rejects.toSatisfy(isGranularityMismatchError);
+      await expect(disagreeing.tryAcquire({ partitionKey: "p", rowKey: "r" })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "LOCK_MODE_MISMATCH"));
     });
   });
 
@@ -58,7 +49,7 @@ describe("granularity", () => {
     const byEntity = new TableLock(table, locks, { granularity: "entity" });
     await using held = await byEntity.acquire({ partitionKey: "p", rowKey: "a" });
     expect(await byEntity.tryAcquire({ partitionKey: "p", rowKey: "a" })).toBeNull();
-    await expect(byEntity.acquire({ partitionKey: "p", rowKey: "a" }, { waitInMs: 100 })).rejects.toSatisfy(isLeaseUnavailableError);
+    await expect(byEntity.acquire({ partitionKey: "p", rowKey: "a" }, { waitInMs: 100 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "LEASE_UNAVAILABLE"));
     await using other = await byEntity.tryAcquire({ partitionKey: "p", rowKey: "b" });
     expect(other).not.toBeNull();
     const [a, b] = [await held.partition(), await other!.partition()];
@@ -117,9 +108,9 @@ describe("a held partition", () => {
     const { direct, table, proxy, locks } = await scene();
     await new TableLock(table, locks).withLock(async (held) => {
       const partition = await held.partition("p");
-      proxy.reset([dropAnswer({ when: isBatch, times: 1 })]);
+      proxy.reset([dropResponse({ when: isBatch, times: 1 })]);
       await partition.create({ rowKey: "a", n: 1 });
-      proxy.reset([dropAnswer({ when: isBatch, times: 1 })]);
+      proxy.reset([dropResponse({ when: isBatch, times: 1 })]);
       await partition.delete("a");
       await partition.create({ rowKey: "a", n: 2 });
     });
@@ -133,8 +124,8 @@ describe("a held partition", () => {
     await direct.updateEntity({ partitionKey: "p", rowKey: "a", n: 2 }, "Merge");
     await new TableLock(table, locks).withLock(async (held) => {
       const partition = await held.partition("p");
-      await expect(partition.submit([["create", { rowKey: "b" }], ["update", { rowKey: "a", n: 3 }, "Merge", { etag }]])).rejects.toSatisfy(isConflictError);
-      await expect(partition.create({ rowKey: "a", n: 3 })).rejects.toSatisfy(isConflictError);
+      await expect(partition.submit([["create", { rowKey: "b" }], ["update", { rowKey: "a", n: 3 }, "Merge", { etag }]])).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
+      await expect(partition.create({ rowKey: "a", n: 3 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
       await partition.create({ rowKey: "c" }); // and goes on
     });
     expect(await rows(direct)).toEqual(["a", "c", "~asc~fence"]);
@@ -145,8 +136,8 @@ describe("a held partition", () => {
     await new TableLock(table, locks).withLock(async (held) => {
       const partition = await held.partition("p");
       proxy.reset();
-      await expect(partition.submit(Array.from({ length: 100 }, (_, n) => ["create", { rowKey: `r${n}` }] as const))).rejects.toSatisfy(isTransactionLimitError);
-      await expect(partition.create({ rowKey: "big", a: "x".repeat(600_000) })).rejects.toSatisfy(isTransactionLimitError);
+      await expect(partition.submit(Array.from({ length: 100 }, (_, n) => ["create", { rowKey: `r${n}` }] as const))).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TRANSACTION_LIMIT"));
+      await expect(partition.create({ rowKey: "big", a: "x".repeat(600_000) })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TRANSACTION_LIMIT"));
       await expect(partition.submit([["create", { rowKey: "a" }], ["delete", { rowKey: "a" }]])).rejects.toThrow(/twice/);
       await expect(partition.submit([["create", { partitionKey: "q", rowKey: "a" }]])).rejects.toThrow(/partition/);
       await expect(partition.create({ rowKey: "~asc~fence" })).rejects.toThrow(RangeError);
@@ -157,7 +148,7 @@ describe("a held partition", () => {
 
   test("an update keeps the journal of an entity when it removes a property", async () => {
     const { direct, table, locks } = await scene();
-    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).createIfAbsent("p", "a", { n: 1, old: 1 });
+    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).createIfNotExists("p", "a", { n: 1, old: 1 });
     await new TableLock(table, locks).withLock(async (held) => {
       await (await held.partition("p")).update("a", (entity) => { delete entity["old"]; });
     });
@@ -170,7 +161,7 @@ describe("a held partition", () => {
     const table = tableClient(freshName());
     const locks = new BlobLocks(await freshContainer());
     const locking = new TableLock(table, locks).withLock((held) => held.partition("p"));
-    await expect(locking).rejects.toSatisfy((error) => isTargetNotFoundError(error) && error.message.includes(table.tableName));
+    await expect(locking).rejects.toSatisfy((error) => isConcurrencyError(error, "TARGET_NOT_FOUND") && error.message.includes(table.tableName));
   });
 });
 

@@ -11,38 +11,10 @@ import { ShareFileClient, ShareServiceClient, StorageSharedKeyCredential as File
 import { QueueClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { acquireLease, BlobLocks, breakLease, bytesFile, createIfNotExists, enqueue, fileMetadata, inspectLease, jsonBlob, jsonFile, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, purgeTombstones, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, tableEntity, TableInbox, TableLock, tryAcquireLease, withLease } from "../../src/index.js";
 import {
-  acquireLease,
-  BlobLocks,
-  breakLease,
-  bytesFile,
-  createIfAbsent,
-  enqueue,
-  fileMetadata,
-  inspectLease,
-  jsonBlob,
-  jsonFile,
-  LeaderElection,
-  leasedUpdate,
-  optimisticUpdate,
-  overwrite,
-  purgeTombstones,
-  QueueConsumer,
-  readTarget,
-  redrive,
-  removeIfUnchanged,
-  retryWhileInUse,
-  runTransaction,
-  Semaphore,
-  tableEntity,
-  TableInbox,
-  TableLock,
-  tryAcquireLease,
-  withLease,
-} from "../../src/index.js";
-import {
-  answerWith,
-  dropAnswer,
+  respondWith,
+  dropResponse,
   emulatorAccount,
   type FaultProxy,
   type FaultRule,
@@ -190,13 +162,13 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
     await readTarget(broken);
   });
   await attempt("readTarget", () => readTarget(doc));
-  await attempt("createIfAbsent", () => createIfAbsent(doc, initial));
+  await attempt("createIfNotExists", () => createIfNotExists(doc, initial));
   await attempt("overwrite", () => overwrite(doc, initial));
-  await attempt("removeIfUnchanged", () => removeIfUnchanged(doc, '"0x0"'));
+  await attempt("deleteIfUnchanged", () => deleteIfUnchanged(doc, '"0x0"'));
   await attempt("runTransaction", () => runTransaction(table, "t", (tx) => { tx.upsert({ rowKey: "a", text: payload }); }, patient));
   await attempt("runTransaction throwing", () => runTransaction(table, "t", confide, patient));
   await attempt("purgeTombstones", () => purgeTombstones(table, { partitionKey: "t" }));
-  await attempt("withLease", () => withLease(blob, () => undefined, { ...brief, createIfMissing: true }));
+  await attempt("withLease", () => withLease(blob, () => undefined, { ...brief, createIfNotExists: true }));
   await attempt("withLease throwing", () => withLease(blob, confide, brief));
   await attempt("acquireLease", async () => (await acquireLease(blob, brief)).release());
   await attempt("tryAcquireLease", async () => (await tryAcquireLease(blob))?.release());
@@ -205,7 +177,7 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
   await attempt("withLock", () => locks.withLock("orders", () => undefined));
   await attempt("withLocks", () => locks.withLocks(["a", "b"], () => undefined));
   await attempt("locks.inspect", () => locks.inspect("orders"));
-  await attempt("forceUnlock", () => locks.forceUnlock("orders"));
+  await attempt("break", () => locks.break("orders"));
   await attempt("Semaphore", () => new Semaphore(locks, "slots", 2).withSlot(() => undefined));
   await attempt("TableLock", () =>
     new TableLock(table, locks).withLock(async (held) => {
@@ -220,7 +192,7 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
       elected();
       return confide();
     };
-    const election = new LeaderElection(locks, "leader", { onElected, stayAwayInMs: 10_000 });
+    const election = new LeaderElection(locks, "leader", { onElected, cooldownInMs: 10_000 });
     election.start();
     await Promise.race([work, pause(300)]);
     await election.stop();
@@ -231,7 +203,7 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
   await attempt("leasedUpdate guarded", () => leasedUpdate(shared, (d) => ({ ...d, n: d.n + 1_000 }), { initial, ...patient, waitInMs: 300, crashGuard: locks }));
   await attempt("leasedUpdate throwing", () => leasedUpdate(shared, confide, { initial, ...patient, waitInMs: 300 }));
   await attempt("leasedUpdate metadata", () => leasedUpdate(fileMetadata(file), (m) => void (m["text"] = "seen"), { ...patient, waitInMs: 300 }));
-  await attempt("createIfAbsent file", () => createIfAbsent(shared, initial));
+  await attempt("createIfNotExists file", () => createIfNotExists(shared, initial));
   await attempt("overwrite file", () => overwrite(shared, initial));
   await attempt("broken file", async () => {
     await overwrite(bytesFile(file), new TextEncoder().encode(payload));
@@ -293,20 +265,20 @@ describe("after a run of everything with failures", () => {
       arm([]);
       await noteStored(names);
     };
-    const faults = [answerWith(503, { probability: 0.15 }), dropAnswer({ probability: 0.15, when: isWrite })];
+    const faults = [respondWith(503, { probability: 0.15 }), dropResponse({ probability: 0.15, when: isWrite })];
     await run("key, no faults", (names) => byKey(names, emulatorAccount.key), []);
     await run("key, faults", (names) => byKey(names, emulatorAccount.key), faults);
-    await run("key, always busy", (names) => byKey(names, emulatorAccount.key), [answerWith(503)]);
+    await run("key, always busy", (names) => byKey(names, emulatorAccount.key), [respondWith(503)]);
     await run("wrong key", (names) => byKey(names, wrongKey), []);
     await run("signature, no faults", (names) => bySignature(names, 3_600_000), []);
     await run("signature, faults", (names) => bySignature(names, 3_000_000), faults);
-    await run("signature, answers lost", (names) => bySignature(names, 2_000_000), [dropAnswer({ when: isWrite })]);
+    await run("signature, answers lost", (names) => bySignature(names, 2_000_000), [dropResponse({ when: isWrite })]);
     await run("expired signature", (names) => bySignature(names, -3_600_000), []);
     sinks.noteSpans(spans);
   });
 
   it("all helpers have worked where nothing was wrong, and failed where something was", () => {
-    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "removeIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError", "leasedUpdate throwing: Error", "broken file: SchemaError", "withLease file: Error"];
+    const allowed = ["optimisticUpdate throwing: Error", "runTransaction throwing: Error", "withLease throwing: Error", "deleteIfUnchanged: ConflictError", "schema: SchemaError", "broken JSON: SchemaError", "retryWhileInUse: RestError", "leasedUpdate throwing: Error", "broken file: SchemaError", "withLease file: Error"];
     for (const fine of ["key, no faults", "signature, no faults"]) {
       expect(outcomes[fine]!.filter((line) => !line.endsWith(": ok")).sort(), fine).toEqual(allowed.sort());
     }

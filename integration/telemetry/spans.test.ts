@@ -1,29 +1,7 @@
 import { ShareServiceClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
-import {
-  acquireLease,
-  appendExactly,
-  BlobLocks,
-  createIfAbsent,
-  enqueue,
-  jsonBlob,
-  LeaderElection,
-  leasedUpdate,
-  optimisticUpdate,
-  overwrite,
-  QueueConsumer,
-  readTarget,
-  redrive,
-  removeIfUnchanged,
-  retryWhileInUse,
-  runTransaction,
-  Semaphore,
-  TableLock,
-  textFile,
-  tryAcquireLease,
-  withLease,
-} from "../../src/index.js";
+import { acquireLease, appendExactlyOnce, BlobLocks, createIfNotExists, enqueue, jsonBlob, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, TableLock, textFile, tryAcquireLease, withLease } from "../../src/index.js";
 import { startFileShareServer } from "../../src/testing.js";
 import { freshContainer, freshQueue, freshTable, queueClient } from "../support/clients.js";
 import { pause } from "../support/pause.js";
@@ -79,15 +57,15 @@ describe("the spans of an update", () => {
     const log = (await unseen(() => freshContainer())).getAppendBlobClient("log");
     await unseen(() => log.create());
     spans.clear();
-    await appendExactly(log, "one\n");
-    expect(spans.treeOf("appendExactly")).toEqual([
-      "appendExactly: appended",
-      "  appendExactly.attempt: appended",
+    await appendExactlyOnce(log, "one\n");
+    expect(spans.treeOf("appendExactlyOnce")).toEqual([
+      "appendExactlyOnce: appended",
+      "  appendExactlyOnce.attempt: appended",
       "    HTTP HEAD",
       "    HTTP PUT",
       "    HTTP PUT",
     ]);
-    const [call] = spans.named("appendExactly");
+    const [call] = spans.named("appendExactlyOnce");
     expect(call!.attributes).toMatchObject({ "azsc.target.kind": "appendBlob", "azsc.attempts": 1, "azsc.requests": 3, "url.full": log.url });
   });
 
@@ -154,7 +132,7 @@ describe("the spans of an update under a lease", () => {
       "        HTTP PUT",
       "    HTTP GET",
       "    HTTP PUT",
-      "  LeaseGuard.release: -",
+      "  LeaseHandle.release: -",
       "    HTTP PUT",
     ]);
     expect(spans.named("leasedUpdate")[0]!.attributes).toMatchObject({
@@ -195,7 +173,7 @@ describe("the spans of an update under a lease", () => {
     const refusal = new RangeError("account 4711 is overdrawn");
     await expect(leasedUpdate(textFile(file), () => { throw refusal; })).rejects.toBe(refusal);
     const [update, failed] = spans.named("leasedUpdate");
-    expect(spans.tree(update!).slice(5)).toEqual(["    HTTP GET", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "  LeaseGuard.release: -", "    HTTP PUT"]);
+    expect(spans.tree(update!).slice(5)).toEqual(["    HTTP GET", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT", "  LeaseHandle.release: -", "    HTTP PUT"]);
     expect(update!.attributes).toMatchObject({ "azsc.target.kind": "textFile", "azsc.requests": 5 });
     expect(spans.treeOf("overwrite")).toEqual(["overwrite: -", "  overwrite.attempt: done", "    HTTP PUT", "    HTTP PUT", "    HTTP PUT"]);
     expect(spans.named("overwrite")[0]!.attributes).toMatchObject({ "azsc.requests": 3 });
@@ -207,16 +185,16 @@ describe("the spans of helpers that send what they are told", () => {
   it("are a call, an attempt and its requests", async () => {
     const blob = (await unseen(() => freshContainer())).getBlockBlobClient("doc");
     spans.clear();
-    await createIfAbsent(blob, { n: 1 });
-    await createIfAbsent(blob, { n: 1 });
+    await createIfNotExists(blob, { n: 1 });
+    await createIfNotExists(blob, { n: 1 });
     const { etag } = await readTarget(blob);
     await overwrite(blob, { n: 2 });
-    await expect(removeIfUnchanged(blob, etag)).rejects.toMatchObject({ code: "CONFLICT" });
-    const [created, found] = spans.named("createIfAbsent");
-    expect(spans.tree(created!)).toEqual(["createIfAbsent: created", "  createIfAbsent.attempt: done", "    HTTP PUT"]);
-    expect(spans.tree(found!)).toEqual(["createIfAbsent: unchanged", "  createIfAbsent.attempt: done", "    HTTP PUT", "    HTTP GET"]);
+    await expect(deleteIfUnchanged(blob, etag)).rejects.toMatchObject({ code: "CONFLICT" });
+    const [created, found] = spans.named("createIfNotExists");
+    expect(spans.tree(created!)).toEqual(["createIfNotExists: created", "  createIfNotExists.attempt: done", "    HTTP PUT"]);
+    expect(spans.tree(found!)).toEqual(["createIfNotExists: unchanged", "  createIfNotExists.attempt: done", "    HTTP PUT", "    HTTP GET"]);
     expect(spans.treeOf("overwrite")).toEqual(["overwrite: -", "  overwrite.attempt: done", "    HTTP PUT"]);
-    expect(spans.treeOf("removeIfUnchanged")).toEqual(["removeIfUnchanged: failed", "  removeIfUnchanged.attempt: failed", "    HTTP DELETE"]);
+    expect(spans.treeOf("deleteIfUnchanged")).toEqual(["deleteIfUnchanged: failed", "  deleteIfUnchanged.attempt: failed", "    HTTP DELETE"]);
     expect(spans.named("readTarget")[0]!.attributes).toMatchObject({ "azsc.attempts": 1, "azsc.requests": 1, "azsc.target.kind": "jsonBlob" });
   });
 
@@ -266,7 +244,7 @@ describe("the spans of a lease", () => {
     const container = await unseen(() => freshContainer());
     const blob = container.getBlockBlobClient("leased");
     spans.clear();
-    await withLease(blob, async (lease) => lease.renew(), { createIfMissing: true });
+    await withLease(blob, async (lease) => lease.renew(), { createIfNotExists: true });
     expect(spans.treeOf("withLease")).toEqual([
       "withLease: -",
       "  acquireLease: acquired",
@@ -274,9 +252,9 @@ describe("the spans of a lease", () => {
       "      HTTP PUT",
       "      HTTP PUT",
       "      HTTP PUT",
-      "  LeaseGuard.renew: -",
+      "  LeaseHandle.renew: -",
       "    HTTP PUT",
-      "  LeaseGuard.release: -",
+      "  LeaseHandle.release: -",
       "    HTTP PUT",
     ]);
     expect(spans.named("acquireLease")[0]!.attributes).toMatchObject({ "azsc.attempts": 1, "azsc.requests": 3, "url.full": blob.url });
@@ -331,7 +309,7 @@ describe("the spans of locks", () => {
       "      HTTP PUT",
       "      HTTP HEAD",
       "      HTTP PUT",
-      "  LeaseGuard.release: -",
+      "  LeaseHandle.release: -",
       "    HTTP PUT",
     ]);
     expect(spans.named("BlobLocks.acquire")[0]!.attributes).toMatchObject({ "azsc.target.kind": "lock", "azsc.epoch": 1, "azsc.requests": 5 });
@@ -347,7 +325,7 @@ describe("the spans of locks", () => {
       "    Semaphore.acquire.attempt: acquired",
       "      BlobLocks.tryAcquire: acquired",
       "        BlobLocks.tryAcquire.attempt: acquired",
-      "  LeaseGuard.release: -",
+      "  LeaseHandle.release: -",
     ]);
   });
 
@@ -362,9 +340,9 @@ describe("the spans of locks", () => {
     const [root] = spans.named("TableLock.withLock");
     expect(spans.childrenOf(root!).map(({ name }) => name)).toEqual([
       "TableLock.acquire",
-      "HeldTable.partition",
+      "LockedTable.partition",
       "FencedPartition.submit",
-      "LeaseGuard.release",
+      "LeaseHandle.release",
     ]);
     expect(spans.named("FencedPartition.submit")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
   });
@@ -389,7 +367,7 @@ describe("the spans of locks", () => {
       "  readTarget: failed",
       "    readTarget.attempt: failed",
       "      HTTP GET",
-      "  LeaseGuard.release: -",
+      "  LeaseHandle.release: -",
       "    HTTP PUT",
     ]);
   });

@@ -5,15 +5,15 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { readTarget, textBlob } from "../../src/index.js";
 import {
-  answerWith,
+  respondWith,
   cutBody,
   delay,
-  dropAnswer,
+  dropResponse,
   type FaultProxy,
   hang,
   isWrite,
-  refuse,
-  rewriteAnswer,
+  dropRequest,
+  rewriteResponse,
   startFaultProxy,
 } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
@@ -80,16 +80,16 @@ describe("cutBody", () => {
   });
 });
 
-describe("dropAnswer", () => {
+describe("dropResponse", () => {
   it("lets the storage commit and the client see a broken connection", async () => {
-    proxy.rules = [dropAnswer({ when: isWrite })];
+    proxy.rules = [dropResponse({ when: isWrite })];
     await expect(uploadIfMatch()).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(await content()).toBe("new");
-    expect(proxy.log).toMatchObject([{ method: "PUT", outcome: "cut", status: undefined, storageStatus: 201, ruleNames: ["drop-answer"] }]);
+    expect(proxy.log).toMatchObject([{ method: "PUT", outcome: "cut", status: undefined, storageStatus: 201, ruleNames: ["drop-response"] }]);
   });
 
   it("turns into a 412 for a client that retries, as on the real service", async () => {
-    proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     const retrying = containerClient(blob.containerName, { through: proxy }).getBlockBlobClient("doc");
     await expect(retrying.upload("new", 3, { conditions: { ifMatch: etag } })).rejects.toMatchObject({ statusCode: 412 });
     expect(await content()).toBe("new");
@@ -97,61 +97,61 @@ describe("dropAnswer", () => {
   });
 
   it("can look at the answer first", async () => {
-    proxy.rules = [dropAnswer({ whenAnswer: ({ status, headers }) => status === 201 && headers["etag"] !== undefined })];
+    proxy.rules = [dropResponse({ whenResponse: ({ status, headers }) => status === 201 && headers["etag"] !== undefined })];
     await expect(blob.upload("new", 3, { conditions: { ifMatch: '"0x0"' } })).rejects.toMatchObject({ statusCode: 412 });
     await expect(uploadIfMatch()).rejects.toMatchObject({ code: "ECONNRESET" });
-    expect(proxy.fired("drop-answer")).toBe(1);
+    expect(proxy.faultCount("drop-response")).toBe(1);
   });
 });
 
-describe("refuse", () => {
+describe("drop-request", () => {
   it("breaks the connection before the storage sees the request", async () => {
-    proxy.rules = [refuse({ when: isWrite })];
+    proxy.rules = [dropRequest({ when: isWrite })];
     await expect(uploadIfMatch()).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(await content()).toBe("old");
-    expect(proxy.log).toMatchObject([{ outcome: "cut", status: undefined, storageStatus: undefined, ruleNames: ["refuse"] }]);
+    expect(proxy.log).toMatchObject([{ outcome: "cut", status: undefined, storageStatus: undefined, ruleNames: ["drop-request"] }]);
     expect(proxy.forwarded).toBe(0);
   });
 });
 
-describe("answerWith", () => {
+describe("respondWith", () => {
   it.each([
     [403, "AuthorizationFailure"],
     [429, "TooManyRequests"],
     [500, "InternalError"],
     [503, "ServerBusy"],
   ])("answers %i %s and leaves the storage alone", async (status, code) => {
-    proxy.rules = [answerWith(status)];
+    proxy.rules = [respondWith(status)];
     await expect(uploadIfMatch()).rejects.toMatchObject({ statusCode: status, code, details: { errorCode: code } });
     expect(await content()).toBe("old");
-    expect(proxy.log).toMatchObject([{ outcome: "answered", status, storageStatus: undefined, ruleNames: [`answer-${status}`] }]);
+    expect(proxy.log).toMatchObject([{ outcome: "responded", status, storageStatus: undefined, ruleNames: [`status-${status}`] }]);
   });
 
   it("can answer after the storage has committed", async () => {
-    proxy.rules = [answerWith(500, { at: "answer", errorCode: "OperationTimedOut" })];
+    proxy.rules = [respondWith(500, { at: "response", errorCode: "OperationTimedOut" })];
     await expect(uploadIfMatch()).rejects.toMatchObject({ statusCode: 500, code: "OperationTimedOut" });
     expect(await content()).toBe("new");
-    expect(proxy.log).toMatchObject([{ outcome: "answered", status: 500, storageStatus: 201 }]);
+    expect(proxy.log).toMatchObject([{ outcome: "responded", status: 500, storageStatus: 201 }]);
   });
 
   it("answers HEAD requests without a body", async () => {
-    proxy.rules = [answerWith(503)];
+    proxy.rules = [respondWith(503)];
     await expect(blob.getProperties()).rejects.toMatchObject({ statusCode: 503, details: { errorCode: "ServerBusy" } });
   });
 });
 
 describe("delay", () => {
   it("holds requests back, and the rules below still get their turn", async () => {
-    proxy.rules = [delay(60), delay({ minInMs: 60, maxInMs: 80 }), dropAnswer()];
+    proxy.rules = [delay(60), delay({ minInMs: 60, maxInMs: 80 }), dropResponse()];
     const start = performance.now();
     await expect(uploadIfMatch()).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(performance.now() - start).toBeGreaterThanOrEqual(115);
     expect(await content()).toBe("new");
-    expect(proxy.log[0]!.ruleNames).toEqual(["delay", "delay", "drop-answer"]);
+    expect(proxy.log[0]!.ruleNames).toEqual(["delay", "delay", "drop-response"]);
   });
 
   it("holds answers back after the storage has committed", async () => {
-    proxy.rules = [delay(200, { at: "answer" })];
+    proxy.rules = [delay(200, { at: "response" })];
     const start = performance.now();
     const uploading = uploadIfMatch();
     await proxy.waitFor((request) => request.storageStatus === 201);
@@ -186,7 +186,7 @@ describe("hang", () => {
   });
 
   it("can hang after the storage has committed", async () => {
-    proxy.rules = [hang({ at: "answer" })];
+    proxy.rules = [hang({ at: "response" })];
     const controller = new AbortController();
     const uploading = uploadIfMatch(controller.signal);
     await proxy.waitFor((request) => request.storageStatus === 201);
@@ -196,7 +196,7 @@ describe("hang", () => {
   });
 
   it("ends when the proxy is stopped, and so does a delay", async () => {
-    proxy.rules = [hang({ when: isWrite }), hang({ when: ({ method }) => method === "HEAD", at: "answer" }), delay(60_000)];
+    proxy.rules = [hang({ when: isWrite }), hang({ when: ({ method }) => method === "HEAD", at: "response" }), delay(60_000)];
     const calls = [uploadIfMatch(), blob.getProperties(), blob.download()];
     const cut = calls.map((call) => expect(call).rejects.toMatchObject({ code: "ECONNRESET" }));
     await proxy.waitFor(({ method, ruleNames }) => method === "PUT" && ruleNames.includes("hang"));
@@ -209,10 +209,10 @@ describe("hang", () => {
   });
 });
 
-describe("rewriteAnswer", () => {
+describe("rewriteResponse", () => {
   it("changes status, headers and body", async () => {
     proxy.rules = [
-      rewriteAnswer(({ status, headers, body }) => ({
+      rewriteResponse(({ status, headers, body }) => ({
         status,
         headers: { ...headers, etag: '"0xFAKE"', "content-md5": undefined },
         body: Buffer.from(`${body.toString()}er`),
@@ -225,7 +225,7 @@ describe("rewriteAnswer", () => {
   });
 
   it("can turn a success into an error and keeps HEAD answers well-formed", async () => {
-    proxy.rules = [rewriteAnswer((answer, request) => (request.method === "HEAD" ? answer : { ...answer, status: 500 }))];
+    proxy.rules = [rewriteResponse((answer, request) => (request.method === "HEAD" ? answer : { ...answer, status: 500 }))];
     expect((await blob.getProperties()).contentLength).toBe(3);
     await expect(uploadIfMatch()).rejects.toMatchObject({ statusCode: 500 });
     expect(await content()).toBe("new");

@@ -5,13 +5,13 @@ import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import {
-  answerWith,
-  dropAnswer,
+  respondWith,
+  dropResponse,
   type FaultProxy,
   hang,
   isBatch,
   isWrite,
-  refuse,
+  dropRequest,
   startFaultProxy,
 } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer, freshQueue, freshTable, tableClient } from "../support/clients.js";
@@ -69,7 +69,7 @@ describe("tables through the fault proxy", () => {
 
   it("commit a transaction whose answer is dropped", async () => {
     const table = await freshTable({ through: proxy, retries: false });
-    proxy.rules = [dropAnswer({ when: isBatch })];
+    proxy.rules = [dropResponse({ when: isBatch })];
     const submitting = table.submitTransaction([["create", { partitionKey: "p", rowKey: "a", n: 1 }]]);
     await expect(submitting).rejects.toMatchObject({ code: "ECONNRESET" });
     expect(await tableClient(table.tableName).getEntity("p", "a")).toMatchObject({ n: 1 });
@@ -77,7 +77,7 @@ describe("tables through the fault proxy", () => {
 
   it("give errors in the form that table clients read", async () => {
     const table = await freshTable({ through: proxy, retries: false });
-    proxy.rules = [answerWith(503)];
+    proxy.rules = [respondWith(503)];
     await expect(table.getEntity("p", "a")).rejects.toMatchObject({
       statusCode: 503,
       details: { errorCode: "ServerBusy", odataError: { code: "ServerBusy" } },
@@ -87,7 +87,7 @@ describe("tables through the fault proxy", () => {
 
   it("are retried by the SDK until the faults are over", async () => {
     const table = await freshTable({ through: proxy });
-    proxy.rules = [answerWith(503, { times: 1, headers: { "retry-after": "0" } })];
+    proxy.rules = [respondWith(503, { times: 1, headers: { "retry-after": "0" } })];
     await table.createEntity({ partitionKey: "p", rowKey: "a" });
     expect(proxy.log.map(({ status }) => status)).toEqual([503, 204]);
   });
@@ -98,7 +98,7 @@ describe("queues through the fault proxy", () => {
     const proxy = await proxyTo(azurite().queueUrl);
     const queue = await freshQueue({ through: proxy, retries: false });
     await queue.sendMessage("one");
-    proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     await expect(queue.sendMessage("two")).rejects.toMatchObject({ code: "ECONNRESET" });
     const { receivedMessageItems } = await queue.receiveMessages({ numberOfMessages: 10 });
     expect(receivedMessageItems.map((item) => item.messageText)).toEqual(["one", "two"]);
@@ -111,7 +111,7 @@ describe("connections of the fault proxy", () => {
   it("are kept alive, and cutting one leaves its siblings alone", async () => {
     const proxy = await proxyTo(azurite().blobUrl);
     const container = await freshContainer({ through: proxy, retries: false });
-    proxy.rules = [dropAnswer({ when: ({ path }) => path.endsWith("/bad") }), refuse({ when: ({ path }) => path.endsWith("/worse") })];
+    proxy.rules = [dropResponse({ when: ({ path }) => path.endsWith("/bad") }), dropRequest({ when: ({ path }) => path.endsWith("/worse") })];
     for (let round = 0; round < 5; round++) {
       const names = Array.from({ length: 30 }, (_, i) => (i % 10 === 3 ? "bad" : i % 10 === 7 ? "worse" : `good-${i}`));
       const results = await Promise.allSettled(names.map((name) => container.getBlockBlobClient(name).upload("x", 1)));

@@ -3,14 +3,14 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import {
   allOf,
-  answerWith,
+  respondWith,
   delay,
-  dropAnswer,
+  dropResponse,
   type FaultProxy,
   isLease,
   isRead,
   isWrite,
-  refuse,
+  dropRequest,
   startFaultProxy,
 } from "../../src/testing.js";
 import { azurite, freshContainer } from "../support/clients.js";
@@ -38,7 +38,7 @@ async function statuses(times: number): Promise<number[]> {
 
 describe("fault rules", () => {
   it("strike the same requests again when they are set again, and about as many as their probability says", async () => {
-    const rules = [answerWith(503, { probability: 0.3 })];
+    const rules = [respondWith(503, { probability: 0.3 })];
     proxy.rules = rules;
     const first = await statuses(60);
     proxy.setRules(rules);
@@ -47,11 +47,11 @@ describe("fault rules", () => {
     const struck = first.filter((status) => status === 503).length;
     expect(struck).toBeGreaterThan(8);
     expect(struck).toBeLessThan(30);
-    expect(proxy.fired("answer-503")).toBe(2 * struck);
+    expect(proxy.faultCount("status-503")).toBe(2 * struck);
   });
 
   it("strike other requests with another seed", async () => {
-    proxy.rules = [answerWith(503, { probability: 0.5 })];
+    proxy.rules = [respondWith(503, { probability: 0.5 })];
     const first = await statuses(40);
     const other = await startFaultProxy(azurite().blobUrl, proxy.rules, { seed: 2 });
     try {
@@ -63,28 +63,28 @@ describe("fault rules", () => {
   });
 
   it("are spent after the given number of times", async () => {
-    proxy.rules = [answerWith(503, { times: 2 })];
+    proxy.rules = [respondWith(503, { times: 2 })];
     expect(await statuses(4)).toEqual([503, 503, 200, 200]);
   });
 
   it("strike no more often than that under parallel requests", async () => {
-    proxy.rules = [answerWith(503, { times: 5 })];
+    proxy.rules = [respondWith(503, { times: 5 })];
     const seen = await Promise.all(Array.from({ length: 20 }, () => statusOf(upload())));
     expect(seen.filter((status) => status === 503)).toHaveLength(5);
-    expect(proxy.fired()).toBe(5);
+    expect(proxy.faultCount()).toBe(5);
   });
 
   it("are tried in order, and the first that matches wins", async () => {
-    proxy.rules = [answerWith(500, { when: isRead }), answerWith(429, { times: 1 }), answerWith(503)];
+    proxy.rules = [respondWith(500, { when: isRead }), respondWith(429, { times: 1 }), respondWith(503)];
     expect(await statuses(2)).toEqual([429, 503]);
     expect(await statusOf(blob.getProperties())).toBe(500);
   });
 
   it("give way to the next rule when the answer is not the one they wait for", async () => {
     proxy.rules = [
-      answerWith(429, { at: "answer", whenAnswer: ({ status }) => status === 404 }),
-      answerWith(500, { at: "answer", when: isWrite, whenAnswer: ({ status }) => status === 201 }),
-      dropAnswer(),
+      respondWith(429, { at: "response", whenResponse: ({ status }) => status === 404 }),
+      respondWith(500, { at: "response", when: isWrite, whenResponse: ({ status }) => status === 201 }),
+      dropResponse(),
     ];
     expect(await statusOf(blob.getProperties())).toBe(429);
     expect(await statusOf(upload())).toBe(500);
@@ -93,7 +93,7 @@ describe("fault rules", () => {
 
   it("can be replaced while the proxy runs, with and without faults", async () => {
     expect(await statuses(1)).toEqual([200]);
-    proxy.rules = [answerWith(503)];
+    proxy.rules = [respondWith(503)];
     expect(await statuses(1)).toEqual([503]);
     proxy.rules = [];
     expect(await statuses(1)).toEqual([200]);
@@ -101,7 +101,7 @@ describe("fault rules", () => {
 
   it("can be aimed at one lease operation", async () => {
     await upload();
-    proxy.reset([answerWith(503, { when: isLease("renew") })]);
+    proxy.reset([respondWith(503, { when: isLease("renew") })]);
     const lease = blob.getBlobLeaseClient();
     await lease.acquireLease(15);
     await expect(lease.renewLease()).rejects.toMatchObject({ statusCode: 503 });
@@ -112,7 +112,7 @@ describe("fault rules", () => {
 
   it("report what a predicate threw instead of hiding it behind a broken connection", async () => {
     proxy.rules = [
-      refuse({
+      dropRequest({
         when: () => {
           throw new Error("no such thing");
         },
@@ -126,11 +126,11 @@ describe("fault rules", () => {
   });
 
   it.each([
-    ["a probability above 1", refuse({ probability: 1.5 })],
-    ["negative times", refuse({ times: -1 })],
-    ["a status that is no error", answerWith(200)],
+    ["a probability above 1", dropRequest({ probability: 1.5 })],
+    ["negative times", dropRequest({ times: -1 })],
+    ["a status that is no error", respondWith(200)],
     ["a delay that ends before it starts", delay({ minInMs: 5, maxInMs: 1 })],
-    ["a look at the answer before there is one", answerWith(503, { whenAnswer: () => true })],
+    ["a look at the answer before there is one", respondWith(503, { whenResponse: () => true })],
   ])("are refused at once with %s", (_, rule) => {
     expect(() => (proxy.rules = [rule])).toThrow(/^fault rule /);
     expect(proxy.rules).toEqual([]);
@@ -139,7 +139,7 @@ describe("fault rules", () => {
 
 describe("the proxy's log", () => {
   it("counts every request exactly once, under parallel requests too", async () => {
-    proxy.rules = [dropAnswer({ name: "lost", when: isWrite, probability: 0.2 })];
+    proxy.rules = [dropResponse({ name: "lost", when: isWrite, probability: 0.2 })];
     await Promise.allSettled(Array.from({ length: 50 }, upload));
     await Promise.all(Array.from({ length: 10 }, () => blob.exists()));
 
@@ -147,16 +147,16 @@ describe("the proxy's log", () => {
     expect(proxy.forwarded).toBe(60);
     expect(proxy.count(isWrite)).toBe(50);
     expect(proxy.count(({ path }) => path.endsWith("/doc"))).toBe(60);
-    expect(proxy.count(({ outcome }) => outcome === "cut")).toBe(proxy.fired("lost"));
-    expect(proxy.count(({ ruleNames }) => ruleNames.includes("lost"))).toBe(proxy.fired("lost"));
+    expect(proxy.count(({ outcome }) => outcome === "cut")).toBe(proxy.faultCount("lost"));
+    expect(proxy.count(({ ruleNames }) => ruleNames.includes("lost"))).toBe(proxy.faultCount("lost"));
     expect(proxy.count(({ storageStatus }) => storageStatus === 201)).toBe(50);
   });
 
   it("starts anew after a reset, and the rules are gone", async () => {
-    proxy.rules = [answerWith(503)];
+    proxy.rules = [respondWith(503)];
     await statuses(1);
     proxy.reset();
-    expect([proxy.requests, proxy.forwarded, proxy.fired(), proxy.log.length]).toEqual([0, 0, 0, 0]);
+    expect([proxy.requests, proxy.forwarded, proxy.faultCount(), proxy.log.length]).toEqual([0, 0, 0, 0]);
     expect(await statuses(1)).toEqual([200]);
   });
 

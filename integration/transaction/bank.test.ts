@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 
-import { dropAnswer, isBatch, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, isBatch, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshTable } from "../support/clients.js";
 import { startWorkers } from "../support/workers.js";
 import type { TellerJob, TellerReport } from "./workers/teller.js";
@@ -11,7 +11,7 @@ const opening = 1_000;
 test("1,000 transfers of 4 processes over 16 accounts, with every fifth answer to a transaction lost, happen exactly once each", async () => {
   const table = await freshTable();
   for (const rowKey of accounts) await table.createEntity({ partitionKey: "bank", rowKey, balance: opening });
-  const proxy = await startFaultProxy(azurite().tableUrl, [dropAnswer({ when: isBatch, probability: 0.2 })], { seed: 4, logLimit: 0 });
+  const proxy = await startFaultProxy(azurite().tableUrl, [dropResponse({ when: isBatch, probability: 0.2 })], { seed: 4, logLimit: 0 });
   onTestFinished(() => proxy.stop());
   const jobs = [0, 1, 2, 3].map(
     (process): TellerJob => ({
@@ -45,5 +45,5 @@ test("1,000 transfers of 4 processes over 16 accounts, with every fifth answer t
   }
   expect(Object.fromEntries(balances)).toEqual(Object.fromEntries(expected));
   // The faults did strike.
-  expect(proxy.fired()).toBeGreaterThan(20);
+  expect(proxy.faultCount()).toBeGreaterThan(20);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { isAlreadyExistsError, isTargetNotFoundError, isTransactionLimitError, optimisticUpdate, purgeTombstones, runTransaction, tableEntity } from "../../src/index.js";
+import { isConcurrencyError, optimisticUpdate, purgeTombstones, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
-import { answerWith, dropAnswer, isBatch, isRead, startFaultProxy, type FaultProxy, type FaultRule } from "../../src/testing.js";
+import { respondWith, dropResponse, isBatch, isRead, startFaultProxy, type FaultProxy, type FaultRule } from "../../src/testing.js";
 import { azurite, connectionString, freshName, freshTable, tableClient } from "../support/clients.js";
 import { fastTable } from "../support/fast-clients.js";
 
@@ -82,7 +82,7 @@ describe("a delete within a transaction", () => {
   });
 
   test("happens once and leaves nothing, even if its answer is lost", async () => {
-    const { direct, table } = await scene({ a: 1, b: 1 }, [dropAnswer({ when: isBatch, times: 1 })]);
+    const { direct, table } = await scene({ a: 1, b: 1 }, [dropResponse({ when: isBatch, times: 1 })]);
     const { attempts } = await runTransaction(table, "p", (tx) => {
       tx.delete("a");
       tx.update({ rowKey: "b", n: 2 });
@@ -118,7 +118,7 @@ describe("what cannot be done is said clearly, and nothing is written", () => {
     ["an entity over 1 MiB", (tx: Transaction) => { tx.create({ rowKey: "ok" }); tx.create({ rowKey: "x", a: "x".repeat(300_000), b: "x".repeat(300_000) }); }],
   ] as const)("%s", async (_, fn) => {
     const { direct, table, proxy } = await scene();
-    await expect(runTransaction(table, "p", fn)).rejects.toSatisfy(isTransactionLimitError);
+    await expect(runTransaction(table, "p", fn)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TRANSACTION_LIMIT"));
     expect(all(proxy)).toBe(0);
     expect(await rowKeys(direct)).toEqual([]);
   });
@@ -144,14 +144,14 @@ describe("what cannot be done is said clearly, and nothing is written", () => {
       tx.create({ rowKey: "b", n: 1 });
       tx.create({ rowKey: "b", n: 2 });
     });
-    await expect(twice).rejects.toSatisfy(isAlreadyExistsError);
+    await expect(twice).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "ALREADY_EXISTS"));
     expect(await rowKeys(direct)).toEqual(["a"]);
   });
 
   test("a table that does not exist", async () => {
     const table = tableClient(freshName());
-    await expect(runTransaction(table, "p", (tx) => tx.create({ rowKey: "a" }))).rejects.toSatisfy(isTargetNotFoundError);
-    await expect(runTransaction(table, "p", (tx) => tx.get("a"))).rejects.toSatisfy(isTargetNotFoundError);
+    await expect(runTransaction(table, "p", (tx) => tx.create({ rowKey: "a" }))).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
+    await expect(runTransaction(table, "p", (tx) => tx.get("a"))).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
   });
 
   test("a function that throws, or is aborted, midway", async () => {
@@ -186,14 +186,14 @@ describe("rows that the library adds", () => {
     await direct.updateEntity({ partitionKey: "p", rowKey: "a", asc_tombstone: true }, "Replace");
     const { value } = await runTransaction(table, "p", async (tx) => [await tx.get("a"), (await tx.query()).map(({ rowKey }) => rowKey)]);
     expect(value).toEqual([undefined, ["b"]]);
-    await expect(optimisticUpdate(tableEntity(table, "p", "a"), () => undefined)).rejects.toSatisfy(isTargetNotFoundError);
+    await expect(optimisticUpdate(tableEntity(table, "p", "a"), () => undefined)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
     expect(await purgeTombstones(table, { partitionKey: "p" })).toBe(0); // too young
     expect(await purgeTombstones(table, { partitionKey: "p", olderThanInMs: 0 })).toBe(1);
     expect(await rowKeys(direct)).toEqual(["b"]);
   });
 
   test("a delete whose cleaning up fails is a delete all the same", async () => {
-    const { direct, table, proxy } = await scene({ a: 1, b: 1 }, [answerWith(403, { when: ({ method }) => method === "DELETE" })]);
+    const { direct, table, proxy } = await scene({ a: 1, b: 1 }, [respondWith(403, { when: ({ method }) => method === "DELETE" })]);
     await runTransaction(table, "p", (tx) => {
       tx.delete("a");
       tx.update({ rowKey: "b", n: 2 });
@@ -245,7 +245,7 @@ describe("rows that the library adds", () => {
 
 describe("lost answers", () => {
   test.each(["create", "update", "read only beside a change"] as const)("a transaction is applied once if the answer to its %s is lost", async (kind) => {
-    const { direct, table } = await scene({ a: 0, b: 0 }, [dropAnswer({ when: isBatch, times: 1 })]);
+    const { direct, table } = await scene({ a: 0, b: 0 }, [dropResponse({ when: isBatch, times: 1 })]);
     const { attempts } = await runTransaction(table, "p", async (tx) => {
       const a = await tx.get<Numbered>("a");
       if (kind === "create") tx.create({ rowKey: "c", n: a!.n + 1 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { appendExactly, jsonBlob, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { appendExactlyOnce, jsonBlob, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import { azurite, containerClient, freshContainer, freshTable, tableClient } from "../support/clients.js";
 import { startCopyingProxy } from "../support/copying-proxy.js";
 
@@ -21,13 +21,13 @@ interface Subject {
 }
 
 const subjects: Readonly<Record<string, { service: "blobUrl" | "tableUrl"; open: (proxyUrl: string) => Promise<Subject>; requests: (copies: number) => number }>> = {
-  appendExactly: {
+  appendExactlyOnce: {
     service: "blobUrl",
     open: (proxyUrl) => appendSubject(proxyUrl, false),
     // One read, then a claim and a block each. Every fourth write is a block: after a copy of it, state and content are read.
     requests: (copies) => 1 + 2 * operations + 2 * copies,
   },
-  "appendExactly with uniqueRecords": {
+  "appendExactlyOnce with uniqueRecords": {
     service: "blobUrl",
     open: (proxyUrl) => appendSubject(proxyUrl, true),
     requests: (copies) => 1 + operations + 2 * copies,
@@ -77,7 +77,7 @@ async function appendSubject(proxyUrl: string, uniqueRecords: boolean): Promise<
   const blob = containerClient(containerName, { through: proxyUrl }).getAppendBlobClient("log");
   let records = 0;
   return {
-    run: () => appendExactly(blob, uniqueRecords ? `${records++}\n` : "same\n", { uniqueRecords }),
+    run: () => appendExactlyOnce(blob, uniqueRecords ? `${records++}\n` : "same\n", { uniqueRecords }),
     effects: async () => (await log.downloadToBuffer()).toString().split("\n").length - 1,
   };
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 
-import { ConcurrentBlob, ConcurrentTable, ConflictError, remove, SchemaError, TargetNotFoundError, textBlob } from "../../src/index.js";
+import { ConcurrentBlob, ConcurrentTable, ConflictError, DELETE, SchemaError, TargetNotFoundError, textBlob } from "../../src/index.js";
 import { type FaultProxy, startFaultProxy } from "../../src/testing.js";
 import { azurite, freshContainer, freshTable } from "../support/clients.js";
 
@@ -13,8 +13,8 @@ interface Order {
 describe("ConcurrentBlob", () => {
   it("does with one blob what the functions do", async () => {
     const doc = new ConcurrentBlob<Order>((await freshContainer()).getBlockBlobClient("doc"));
-    expect(await doc.createIfAbsent({ total: 1 })).toMatchObject({ outcome: "created" });
-    expect(await doc.createIfAbsent({ total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
+    expect(await doc.createIfNotExists({ total: 1 })).toMatchObject({ outcome: "created" });
+    expect(await doc.createIfNotExists({ total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
     expect(await doc.update((order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
     await doc.updateMetadata((metadata) => { metadata["owner"] = "me"; });
     await doc.updateHttpHeaders((headers) => { headers.cacheControl = "no-store"; });
@@ -25,8 +25,8 @@ describe("ConcurrentBlob", () => {
     expect(await doc.client.getProperties()).toMatchObject({ cacheControl: "no-store", metadata: { owner: "me" } });
     expect((await doc.client.getTags()).tags).toEqual({ state: "open" });
     await doc.overwrite({ total: 9 });
-    await expect(doc.removeIfUnchanged(etag)).rejects.toThrow(ConflictError);
-    await doc.removeIfUnchanged((await doc.read()).etag);
+    await expect(doc.deleteIfUnchanged(etag)).rejects.toThrow(ConflictError);
+    await doc.deleteIfUnchanged((await doc.read()).etag);
     await expect(doc.read()).rejects.toThrow(TargetNotFoundError);
   });
 
@@ -35,14 +35,14 @@ describe("ConcurrentBlob", () => {
     const doc = new ConcurrentBlob<Order>(client, { defaults: { initial: { total: 10 }, journal: "own_journal" } });
     expect((await doc.update((order) => { order.total++; })).value).toEqual({ total: 11 });
     expect((await client.getProperties()).metadata).toHaveProperty("own_journal");
-    await doc.update(() => remove);
+    await doc.update(() => DELETE);
     expect((await doc.update((order) => { order.total++; }, { initial: { total: 20 } })).value).toEqual({ total: 21 });
   });
 
   it("checks with its schema, or holds another kind of content", async () => {
     const container = await freshContainer();
     const doc = new ConcurrentBlob(container.getBlockBlobClient("doc"), { schema: z.object({ total: z.number().max(5) }) });
-    await doc.createIfAbsent({ total: 5 });
+    await doc.createIfNotExists({ total: 5 });
     await expect(doc.update((order) => { order.total++; })).rejects.toThrow(SchemaError);
     const blob = container.getBlockBlobClient("text");
     const text = new ConcurrentBlob<string>(blob, { target: textBlob(blob) });
@@ -62,22 +62,22 @@ describe("ConcurrentTable", () => {
 
   it("does with the entities of one table what the functions do", async () => {
     const orders = new ConcurrentTable<Order>(await freshTable(), { types: { total: "Double" } });
-    expect(await orders.createIfAbsent("eu", "42", { total: 1 })).toMatchObject({ outcome: "created" });
-    expect(await orders.createIfAbsent("eu", "42", { total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
+    expect(await orders.createIfNotExists("eu", "42", { total: 1 })).toMatchObject({ outcome: "created" });
+    expect(await orders.createIfNotExists("eu", "42", { total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
     expect(await orders.update("eu", "42", (order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
     expect(await orders.update("eu", "43", (order) => { order.total++; }, { initial: { total: 0 } })).toMatchObject({ outcome: "created" });
     const { value, etag } = await orders.read("eu", "42");
     expect(value).toEqual({ partitionKey: "eu", rowKey: "42", total: 2 });
     await orders.overwrite("eu", "42", { total: 9, note: "new" });
-    await expect(orders.removeIfUnchanged("eu", "42", etag)).rejects.toThrow(ConflictError);
-    await orders.removeIfUnchanged("eu", "42", (await orders.read("eu", "42")).etag);
+    await expect(orders.deleteIfUnchanged("eu", "42", etag)).rejects.toThrow(ConflictError);
+    await orders.deleteIfUnchanged("eu", "42", (await orders.read("eu", "42")).etag);
     await expect(orders.read("eu", "42")).rejects.toThrow(TargetNotFoundError);
     expect((await orders.read("eu", "43")).value.total).toBe(1);
   });
 
   it("combines updates although each call makes its target anew", async () => {
     const orders = new ConcurrentTable<Order>(await freshTable({ through: proxy }), { types: { total: "Double" } });
-    await orders.createIfAbsent("eu", "42", { total: 0 });
+    await orders.createIfNotExists("eu", "42", { total: 0 });
     proxy.reset();
     await Promise.all(Array.from({ length: 20 }, () => orders.update("eu", "42", (order) => { order.total++; })));
     expect(proxy.requests).toBe(2);

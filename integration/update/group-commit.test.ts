@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { ConflictError, optimisticUpdate, readTarget, removeIfUnchanged, type UpdateTarget } from "../../src/index.js";
+import { ConflictError, optimisticUpdate, readTarget, deleteIfUnchanged, type UpdateTarget } from "../../src/index.js";
 import { delay, isWrite } from "../../src/testing.js";
 import { type Doc, kinds, subjectOf, type SubjectOfTest } from "./subjects.js";
 
@@ -34,9 +34,9 @@ describe.each(kinds)("concurrent updates of one %s in one process", (kind) => {
     const results = await Promise.all([add(), add(), add()]);
     const [first, second, last] = results.map(({ etag }) => etag) as [string, string, string];
     expect(last).toBe((await readTarget(target)).etag);
-    await expect(removeIfUnchanged(target, first)).rejects.toThrow(ConflictError);
-    await expect(removeIfUnchanged(target, second)).rejects.toThrow(ConflictError);
-    await removeIfUnchanged(target, last);
+    await expect(deleteIfUnchanged(target, first)).rejects.toThrow(ConflictError);
+    await expect(deleteIfUnchanged(target, second)).rejects.toThrow(ConflictError);
+    await deleteIfUnchanged(target, last);
   });
 
   it("are not touched by one whose mutator throws", async () => {

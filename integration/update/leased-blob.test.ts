@@ -1,20 +1,8 @@
 import type { BlobLeaseClient, BlockBlobClient } from "@azure/storage-blob";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import {
-  blobHttpHeaders,
-  blobMetadata,
-  createIfAbsent,
-  jsonBlob,
-  LeaseUnavailableError,
-  optimisticUpdate,
-  overwrite,
-  readTarget,
-  remove,
-  removeIfUnchanged,
-  type UpdateTarget,
-} from "../../src/index.js";
-import { answerWith, type FaultProxy, isWrite, startFaultProxy } from "../../src/testing.js";
+import { blobHttpHeaders, blobMetadata, createIfNotExists, jsonBlob, LeaseUnavailableError, optimisticUpdate, overwrite, readTarget, DELETE, deleteIfUnchanged, type UpdateTarget } from "../../src/index.js";
+import { respondWith, type FaultProxy, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer } from "../support/clients.js";
 
 interface Doc {
@@ -61,7 +49,7 @@ describe("a blob that somebody else has leased", () => {
   });
 
   it("refuses a delete at once, after 2 requests", async () => {
-    await expectUnavailable(optimisticUpdate(target, () => remove), 2);
+    await expectUnavailable(optimisticUpdate(target, () => DELETE), 2);
   });
 
   it("refuses all of a group at once, after 2 requests", async () => {
@@ -77,11 +65,11 @@ describe("a blob that somebody else has leased", () => {
     await expectUnavailable(optimisticUpdate(blobHttpHeaders(blob), (headers) => { headers.cacheControl = "no-store"; }), 2);
   });
 
-  it("refuses overwrite and removeIfUnchanged at once, after 1 request", async () => {
+  it("refuses overwrite and deleteIfUnchanged at once, after 1 request", async () => {
     await expectUnavailable(overwrite(target, { n: 9 }), 1);
     const { etag } = await readTarget(target);
     proxy.reset();
-    await expectUnavailable(removeIfUnchanged(target, etag), 1);
+    await expectUnavailable(deleteIfUnchanged(target, etag), 1);
   });
 
   it("refuses the id of another lease", async () => {
@@ -110,23 +98,23 @@ describe("a blob that somebody else has leased", () => {
     await optimisticUpdate(blobMetadata(blob), (metadata) => { metadata["owner"] = "me"; }, { conditions });
     expect((await truth.getProperties()).metadata).toMatchObject({ owner: "me" });
     const { etag } = await readTarget(target, { conditions });
-    await removeIfUnchanged(target, etag, { conditions });
+    await deleteIfUnchanged(target, etag, { conditions });
     expect(await truth.exists()).toBe(false);
   });
 
-  it("is found by createIfAbsent", async () => {
-    expect(await createIfAbsent(target, { n: 5 })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
+  it("is found by createIfNotExists", async () => {
+    expect(await createIfNotExists(target, { n: 5 })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
     expect(proxy.requests).toBe(2);
   });
 
-  it("is found by createIfAbsent also where the lease is what the service objects to, as Azure does", async () => {
-    proxy.rules = [answerWith(412, { when: isWrite, errorCode: "LeaseIdMissing" })];
-    expect(await createIfAbsent(target, { n: 5 })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
+  it("is found by createIfNotExists also where the lease is what the service objects to, as Azure does", async () => {
+    proxy.rules = [respondWith(412, { when: isWrite, errorCode: "LeaseIdMissing" })];
+    expect(await createIfNotExists(target, { n: 5 })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
     expect(proxy.requests).toBe(2);
   });
 
-  it("is not written by createIfAbsent under the id of its lease, which Azure would allow", async () => {
-    expect(await createIfAbsent(target, { n: 5 }, { conditions })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
+  it("is not written by createIfNotExists under the id of its lease, which Azure would allow", async () => {
+    expect(await createIfNotExists(target, { n: 5 }, { conditions })).toMatchObject({ outcome: "unchanged", value: { n: 1 } });
     expect(proxy.count(isWrite)).toBe(0);
   });
 

@@ -1,27 +1,7 @@
 import type { BlockBlobClient, ContainerClient } from "@azure/storage-blob";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
-import {
-  blobHttpHeaders,
-  blobMetadata,
-  BlobLocks,
-  blobTags,
-  breakLease,
-  containerAccessPolicy,
-  type ContainerAccessPolicyValue,
-  containerMetadata,
-  createIfAbsent,
-  isLeaseLostError,
-  jsonBlob,
-  leasedUpdate,
-  optimisticUpdate,
-  overwrite,
-  queueMetadata,
-  readTarget,
-  remove,
-  tableEntity,
-  textBlob,
-} from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, BlobLocks, blobTags, breakLease, containerAccessPolicy, type ContainerAccessPolicy, containerMetadata, createIfNotExists, isConcurrencyError, jsonBlob, leasedUpdate, optimisticUpdate, overwrite, queueMetadata, readTarget, DELETE, tableEntity, textBlob } from "../../src/index.js";
 import { delay, type FaultProxy, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshQueue, freshTable } from "../support/clients.js";
 
@@ -87,7 +67,7 @@ describe("a blob", () => {
     const all = await Promise.all(Array.from({ length: 12 }, () => leasedUpdate(target, (d) => { d.n++; }, { initial: { n: 0 } })));
     expect(all.filter(({ outcome }) => outcome === "created")).toHaveLength(1);
     expect(await contentOf()).toBe('{"n":12}');
-    expect(await leasedUpdate(target, () => remove)).toMatchObject({ outcome: "deleted", value: { n: 12 } });
+    expect(await leasedUpdate(target, () => DELETE)).toMatchObject({ outcome: "deleted", value: { n: 12 } });
     expect(await leasedUpdate(target, (d) => { d.n++; }, { initial: { n: 5 } })).toMatchObject({ outcome: "created", value: { n: 6 } });
   });
 
@@ -97,7 +77,7 @@ describe("a blob", () => {
       await breakLease(blob);
       return "new";
     }).catch((e: unknown) => e);
-    expect(isLeaseLostError(error)).toBe(true);
+    expect(isConcurrencyError(error, "LEASE_LOST")).toBe(true);
     expect(await contentOf()).toBe("old");
   });
 
@@ -130,7 +110,7 @@ describe("a blob", () => {
   it("is left alone when the time is over, and its lease is released", async () => {
     await put("old");
     const call = leasedUpdate(textBlob(blob), () => new Promise<never>(() => undefined), { timeoutInMs: 200 });
-    await expect(call).rejects.toMatchObject({ name: "DeadlineError" });
+    await expect(call).rejects.toMatchObject({ name: "OperationTimeoutError" });
     expect(await contentOf()).toBe("old");
     expect((await blob.getProperties()).leaseState).toBe("available");
   });
@@ -163,7 +143,7 @@ describe("a container", () => {
       p.publicAccess = "blob";
       p.policies.push({ id: "two", permissions: "rl", startsOn: expiresOn });
     });
-    const expected: ContainerAccessPolicyValue = {
+    const expected: ContainerAccessPolicy = {
       publicAccess: "blob",
       policies: [{ id: "one", permissions: "r", expiresOn }, { id: "two", permissions: "rl", startsOn: expiresOn }],
     };
@@ -188,7 +168,7 @@ describe("a container", () => {
   it("that is missing is named, and cannot be created by an update", async () => {
     await container.delete();
     await expect(leasedUpdate(containerMetadata(container), () => ({}))).rejects.toMatchObject({ name: "TargetNotFoundError" });
-    await expect(createIfAbsent(containerMetadata(container), {})).rejects.toThrow(/create the container first/);
+    await expect(createIfNotExists(containerMetadata(container), {})).rejects.toThrow(/create the container first/);
   });
 });
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { dropAnswer, isWrite } from "../../src/testing.js";
+import { dropResponse, isWrite } from "../../src/testing.js";
 import type { Worker } from "../support/workers.js";
 import { expectAllOnce, sceneOf, startUpdaters, updateTogether } from "./updating-processes.js";
 
-const everyFifthWrite = [dropAnswer({ when: isWrite, probability: 0.2 })];
+const everyFifthWrite = [dropResponse({ when: isWrite, probability: 0.2 })];
 
 let workers: Worker<never>[] = [];
 
@@ -25,7 +25,7 @@ describe("4 processes, and a fifth of the answers to writes lost", () => {
     const scene = await sceneOf(kind, everyFifthWrite);
     const report = await updateTogether(workers, scene, { by: "library", change, total: 2_000, updaters: 16, onUnknown: "look" });
     await expectAllOnce(scene, report, 2_000);
-    expect(scene.proxy.fired("drop-answer")).toBeGreaterThan(10);
+    expect(scene.proxy.faultCount("drop-response")).toBeGreaterThan(10);
     if (kind === "entity") {
       const method = change === "add" ? "PATCH" : "PUT";
       expect(scene.proxy.count((r) => isWrite(r) && r.method !== method)).toBe(0);

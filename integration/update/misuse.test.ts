@@ -3,25 +3,8 @@ import type { BlockBlobClient } from "@azure/storage-blob";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 
-import {
-  blobHttpHeaders,
-  blobMetadata,
-  blobTags,
-  bytesBlob,
-  createIfAbsent,
-  jsonBlob,
-  optimisticUpdate,
-  type OptimisticUpdateOptions,
-  overwrite,
-  readTarget,
-  remove,
-  removeIfUnchanged,
-  SchemaError,
-  tableEntity,
-  TargetNotFoundError,
-  textBlob,
-} from "../../src/index.js";
-import { type FaultProxy, isWrite, rewriteAnswer, startFaultProxy } from "../../src/testing.js";
+import { blobHttpHeaders, blobMetadata, blobTags, bytesBlob, createIfNotExists, jsonBlob, optimisticUpdate, type OptimisticUpdateOptions, overwrite, readTarget, DELETE, deleteIfUnchanged, SchemaError, tableEntity, TargetNotFoundError, textBlob } from "../../src/index.js";
+import { type FaultProxy, isWrite, rewriteResponse, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshName, freshTable, tableClient } from "../support/clients.js";
 
 interface Doc {
@@ -70,8 +53,8 @@ describe("misuse of a blob", () => {
     await expectNothingSent(() => optimisticUpdate(anything(target), () => undefined), TypeError, /not a target/);
     await expectNothingSent(() => readTarget(anything(target)), TypeError, /not a target/);
     await expectNothingSent(() => overwrite(anything(target), 1), TypeError, /not a target/);
-    await expectNothingSent(() => createIfAbsent(anything(target), 1), TypeError, /not a target/);
-    await expectNothingSent(() => removeIfUnchanged(anything(target), '"0x1"'), TypeError, /not a target/);
+    await expectNothingSent(() => createIfNotExists(anything(target), 1), TypeError, /not a target/);
+    await expectNothingSent(() => deleteIfUnchanged(anything(target), '"0x1"'), TypeError, /not a target/);
   });
 
   it("a mutator that is no function is a TypeError before any request", async () => {
@@ -80,7 +63,7 @@ describe("misuse of a blob", () => {
 
   it.each(["", "no-identifier", "1st", "a b", "ä", "x".repeat(129)])("a journal named %j is a RangeError before any request", async (journal) => {
     await expectNothingSent(() => add({ journal }), RangeError, /journal must be an identifier/);
-    await expectNothingSent(() => createIfAbsent(blob, {}, { journal }), RangeError, /journal must be an identifier/);
+    await expectNothingSent(() => createIfNotExists(blob, {}, { journal }), RangeError, /journal must be an identifier/);
   });
 
   it.each([
@@ -105,11 +88,11 @@ describe("misuse of a blob", () => {
   );
 
   it.each([undefined, "", null, "*"])("the ETag %j is a TypeError before any request", async (etag) => {
-    await expectNothingSent(() => removeIfUnchanged(blob, anything(etag)), TypeError, /ETag/);
+    await expectNothingSent(() => deleteIfUnchanged(blob, anything(etag)), TypeError, /ETag/);
   });
 
   it("an answer without an ETag is a TypeError, not an unconditional write", async () => {
-    const withoutETag = rewriteAnswer(({ status, headers, body }) => {
+    const withoutETag = rewriteResponse(({ status, headers, body }) => {
       return { status, headers: { ...headers, etag: undefined }, body };
     });
     proxy.rules = [withoutETag];
@@ -119,11 +102,11 @@ describe("misuse of a blob", () => {
     expect(proxy.count(isWrite)).toBe(0);
   });
 
-  it("a firstRead of another target, or none of readTarget's, is a TypeError before any request", async () => {
+  it("a startFrom of another target, or none of readTarget's, is a TypeError before any request", async () => {
     const other = await readTarget(textBlob(blob));
     proxy.reset();
-    await expectNothingSent(() => add({ firstRead: anything(other) }), TypeError, /firstRead/);
-    await expectNothingSent(() => add({ firstRead: { value: { n: 1 }, etag: '"0x1"' } }), TypeError, /firstRead/);
+    await expectNothingSent(() => add({ startFrom: anything(other) }), TypeError, /startFrom/);
+    await expectNothingSent(() => add({ startFrom: { value: { n: 1 }, etag: '"0x1"' } }), TypeError, /startFrom/);
   });
 
   it.each([
@@ -157,7 +140,7 @@ describe("misuse of a blob", () => {
   });
 
   it("metadata and headers cannot be removed, nor created without their blob", async () => {
-    await expect(optimisticUpdate(blobMetadata(blob), () => remove)).rejects.toThrow(/cannot be removed/);
+    await expect(optimisticUpdate(blobMetadata(blob), () => DELETE)).rejects.toThrow(/cannot be removed/);
     const missing = containerClient(blob.containerName, { through: proxy }).getBlockBlobClient("missing");
     await expect(optimisticUpdate(blobMetadata(missing), () => ({ a: "b" }), { initial: {} })).rejects.toThrow(/create the blob first/);
     await expect(optimisticUpdate(blobMetadata(missing), () => ({ a: "b" }))).rejects.toThrow(TargetNotFoundError);
@@ -177,7 +160,7 @@ describe("misuse of a blob", () => {
     await expect(call).rejects.toThrow(SchemaError);
     await expect(call).rejects.toMatchObject({ phase: "write", code: "SCHEMA" });
     await expect(overwrite(strict, { n: 2 })).rejects.toMatchObject({ phase: "write" });
-    await expect(createIfAbsent(strict, { n: 2 })).rejects.toMatchObject({ phase: "write" });
+    await expect(createIfNotExists(strict, { n: 2 })).rejects.toMatchObject({ phase: "write" });
     expect(proxy.count(isWrite)).toBe(0);
   });
 
@@ -252,7 +235,7 @@ describe("misuse of an entity", () => {
   ])("a mutator that changes the %s is a TypeError instead of a write", async (key, value) => {
     await expect(optimisticUpdate(tableEntity(table, "p", "r"), (e) => ({ ...e, [key]: value }))).rejects.toThrow(new RegExp(`changed ${key}`));
     await expect(overwrite(tableEntity(table, "p", "r"), anything({ n: 2, [key]: value }))).rejects.toThrow(TypeError);
-    await expect(createIfAbsent(tableEntity(table, "p", "r2"), anything({ n: 2, [key]: value }))).rejects.toThrow(TypeError);
+    await expect(createIfNotExists(tableEntity(table, "p", "r2"), anything({ n: 2, [key]: value }))).rejects.toThrow(TypeError);
     expect(proxy.count(isWrite)).toBe(0);
   });
 
@@ -302,7 +285,7 @@ describe("misuse of an entity", () => {
 
   it("an answer without an ETag is a TypeError, not an unconditional write", async () => {
     proxy.rules = [
-      rewriteAnswer(({ status, headers, body }) => {
+      rewriteResponse(({ status, headers, body }) => {
         const text = body.toString().replace(/"odata\.etag":"[^"]*(?:\\"[^"]*)*",/, "");
         return { status, headers: { ...headers, etag: undefined }, body: Buffer.from(text) };
       }),

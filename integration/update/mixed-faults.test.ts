@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { answerWith, delay, dropAnswer, isRead, isWrite, refuse } from "../../src/testing.js";
+import { respondWith, delay, dropResponse, isRead, isWrite, dropRequest } from "../../src/testing.js";
 import type { Worker } from "../support/workers.js";
 import { ForeignWriter } from "./foreign-writer.js";
 import { expectAllOnce, sceneOf, startUpdaters, timesApplied, updateTogether } from "./updating-processes.js";
@@ -8,12 +8,12 @@ import { appliedIds, type UpdateReport } from "./workers/jobs.js";
 
 const allSorts = [
   delay({ minInMs: 1, maxInMs: 15 }, { probability: 0.1 }),
-  delay({ minInMs: 1, maxInMs: 15 }, { probability: 0.1, at: "answer", name: "late answer" }),
-  refuse({ probability: 0.05 }),
-  answerWith(503, { probability: 0.05 }),
-  answerWith(500, { when: isWrite, probability: 0.05, at: "answer", name: "500 after the commit" }),
-  dropAnswer({ when: isWrite, probability: 0.15 }),
-  dropAnswer({ when: isRead, probability: 0.05, name: "read lost" }),
+  delay({ minInMs: 1, maxInMs: 15 }, { probability: 0.1, at: "response", name: "late answer" }),
+  dropRequest({ probability: 0.05 }),
+  respondWith(503, { probability: 0.05 }),
+  respondWith(500, { when: isWrite, probability: 0.05, at: "response", name: "500 after the commit" }),
+  dropResponse({ when: isWrite, probability: 0.15 }),
+  dropResponse({ when: isRead, probability: 0.05, name: "read lost" }),
 ];
 
 let workers: Worker<never>[] = [];
@@ -38,8 +38,8 @@ describe.each(["blob", "entity"] as const)("4 processes on one %s, with lost, la
     const scene = await sceneOf(kind, allSorts);
     const report = await updateTogether(workers, scene, { by: "library", change: "add", total: 600, updaters: 8, onUnknown: "look" });
     await expectAllOnce(scene, report, 600);
-    for (const rule of ["delay", "late answer", "refuse", "answer-503", "500 after the commit", "drop-answer", "read lost"]) {
-      expect(scene.proxy.fired(rule), rule).toBeGreaterThan(0);
+    for (const rule of ["delay", "late answer", "drop-request", "status-503", "500 after the commit", "drop-response", "read lost"]) {
+      expect(scene.proxy.faultCount(rule), rule).toBeGreaterThan(0);
     }
   });
 

@@ -1,16 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import {
-  ConflictError,
-  createIfAbsent,
-  optimisticUpdate,
-  readTarget,
-  remove,
-  removeIfUnchanged,
-  TargetNotFoundError,
-  type UpdateTarget,
-} from "../../src/index.js";
-import { dropAnswer, isWrite } from "../../src/testing.js";
+import { ConflictError, createIfNotExists, optimisticUpdate, readTarget, DELETE, deleteIfUnchanged, TargetNotFoundError, type UpdateTarget } from "../../src/index.js";
+import { dropResponse, isWrite } from "../../src/testing.js";
 import { type Doc, kinds, subjectOf, type SubjectOfTest } from "./subjects.js";
 
 const rounds = Array.from({ length: 25 }, (_, round) => round);
@@ -37,7 +28,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   }
 
   it.each([0, 0.3])("create it once and update it once if both want both, with %d of the answers to writes lost", async (lost) => {
-    subject.proxy.rules = [dropAnswer({ when: isWrite, probability: lost })];
+    subject.proxy.rules = [dropResponse({ when: isWrite, probability: lost })];
     for (const round of rounds) {
       const both = await outcomes(add(a, subject.initial(0)), add(b, subject.initial(0)));
       expect(both.sort(), `round ${round}`).toEqual(["created", "updated"]);
@@ -46,10 +37,10 @@ describe.each(kinds)("two clients of one %s", (kind) => {
     }
   });
 
-  it.each([0, 0.3])("find one creator by createIfAbsent, with %d of the answers to writes lost", async (lost) => {
-    subject.proxy.rules = [dropAnswer({ when: isWrite, probability: lost })];
+  it.each([0, 0.3])("find one creator by createIfNotExists, with %d of the answers to writes lost", async (lost) => {
+    subject.proxy.rules = [dropResponse({ when: isWrite, probability: lost })];
     for (const round of rounds) {
-      const results = await Promise.all([createIfAbsent(a, subject.initial(1)), createIfAbsent(b, subject.initial(2))]);
+      const results = await Promise.all([createIfNotExists(a, subject.initial(1)), createIfNotExists(b, subject.initial(2))]);
       const created = results.filter(({ outcome }) => outcome === "created");
       expect(created, `round ${round}`).toHaveLength(1);
       for (const { value } of results) expect(value.n).toBe(created[0]?.value.n);
@@ -62,8 +53,8 @@ describe.each(kinds)("two clients of one %s", (kind) => {
     for (const round of rounds) {
       await subject.store(1);
       const both = await outcomes(
-        optimisticUpdate(a, () => remove),
-        optimisticUpdate(b, () => remove),
+        optimisticUpdate(a, () => DELETE),
+        optimisticUpdate(b, () => DELETE),
       );
       expect(both.sort(), `round ${round}`).toEqual(["TargetNotFoundError", "deleted"]);
       expect(await subject.stored()).toBeUndefined();
@@ -75,8 +66,8 @@ describe.each(kinds)("two clients of one %s", (kind) => {
       await subject.store(1);
       const { etag } = await readTarget(a);
       const both = await outcomes(
-        removeIfUnchanged(a, etag).then(() => undefined),
-        removeIfUnchanged(b, etag).then(() => undefined),
+        deleteIfUnchanged(a, etag).then(() => undefined),
+        deleteIfUnchanged(b, etag).then(() => undefined),
       );
       // Gone is no match either: Azurite says so of blobs, and speaks of a missing target only with entities.
       const loser = kind === "blob" ? "ConflictError" : "TargetNotFoundError";
@@ -91,7 +82,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
       const { etag } = await readTarget(a);
       const [updated, deleted] = await outcomes(
         add(a),
-        removeIfUnchanged(b, etag).then(() => undefined),
+        deleteIfUnchanged(b, etag).then(() => undefined),
       );
       if (deleted === "done") {
         expect(updated).toBe("TargetNotFoundError");
@@ -109,7 +100,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
       let seen: number | undefined;
       const removing = optimisticUpdate(a, (doc) => {
         seen = doc.n;
-        return remove;
+        return DELETE;
       });
       const [deleted, updated] = await outcomes(removing, add(b, subject.initial(100)));
       expect(deleted).toBe("deleted");
@@ -122,7 +113,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   it("tell an update of what was deleted after the read that it is gone", async () => {
     await subject.store(1);
     const updating = optimisticUpdate(a, async (doc, { attempt }) => {
-      if (attempt === 1) await optimisticUpdate(b, () => remove);
+      if (attempt === 1) await optimisticUpdate(b, () => DELETE);
       doc.n++;
     });
     await expect(updating).rejects.toThrow(TargetNotFoundError);
@@ -136,7 +127,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
       a,
       async (doc, { attempt }) => {
         seen.push(doc.n);
-        if (attempt === 1) await optimisticUpdate(b, () => remove);
+        if (attempt === 1) await optimisticUpdate(b, () => DELETE);
         doc.n++;
       },
       { initial: subject.initial(0) },
@@ -150,7 +141,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
     await subject.store(1);
     const removing = optimisticUpdate(a, async (doc, { attempt }) => {
       if (attempt === 1) await add(b);
-      return doc.n > 1 ? undefined : remove;
+      return doc.n > 1 ? undefined : DELETE;
     });
     expect(await removing).toMatchObject({ outcome: "unchanged", value: { n: 2 } });
     expect(await subject.stored()).toBe(2);
@@ -160,7 +151,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
     await subject.store(1);
     const { etag } = await readTarget(a);
     await add(b);
-    await expect(removeIfUnchanged(a, etag)).rejects.toThrow(ConflictError);
+    await expect(deleteIfUnchanged(a, etag)).rejects.toThrow(ConflictError);
     expect(await subject.stored()).toBe(2);
   });
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { createIfAbsent, optimisticUpdate, overwrite, readTarget, remove, removeIfUnchanged, type UpdateTarget } from "../../src/index.js";
-import { dropAnswer, isRead, isWrite } from "../../src/testing.js";
+import { createIfNotExists, optimisticUpdate, overwrite, readTarget, DELETE, deleteIfUnchanged, type UpdateTarget } from "../../src/index.js";
+import { dropResponse, isRead, isWrite } from "../../src/testing.js";
 import { type Doc, kinds, subjectOf, type SubjectOfTest } from "./subjects.js";
 
 describe.each(kinds)("what it costs on a %s:", (kind) => {
@@ -35,7 +35,7 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
   });
 
   it("a delete is 2 requests", async () => {
-    await optimisticUpdate(target, () => remove);
+    await optimisticUpdate(target, () => DELETE);
     expectRequests({ reads: 1, writes: 1 });
   });
 
@@ -51,18 +51,18 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
   });
 
   it("an update that starts from what was read is 1 request", async () => {
-    const firstRead = await readTarget(target);
+    const startFrom = await readTarget(target);
     subject.proxy.reset();
-    await optimisticUpdate(target, (doc) => { doc.n++; }, { firstRead });
+    await optimisticUpdate(target, (doc) => { doc.n++; }, { startFrom });
     expectRequests({ reads: 0, writes: 1 });
     expect(await subject.stored()).toBe(2);
   });
 
   it("an update that starts from what is outdated is 3 requests", async () => {
-    const firstRead = await readTarget(target);
+    const startFrom = await readTarget(target);
     await subject.store(10);
     subject.proxy.reset();
-    await optimisticUpdate(target, (doc) => { doc.n++; }, { firstRead });
+    await optimisticUpdate(target, (doc) => { doc.n++; }, { startFrom });
     expectRequests({ reads: 1, writes: 2 });
     expect(await subject.stored()).toBe(11);
   });
@@ -78,19 +78,19 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
     expect(await subject.stored()).toBe(7);
   });
 
-  it("removeIfUnchanged is 1 request", async () => {
+  it("deleteIfUnchanged is 1 request", async () => {
     const { etag } = await readTarget(target);
     subject.proxy.reset();
-    await removeIfUnchanged(target, etag);
+    await deleteIfUnchanged(target, etag);
     expectRequests({ reads: 0, writes: 1 });
   });
 
-  it("createIfAbsent is 1 request if it creates, and 2 if it finds", async () => {
+  it("createIfNotExists is 1 request if it creates, and 2 if it finds", async () => {
     await subject.delete();
-    await createIfAbsent(target, subject.initial(3));
+    await createIfNotExists(target, subject.initial(3));
     expectRequests({ reads: 0, writes: 1 });
     subject.proxy.reset();
-    expect(await createIfAbsent(target, subject.initial(4))).toMatchObject({ outcome: "unchanged", value: { n: 3 } });
+    expect(await createIfNotExists(target, subject.initial(4))).toMatchObject({ outcome: "unchanged", value: { n: 3 } });
     expectRequests({ reads: 1, writes: 1 });
   });
 
@@ -104,7 +104,7 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
   });
 
   it("a lost answer is 4 requests: the SDK's second try, and one look at what is stored", async () => {
-    subject.proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    subject.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     await add();
     expectRequests({ reads: 2, writes: 2 });
     expect(await subject.stored()).toBe(2);
@@ -113,12 +113,12 @@ describe.each(kinds)("what it costs on a %s:", (kind) => {
   it("a lost race whose answer was lost as well is 5 requests: what was read to find out is what it starts again from", async () => {
     await add(); // the journal begins
     const other = subject.client();
-    subject.proxy.reset([dropAnswer({ whenAnswer: ({ status }) => status === 412, times: 1 })]);
+    subject.proxy.reset([dropResponse({ whenResponse: ({ status }) => status === 412, times: 1 })]);
     await optimisticUpdate(target, async (doc, { attempt }) => {
       if (attempt === 1) await add(other);
       doc.n++;
     });
-    expect(subject.proxy.fired("drop-answer")).toBe(1);
+    expect(subject.proxy.faultCount("drop-response")).toBe(1);
     expectRequests({ reads: 2 + 1, writes: 3 + 1 }); // with those of the other
     expect(await subject.stored()).toBe(4);
   });

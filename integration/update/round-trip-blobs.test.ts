@@ -4,18 +4,7 @@ import type { ContainerClient } from "@azure/storage-blob";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 
-import {
-  blobHttpHeaders,
-  blobMetadata,
-  blobTags,
-  bytesBlob,
-  createIfAbsent,
-  jsonBlob,
-  optimisticUpdate,
-  overwrite,
-  readTarget,
-  textBlob,
-} from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, bytesBlob, createIfNotExists, jsonBlob, optimisticUpdate, overwrite, readTarget, textBlob } from "../../src/index.js";
 import { freshContainer } from "../support/clients.js";
 
 let container: ContainerClient;
@@ -87,7 +76,7 @@ describe("an update of a blob's content", () => {
     await fc.assert(
       fc.asyncProperty(documents, documents, async (first, second) => {
         const target = jsonBlob(nextBlob());
-        expect((await createIfAbsent(target, first)).value).toEqual(first);
+        expect((await createIfNotExists(target, first)).value).toEqual(first);
         expect((await readTarget(target)).value).toEqual(first);
         // A mutator that returns null or a primitive value means just that value; undefined is not JSON.
         expect((await optimisticUpdate(target, () => ({ second }))).value).toEqual({ second });
@@ -115,7 +104,7 @@ describe("an update of a blob's content", () => {
     await fc.assert(
       fc.asyncProperty(texts, texts, async (first, second) => {
         const target = textBlob(nextBlob());
-        await createIfAbsent(target, first);
+        await createIfNotExists(target, first);
         expect((await readTarget(target)).value).toBe(first);
         const { outcome } = await optimisticUpdate(target, () => second);
         expect(outcome).toBe(first === second ? "unchanged" : "updated");
@@ -130,7 +119,7 @@ describe("an update of a blob's content", () => {
     await fc.assert(
       fc.asyncProperty(bytes, bytes, async (first, second) => {
         const target = bytesBlob(nextBlob());
-        await createIfAbsent(target, first);
+        await createIfNotExists(target, first);
         await optimisticUpdate(target, (found) => {
           expect(found).toEqual(first);
           return second;
@@ -145,7 +134,7 @@ describe("an update of a blob's content", () => {
     const blob = nextBlob();
     const target = bytesBlob(blob);
     const large = new Uint8Array(randomBytes(8 * 1024 * 1024));
-    await createIfAbsent(target, new Uint8Array());
+    await createIfNotExists(target, new Uint8Array());
     await optimisticUpdate(target, () => large);
     expect(Buffer.compare((await readTarget(target)).value, large)).toBe(0);
     await optimisticUpdate(target, (bytes) => { bytes[5] = bytes[5]! ^ 0xff; });

@@ -2,7 +2,7 @@ import type { TableClient } from "@azure/data-tables";
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { createIfAbsent, type EdmType, optimisticUpdate, overwrite, readTarget, remove, tableEntity } from "../../src/index.js";
+import { createIfNotExists, type EdmType, optimisticUpdate, overwrite, readTarget, DELETE, tableEntity } from "../../src/index.js";
 import { freshTable } from "../support/clients.js";
 
 interface Typed {
@@ -104,7 +104,7 @@ describe("an update of an entity", () => {
         const rowKey = nextRow();
         const target = tableEntity(table, "p", rowKey);
         const entity = { partitionKey: "p", rowKey, ...properties };
-        expect((await createIfAbsent(target, entity)).value).toEqual(entity);
+        expect((await createIfNotExists(target, entity)).value).toEqual(entity);
         expect((await readTarget(target)).value).toEqual(entity);
         expect(await optimisticUpdate(target, (same) => ({ ...same }))).toMatchObject({ outcome: "unchanged" });
         const changed = { ...entity, touched: 1n };
@@ -120,7 +120,7 @@ describe("an update of an entity", () => {
   it.each([NaN, Infinity, -Infinity, -0, 5, 1e300])("stores %d as a Double and gives it back", async (value) => {
     const rowKey = nextRow();
     const target = tableEntity<{ x: number; other?: number }>(table, "p", rowKey, { types: { x: "Double" } });
-    await createIfAbsent(target, { partitionKey: "p", rowKey, x: value });
+    await createIfNotExists(target, { partitionKey: "p", rowKey, x: value });
     await optimisticUpdate(target, (entity) => { entity.other = 1; });
     const { x } = await table.getEntity<{ x: unknown }>("p", rowKey, { disableTypeConversion: true });
     expect(x).toMatchObject({ type: expect.stringMatching(/^(Double|Int32)$/) as unknown });
@@ -152,7 +152,7 @@ describe("an update of an entity", () => {
   it("removes what is set to null or undefined, as tables store neither", async () => {
     const rowKey = nextRow();
     const target = tableEntity(table, "p", rowKey);
-    await createIfAbsent(target, { partitionKey: "p", rowKey, a: 1, b: 2, c: 3, never: null });
+    await createIfNotExists(target, { partitionKey: "p", rowKey, a: 1, b: 2, c: 3, never: null });
     const { value } = await optimisticUpdate(target, (entity) => {
       entity["a"] = null;
       entity["b"] = undefined;
@@ -165,7 +165,7 @@ describe("an update of an entity", () => {
   it("takes property names that every object has", async () => {
     const rowKey = nextRow();
     const entity = { partitionKey: "p", rowKey, valueOf: 1, toString: "a", constructor: true };
-    expect((await createIfAbsent(tableEntity(table, "p", rowKey), entity)).value).toEqual(entity);
+    expect((await createIfNotExists(tableEntity(table, "p", rowKey), entity)).value).toEqual(entity);
   });
 
   it.each([
@@ -176,7 +176,7 @@ describe("an update of an entity", () => {
   ])("gives back a property of %s", async (_what, long) => {
     const rowKey = nextRow();
     const target = tableEntity(table, "p", rowKey);
-    await createIfAbsent(target, { partitionKey: "p", rowKey, long, spare: 1 });
+    await createIfNotExists(target, { partitionKey: "p", rowKey, long, spare: 1 });
     await optimisticUpdate(target, (entity) => { entity["touched"] = true; });
     await optimisticUpdate(target, (entity) => { delete entity["spare"]; });
     expect((await readTarget(target)).value).toEqual({ partitionKey: "p", rowKey, long, touched: true });
@@ -196,7 +196,7 @@ describe("an update of an entity", () => {
         await overwrite(target, { partitionKey, rowKey, n: 1 });
         expect((await optimisticUpdate(target, (entity) => { entity.n++; })).value).toEqual({ partitionKey, rowKey, n: 2 });
         expect((await readTarget(target)).value).toEqual({ partitionKey, rowKey, n: 2 });
-        expect(await optimisticUpdate(target, () => remove)).toMatchObject({ outcome: "deleted" });
+        expect(await optimisticUpdate(target, () => DELETE)).toMatchObject({ outcome: "deleted" });
         expect(await optimisticUpdate(target, () => undefined).catch((error: unknown) => (error as Error).name)).toBe("TargetNotFoundError");
       }),
       { numRuns: 40, seed: 1 },

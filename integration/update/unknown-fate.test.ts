@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
-import { CommitUnknownError, createIfAbsent, jsonBlob, optimisticUpdate, remove, tableEntity } from "../../src/index.js";
+import { CommitUnknownError, createIfNotExists, jsonBlob, optimisticUpdate, DELETE, tableEntity } from "../../src/index.js";
 import {
-  type FaultAnswer,
-  type FaultAnswerHead,
+  type FaultResponse,
+  type FaultResponseHead,
   type FaultProxy,
   type FaultRule,
-  dropAnswer,
+  dropResponse,
   isRead,
   isWrite,
-  refuse,
-  rewriteAnswer,
+  dropRequest,
+  rewriteResponse,
   startFaultProxy,
 } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer, freshTable, tableClient } from "../support/clients.js";
@@ -44,7 +44,7 @@ async function blobScene(): Promise<Scene> {
   return {
     proxy,
     add: (options) => optimisticUpdate(target, (doc) => { doc.n++; }, { initial: { n: 0 }, ...options }),
-    delete: () => optimisticUpdate(target, () => remove),
+    delete: () => optimisticUpdate(target, () => DELETE),
     stored,
     foreignWrite: async (doc) => {
       const text = JSON.stringify(doc ?? (await stored()));
@@ -71,7 +71,7 @@ async function entityScene(): Promise<Scene> {
   return {
     proxy,
     add: (options) => optimisticUpdate(target, (doc) => { doc.n++; }, { initial: { ...keys, n: 0 }, ...options }),
-    delete: () => optimisticUpdate(target, () => remove),
+    delete: () => optimisticUpdate(target, () => DELETE),
     stored,
     foreignWrite: async (doc) => { await truth.upsertEntity({ ...keys, ...(doc ?? (await stored())) }, "Replace"); },
     politeWrite: async () => { await truth.updateEntity({ ...keys, seen: true }, "Merge"); },
@@ -82,7 +82,7 @@ async function entityScene(): Promise<Scene> {
 /** The write is committed, then something else happens, and the client hears of a failure only. */
 function lostAnd(then: () => Promise<void>): FaultRule {
   const failure = { status: 503, headers: {}, body: Buffer.alloc(0) };
-  return rewriteAnswer(() => then().then(() => failure), { when: isWrite, whenAnswer: ({ status }) => status < 300, times: 1 });
+  return rewriteResponse(() => then().then(() => failure), { when: isWrite, whenResponse: ({ status }) => status < 300, times: 1 });
 }
 
 describe.each([
@@ -98,7 +98,7 @@ describe.each([
   });
 
   it("is found in the journal", async () => {
-    scene.proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    scene.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     expect(await scene.add()).toMatchObject({ outcome: "updated", value: { n: 2 }, attempts: 1 });
     expect(await scene.stored()).toMatchObject({ n: 2 });
   });
@@ -146,19 +146,19 @@ describe.each([
   });
 
   it("is a CommitUnknownError without a journal", async () => {
-    scene.proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    scene.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     await expect(scene.add({ journal: false })).rejects.toThrow(CommitUnknownError);
     expect(await scene.stored()).toMatchObject({ n: 2 });
   });
 
   it("is no concern if it never reached the service: it is simply sent again", async () => {
-    scene.proxy.rules = [refuse({ when: isWrite, times: 3 })];
+    scene.proxy.rules = [dropRequest({ when: isWrite, times: 3 })];
     expect(await scene.add()).toMatchObject({ outcome: "updated", value: { n: 2 }, attempts: 1 });
     expect(await scene.stored()).toMatchObject({ n: 2 });
   });
 
   it("is a delete: what is gone counts as deleted", async () => {
-    scene.proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    scene.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     expect(await scene.delete()).toMatchObject({ outcome: "deleted" });
     expect(await scene.stored()).toBeUndefined();
   });
@@ -174,7 +174,7 @@ describe.each([
 ] as const)("a create of a %s whose answer was lost", (_kind, sceneOf) => {
   it("is found in the journal", async () => {
     const scene = await sceneOf();
-    scene.proxy.rules = [dropAnswer({ when: isWrite, times: 1 })];
+    scene.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
     expect(await scene.add()).toMatchObject({ outcome: "created", value: { n: 1 }, attempts: 1 });
     expect(await scene.stored()).toMatchObject({ n: 1 });
   });
@@ -191,12 +191,12 @@ describe.each([
 
   it("is applied on top of another create that was first", async () => {
     const scene = await sceneOf();
-    const other = async (answer: FaultAnswer): Promise<FaultAnswer> => {
+    const other = async (answer: FaultResponse): Promise<FaultResponse> => {
       await scene.add({ coalesce: false });
       return answer;
     };
-    const refused = ({ status }: FaultAnswerHead): boolean => status === 409;
-    scene.proxy.rules = [rewriteAnswer(other, { when: isRead, times: 1 }), dropAnswer({ whenAnswer: refused, times: 1 })];
+    const refused = ({ status }: FaultResponseHead): boolean => status === 409;
+    scene.proxy.rules = [rewriteResponse(other, { when: isRead, times: 1 }), dropResponse({ whenResponse: refused, times: 1 })];
     expect(await scene.add()).toMatchObject({ outcome: "updated", value: { n: 2 }, attempts: 2 });
     expect(await scene.stored()).toMatchObject({ n: 2 });
   });
@@ -223,13 +223,13 @@ describe.each([
   });
 });
 
-describe("createIfAbsent whose answer was lost", () => {
+describe("createIfNotExists whose answer was lost", () => {
   it("knows that it was the one that created", async () => {
-    const proxy = await startFaultProxy(azurite().blobUrl, [dropAnswer({ when: isWrite, times: 1 })]);
+    const proxy = await startFaultProxy(azurite().blobUrl, [dropResponse({ when: isWrite, times: 1 })]);
     onTestFinished(() => proxy.stop());
     const { containerName } = await freshContainer();
     const blob = fastContainer(connectionString({ blobUrl: proxy.url }), containerName).getBlockBlobClient("doc");
-    expect(await createIfAbsent(jsonBlob<Doc>(blob), { n: 7 })).toMatchObject({ outcome: "created", value: { n: 7 } });
+    expect(await createIfNotExists(jsonBlob<Doc>(blob), { n: 7 })).toMatchObject({ outcome: "created", value: { n: 7 } });
   });
 
   it("does not claim to have found what may be its own", async () => {
@@ -238,6 +238,6 @@ describe("createIfAbsent whose answer was lost", () => {
     const proxy = await startFaultProxy(azurite().blobUrl, [lostAnd(async () => { await truth.upload('{"n":7}', 7); })]);
     onTestFinished(() => proxy.stop());
     const blob = fastContainer(connectionString({ blobUrl: proxy.url }), containerName).getBlockBlobClient("doc");
-    await expect(createIfAbsent(jsonBlob<Doc>(blob), { n: 7 })).rejects.toThrow(CommitUnknownError);
+    await expect(createIfNotExists(jsonBlob<Doc>(blob), { n: 7 })).rejects.toThrow(CommitUnknownError);
   });
 });

@@ -76,7 +76,7 @@ export const calls: readonly Call[] = [
           // It does not look for the next message before it is through with this one,
           concurrency: 1,
           // and not for this one before it is told to: the message is sent before the trace begins.
-          pollIntervalInMs: { min: 3_600_000, max: 3_600_000 },
+          minPollIntervalInMs: 3_600_000, maxPollIntervalInMs: 3_600_000,
         });
         const event = (name: "empty" | "completed"): Promise<void> => new Promise((done) => consumer.once(name, () => done()));
         const empty = event("empty");

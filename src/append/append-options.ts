@@ -1,15 +1,15 @@
 import type { CallOptions } from "../clients/call.js";
 import { checkNumber } from "../core/validate.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
-import type { TargetConditions } from "../update/options.js";
+import type { LeaseCondition } from "../update/options.js";
 import type { AppendSettings } from "./append-queue.js";
 import { claimsName } from "./append-state.js";
-import type { NewLog } from "./append-state.js";
+import type { CreateAppendBlobOptions } from "./append-state.js";
 
-/** Options of {@link appendExactly}. */
-export interface AppendExactlyOptions extends CallOptions {
+/** Options of {@link appendExactlyOnce}. */
+export interface AppendExactlyOnceOptions extends CallOptions {
   /** Sent with every request of the call. */
-  conditions?: TargetConditions | undefined;
+  conditions?: LeaseCondition | undefined;
   /**
    * Declares that no two calls ever append the same bytes, and that no record is a prefix of another: for example, lines with
    * a unique id. Saves the claim (one request for each block), and needs no permission to write metadata. If it is not true,
@@ -21,7 +21,7 @@ export interface AppendExactlyOptions extends CallOptions {
    * Create the blob if it does not exist, with this content type and metadata, if given.
    * @defaultValue false: a missing blob is a `TargetNotFoundError`
    */
-  createIfMissing?: boolean | NewLog | undefined;
+  createIfNotExists?: boolean | CreateAppendBlobOptions | undefined;
   /**
    * The blob must not grow beyond this: `AppendLimitError`.
    * @defaultValue Infinity: the service's limit of 50,000 blocks comes first
@@ -31,7 +31,7 @@ export interface AppendExactlyOptions extends CallOptions {
    * Waiting records are appended as one block of up to this size. A larger record gets a block of its own.
    * @defaultValue 4 MiB: what every version of the service takes, and little to read back
    */
-  maxBatchInBytes?: number | undefined;
+  maxBatchSizeInBytes?: number | undefined;
   /**
    * Whether concurrent appends to the same blob in this process, under the same credentials, share blocks.
    * @defaultValue true
@@ -63,19 +63,19 @@ export interface AppendExactlyOptions extends CallOptions {
   onUnknown?: "throw" | "retry" | undefined;
 }
 
-const defaults = Object.freeze({ maxBatchInBytes: 4 * 1024 * 1024 });
+const defaults = Object.freeze({ maxBatchSizeInBytes: 4 * 1024 * 1024 });
 
 /** The options with defaults filled in and checked. */
-export function checkAppendOptions(options: AppendExactlyOptions): Omit<AppendSettings, "options" | "label"> {
-  const { createIfMissing = false, uniqueRecords = false, coalesce = updateDefaults.coalesce } = options;
+export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<AppendSettings, "options" | "url"> {
+  const { createIfNotExists = false, uniqueRecords = false, coalesce = updateDefaults.coalesce } = options;
   // Any string would count as true, even `"false"`.
   for (const [name, value] of Object.entries({ uniqueRecords, coalesce })) {
     if (typeof value !== "boolean") throw new TypeError(`${name} must be true or false`);
   }
-  if (typeof createIfMissing !== "boolean" && (typeof createIfMissing !== "object" || (createIfMissing as unknown) === null)) {
-    throw new TypeError("createIfMissing must be true, false, or an object with contentType and metadata");
+  if (typeof createIfNotExists !== "boolean" && (typeof createIfNotExists !== "object" || (createIfNotExists as unknown) === null)) {
+    throw new TypeError("createIfNotExists must be true, false, or an object with contentType and metadata");
   }
-  if (Object.keys((typeof createIfMissing === "object" && createIfMissing.metadata) || {}).some((name) => name.toLowerCase() === claimsName)) {
+  if (Object.keys((typeof createIfNotExists === "object" && createIfNotExists.metadata) || {}).some((name) => name.toLowerCase() === claimsName)) {
     throw new TypeError(`the metadata ${JSON.stringify(claimsName)} is this library's: choose another name`);
   }
   return {
@@ -83,9 +83,9 @@ export function checkAppendOptions(options: AppendExactlyOptions): Omit<AppendSe
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
     uniqueRecords,
     coalesce,
-    createOptions: createIfMissing === true ? {} : createIfMissing === false ? undefined : createIfMissing,
+    createOptions: createIfNotExists === true ? {} : createIfNotExists === false ? undefined : createIfNotExists,
     maxSizeInBytes: checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? Number.POSITIVE_INFINITY, { min: 1 }),
-    maxBatchInBytes: checkNumber("maxBatchInBytes", options.maxBatchInBytes ?? defaults.maxBatchInBytes, {
+    maxBatchSizeInBytes: checkNumber("maxBatchSizeInBytes", options.maxBatchSizeInBytes ?? defaults.maxBatchSizeInBytes, {
       min: 1,
       max: maxBlockInBytes,
       integer: true,

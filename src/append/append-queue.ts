@@ -5,21 +5,22 @@ import type { WriteCallSettings } from "../core/pending-call.js";
 import { jitter } from "../core/retry.js";
 import { isBlockCountExceeded } from "../core/storage-errors.js";
 import { beginTogether, redactUrl } from "../core/telemetry.js";
-import { AppendLimitError, TargetNotFoundError } from "../errors.js";
+import { createError, LimitError, TargetNotFoundError } from "../errors.js";
+import type { ConcurrencyErrorMap } from "../errors.js";
 import type { RequestContext } from "../target/target.js";
 import { appendBlock, claimEnd } from "./append-block.js";
 import type { AppendOutcome } from "./append-block.js";
 import { claimsName, createAppendBlob, readAppendBlob } from "./append-state.js";
-import type { AppendBlobState, NewLog } from "./append-state.js";
+import type { AppendBlobState, CreateAppendBlobOptions } from "./append-state.js";
 
 /** The options of one append after defaults and checks. */
 export interface AppendSettings extends WriteCallSettings {
   readonly leaseId: string | undefined;
   readonly uniqueRecords: boolean;
   readonly coalesce: boolean;
-  readonly createOptions: NewLog | undefined;
+  readonly createOptions: CreateAppendBlobOptions | undefined;
   readonly maxSizeInBytes: number;
-  readonly maxBatchInBytes: number;
+  readonly maxBatchSizeInBytes: number;
 }
 
 /** Where a record is stored. */
@@ -194,8 +195,8 @@ class AppendQueue extends CallQueue<AppendCall> {
     let length = 0;
     const count = this.waiting.findIndex((call, index) => {
       length += call.record.length;
-      const { maxBatchInBytes, maxSizeInBytes } = call.settings;
-      return index > 0 && (length > maxBatchInBytes || end + length > maxSizeInBytes);
+      const { maxBatchSizeInBytes, maxSizeInBytes } = call.settings;
+      return index > 0 && (length > maxBatchSizeInBytes || end + length > maxSizeInBytes);
     });
     return count < 0 ? this.waiting.length : count;
   }
@@ -231,12 +232,12 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 
   #notFound(): TargetNotFoundError {
-    return new TargetNotFoundError(`${this.url} does not exist: pass createIfMissing to make it`, { url: this.url });
+    return createError(TargetNotFoundError, `${this.url} does not exist: pass createIfNotExists to make it`, { url: this.url });
   }
 
-  #limitReached(limit: "blocks" | "size", cause?: unknown): AppendLimitError {
+  #limitReached(limit: "blocks" | "size", cause?: unknown): ConcurrencyErrorMap["APPEND_LIMIT"] {
     const why = limit === "blocks" ? `has ${maxBlocks} blocks, the most there can be` : "would grow beyond maxSizeInBytes";
-    return new AppendLimitError(`${this.url} ${why}: go on in another blob. Nothing was appended.`, { url: this.url, limit, cause });
+    return createError<ConcurrencyErrorMap["APPEND_LIMIT"]>(LimitError, `${this.url} ${why}: go on in another blob. Nothing was appended.`, { code: "APPEND_LIMIT", url: this.url, limit, cause });
   }
 }
 

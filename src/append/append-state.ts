@@ -17,7 +17,7 @@ export interface AppendBlobState {
 }
 
 /** How a missing blob is created. */
-export interface NewLog {
+export interface CreateAppendBlobOptions {
   readonly contentType?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
@@ -47,7 +47,7 @@ export async function readAppendBlob(blob: AppendBlobLike, context: RequestConte
 }
 
 /** Creates the blob unless it exists. Undefined: it exists, or may exist; the caller has to read it. */
-export async function createAppendBlob(blob: AppendBlobLike, options: NewLog, context: RequestContext): Promise<AppendBlobState | undefined> {
+export async function createAppendBlob(blob: AppendBlobLike, options: CreateAppendBlobOptions, context: RequestContext): Promise<AppendBlobState | undefined> {
   const headers: BlobHttpHeadersLike = options.contentType === undefined ? {} : { blobContentType: options.contentType };
   const metadata = { ...options.metadata };
   try {

@@ -26,7 +26,7 @@ export interface BlobHttpHeadersLike {
 }
 
 /** The properties that the responses to GET and HEAD of a blob have in common. */
-export interface BlobAnswerLike {
+export interface BlobResponseLike {
   etag?: string | undefined;
   metadata?: Record<string, string> | undefined;
   contentLength?: number | undefined;
@@ -40,7 +40,7 @@ export interface BlobAnswerLike {
 }
 
 /** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
-export interface BlobDownloadLike extends BlobAnswerLike {
+export interface BlobDownloadLike extends BlobResponseLike {
   /** For a range: `bytes 0-4194303/268435456`. */
   contentRange?: string | undefined;
   readableStreamBody?: unknown;
@@ -48,7 +48,7 @@ export interface BlobDownloadLike extends BlobAnswerLike {
 }
 
 /** The response of `getProperties()`. */
-export interface BlobPropertiesLike extends BlobAnswerLike {
+export interface BlobPropertiesLike extends BlobResponseLike {
   accessTier?: string | undefined;
   accessTierInferred?: boolean | undefined;
 }
@@ -84,7 +84,7 @@ export interface BlockBlobLike extends BlobLike, DownloadableLike {
 }
 
 /** The response of `getProperties()` for an append blob. */
-export interface AppendBlobPropertiesLike extends BlobAnswerLike {
+export interface AppendBlobPropertiesLike extends BlobResponseLike {
   blobType?: string | undefined;
   blobCommittedBlockCount?: number | undefined;
 }
@@ -138,7 +138,7 @@ export interface LeaseCallOptions {
 }
 
 /** The response to a lease operation. */
-export interface LeaseAnswerLike {
+export interface LeaseResponseLike {
   leaseId?: string | undefined;
   leaseTime?: number | undefined;
   /** The state of the lease, if it was confirmed by a read. */
@@ -147,11 +147,11 @@ export interface LeaseAnswerLike {
 
 /** A `BlobLeaseClient`. */
 export interface LeaseClientLike {
-  acquireLease(duration: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
-  renewLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
-  changeLease(proposedLeaseId: string, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
-  releaseLease(options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
-  breakLease(breakPeriod: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike>;
+  acquireLease(duration: number, options?: LeaseCallOptions): Promise<LeaseResponseLike>;
+  renewLease(options?: LeaseCallOptions): Promise<LeaseResponseLike>;
+  changeLease(proposedLeaseId: string, options?: LeaseCallOptions): Promise<LeaseResponseLike>;
+  releaseLease(options?: LeaseCallOptions): Promise<LeaseResponseLike>;
+  breakLease(breakPeriod: number, options?: LeaseCallOptions): Promise<LeaseResponseLike>;
 }
 
 /** The lease properties in the response of `getProperties()`. */
@@ -164,26 +164,10 @@ export interface LeasePropertiesLike {
 }
 
 /** Any blob client, or a `ContainerClient`. */
-export interface BlobLeasableLike {
+export interface LeasableBlobLike {
   readonly url: string;
   getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
   getProperties(options?: { abortSignal?: AbortSignal; tracingOptions?: OperationTracingOptions }): Promise<LeasePropertiesLike>;
-}
-
-/** The part of a `ContainerClient` that named locks need. */
-export interface LockContainerLike {
-  readonly url: string;
-  getBlockBlobClient(name: string): BlobLeasableLike & BlockBlobLike;
-  listBlobsFlat(options?: {
-    prefix?: string;
-    includeMetadata?: boolean;
-    abortSignal?: AbortSignal;
-    tracingOptions?: OperationTracingOptions;
-  }): AsyncIterable<{
-    name: string;
-    metadata?: Record<string, string> | undefined;
-    properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
-  }>;
 }
 
 /** One stored access policy of a container, as the SDK represents it. */
@@ -192,8 +176,22 @@ export interface SignedIdentifierLike {
   accessPolicy: { startsOn?: Date; expiresOn?: Date; permissions?: string };
 }
 
-/** The part of a `ContainerClient` that reads and writes its own properties. */
-export interface ContainerLike extends BlobLeasableLike {
+/** One blob of a listing. */
+export interface BlobItemLike {
+  name: string;
+  metadata?: Record<string, string> | undefined;
+  properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
+}
+
+/** A `ContainerClient`. */
+export interface ContainerLike extends LeasableBlobLike {
+  getBlockBlobClient(blobName: string): LeasableBlobLike & BlockBlobLike;
+  listBlobsFlat(options?: {
+    prefix?: string;
+    includeMetadata?: boolean;
+    abortSignal?: AbortSignal;
+    tracingOptions?: OperationTracingOptions;
+  }): AsyncIterable<BlobItemLike>;
   setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
   getAccessPolicy(options?: BlobCallOptions): Promise<{
     etag?: string | undefined;

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { BlobAnswerLike, LeasePropertiesLike } from "./blob.js";
+import type { BlobResponseLike, LeasePropertiesLike } from "./blob.js";
 
 /** Options of one lease request of Azure Files, as the SDK accepts them. */
 export interface ShareLeaseCallOptions {
@@ -15,16 +15,11 @@ export interface ShareLeaseClientLike {
   breakLease(options?: ShareLeaseCallOptions): Promise<object>;
 }
 
-/** The part of a `ShareFileClient` that leases need. */
-export interface FileLeasableLike {
+/** A `ShareClient` or a `ShareFileClient`. */
+export interface LeasableShareLike {
   readonly url: string;
   getShareLeaseClient(proposeLeaseId?: string): ShareLeaseClientLike;
   getProperties(options?: ShareLeaseCallOptions & { leaseAccessConditions?: { leaseId?: string } }): Promise<LeasePropertiesLike>;
-}
-
-/** The part of a `ShareClient` that leases need. */
-export interface ShareLeasableLike extends FileLeasableLike {
-  getDirectoryClient(directoryName: string): object;
 }
 
 /** Options of one request of Azure Files, as the SDK accepts them. */
@@ -43,14 +38,14 @@ export interface FileHttpHeadersLike {
 }
 
 /** The properties that the responses to GET and HEAD of a file have in common. */
-export interface FileAnswerLike extends BlobAnswerLike {
+export interface FileResponseLike extends BlobResponseLike {
   fileAttributes?: string | undefined;
   fileCreatedOn?: Date | undefined;
   filePermissionKey?: string | undefined;
 }
 
 /** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
-export interface FileDownloadLike extends FileAnswerLike {
+export interface FileDownloadLike extends FileResponseLike {
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
@@ -72,11 +67,11 @@ export interface FileRenameOptions extends ShareLeaseCallOptions {
 }
 
 /** A `ShareFileClient`. */
-export interface FileLike extends FileLeasableLike {
+export interface FileLike extends LeasableShareLike {
   readonly name: string;
   /** The path within the share. */
   readonly path: string;
-  getProperties(options?: FileCallOptions): Promise<FileAnswerLike & LeasePropertiesLike>;
+  getProperties(options?: FileCallOptions): Promise<FileResponseLike & LeasePropertiesLike>;
   download(offset?: number, count?: number, options?: FileCallOptions & { maxRetryRequests?: number }): Promise<FileDownloadLike>;
   create(size: number, options?: FileCreateOptions): Promise<{ etag?: string | undefined }>;
   uploadRange(body: Uint8Array, offset: number, contentLength: number, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;
@@ -86,7 +81,8 @@ export interface FileLike extends FileLeasableLike {
   delete(options?: FileCallOptions): Promise<unknown>;
 }
 
-/** The part of a `ShareClient` that reads and writes its metadata. */
-export interface ShareLike extends ShareLeasableLike {
+/** A `ShareClient`. */
+export interface ShareLike extends LeasableShareLike {
+  getDirectoryClient(directoryName: string): object;
   setMetadata(metadata?: Record<string, string>, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;
 }

@@ -1,5 +1,5 @@
-import type { BlobLeasableLike } from "./blob.js";
-import type { FileLeasableLike, ShareLeasableLike } from "./file.js";
+import type { LeasableBlobLike } from "./blob.js";
+import type { LeasableShareLike } from "./file.js";
 
 /** A client whose resource can be leased: any blob client, a `ContainerClient`, a `ShareClient` or a `ShareFileClient`. */
-export type LeasableLike = BlobLeasableLike | ShareLeasableLike | FileLeasableLike;
+export type LeasableLike = LeasableBlobLike | LeasableShareLike;

@@ -20,7 +20,8 @@ export interface QueueMessageLike {
 export interface QueueLike {
   readonly url: string;
   readonly name: string;
-  getProperties(options?: QueueCallOptions): Promise<object>;
+  getProperties(options?: QueueCallOptions): Promise<{ metadata?: Record<string, string> | undefined; approximateMessagesCount?: number | undefined }>;
+  setMetadata(metadata?: Record<string, string>, options?: QueueCallOptions): Promise<object>;
   createIfNotExists(options?: QueueCallOptions): Promise<object>;
   sendMessage(
     messageText: string,
@@ -37,11 +38,4 @@ export interface QueueLike {
     options?: QueueCallOptions,
   ): Promise<{ popReceipt?: string | undefined }>;
   deleteMessage(messageId: string, popReceipt: string, options?: QueueCallOptions): Promise<object>;
-}
-
-/** The part of a `QueueClient` that reads and writes its metadata. */
-export interface QueueMetadataLike {
-  readonly url: string;
-  getProperties(options?: QueueCallOptions): Promise<{ metadata?: Record<string, string> | undefined }>;
-  setMetadata(metadata?: Record<string, string>, options?: QueueCallOptions): Promise<object>;
 }

@@ -1,20 +1,18 @@
 /**
- * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose input is `T`. The library uses it for
- * validation only: it returns and stores the value itself, so that properties that a schema would strip survive an update.
+ * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose output is `Output`. A value that is read has
+ * passed the schema, with its defaults and coercions applied; properties that the schema does not know are kept.
  */
-export interface StandardSchemaLike<T> {
+export interface StandardSchemaLike<Output> {
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;
-    readonly validate: (value: unknown) => SchemaOutcome | Promise<SchemaOutcome>;
-    readonly types?: { readonly input: T; readonly output: unknown } | undefined;
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+    readonly types?: { readonly input: unknown; readonly output: Output } | undefined;
   };
 }
 
-/** The result of a Standard Schema: `issues` if the value is not valid. */
-export interface SchemaOutcome {
-  readonly issues?: readonly SchemaIssue[] | undefined;
-}
+/** The result of a Standard Schema: the value, or the issues if it is not valid. */
+export type SchemaResult<Output> = { readonly value: Output; readonly issues?: undefined } | { readonly issues: readonly SchemaIssue[] };
 
 /** One reason why a value is not valid. */
 export interface SchemaIssue {

@@ -37,47 +37,22 @@ export interface TableLike {
     options?: TableCallOptions,
   ): Promise<{ etag?: string | undefined }>;
   deleteEntity(partitionKey: string, rowKey: string, options?: TableCallOptions & { etag?: string }): Promise<unknown>;
-}
-
-/** One operation of an entity group transaction, as the SDK accepts it. */
-export type TransactionActionLike =
-  | ["create" | "delete", TableEntityLike]
-  | ["update", TableEntityLike, "Merge" | "Replace", { etag: string }]
-  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"];
-
-/** The part of a `TableClient` that transactions need. */
-export interface TransactionTableLike extends TableLike {
   listEntities(
     options?: TableCallOptions & {
       disableTypeConversion?: boolean;
-      queryOptions?: { filter?: string };
+      queryOptions?: { filter?: string; select?: string[] };
       onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }) => void;
     },
   ): { byPage(settings?: { maxPageSize?: number }): AsyncIterable<readonly object[]> };
+  /** The SDK's own type of the actions would exclude clients of other versions. */
   submitTransaction(
     actions: never[],
     options?: TableCallOptions,
   ): Promise<{ subResponses: readonly { status: number; etag?: string | undefined }[] }>;
+  createTable(options?: TableCallOptions): Promise<void>;
 }
 
 /** One operation of an entity group transaction, as `submitTransaction()` accepts it. */
-export type InboxTableAction =
+export type TransactionActionLike =
   | ["create" | "delete", TableEntityLike]
-  | ["update" | "upsert", TableEntityLike]
-  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace"]
-  | ["update" | "upsert", TableEntityLike, "Merge" | "Replace", { etag?: string }];
-
-/** The part of a `TableClient` that an inbox needs. */
-export interface InboxTableLike {
-  readonly url: string;
-  createTable(options?: TableCallOptions): Promise<void>;
-  getEntity(partitionKey: string, rowKey: string, options?: TableCallOptions): Promise<object>;
-  deleteEntity(partitionKey: string, rowKey: string, options?: TableCallOptions & { etag?: string }): Promise<unknown>;
-  submitTransaction(
-    actions: InboxTableAction[],
-    options?: TableCallOptions,
-  ): Promise<{ subResponses: readonly { etag?: string | undefined }[] }>;
-  listEntities(
-    options?: TableCallOptions & { queryOptions?: { filter?: string; select?: string[] } },
-  ): { byPage(settings?: { maxPageSize?: number }): AsyncIterable<readonly object[]> };
-}
+  | ["update" | "upsert", TableEntityLike, ("Merge" | "Replace")?, { etag?: string }?];

@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients/call.js";
-import { CommitUnknownError, ConflictError, DeadlineError } from "../errors.js";
+import { createError, CommitUnknownError, ConflictError, OperationTimeoutError } from "../errors.js";
 import { abortReason, onAbort, startTimer } from "./deadline.js";
 import { Attempts, errorLabel, logger } from "./telemetry.js";
 
@@ -94,8 +94,8 @@ export interface WriteCallSettings {
   readonly onUnknown: "throw" | "retry";
   readonly options: CallOptions;
   readonly trace?: Attempts | undefined;
-  /** The name of the target in messages. */
-  readonly label: string;
+  /** The URL of the target, without the query. */
+  readonly url: string;
 }
 
 /** One caller of a write that may be combined with the writes of other callers. */
@@ -104,7 +104,7 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   /** When it was enqueued, in logical time (see `UpdateQueue`). */
   enqueuedAt = 0;
   attempts = 0;
-  lastETag: string | undefined;
+  currentETag: string | undefined;
   /** Its change is part of a write in flight, whose outcome is not known yet. */
   inFlight = false;
   /** The outcome of its earlier write is unknown, and its caller asked for a retry. */
@@ -125,9 +125,9 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   /** The write that carried its change may or may not have been committed. */
   rejectUnknown(cause: unknown): void {
     this.reject(
-      new CommitUnknownError(
-        `a write to ${this.settings.label} was sent, but whether it landed cannot be known: read it and decide, or pass onUnknown: "retry" if doing it twice does no harm`,
-        { attempts: this.attempts, cause },
+      createError(CommitUnknownError, 
+        `The outcome of a write to ${this.settings.url} is unknown: the request was sent but its response was lost. Read the target to decide, or pass onUnknown: "retry" if the update is idempotent.`,
+        { url: this.settings.url, attempts: this.attempts, cause },
       ),
     );
   }
@@ -135,17 +135,17 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   rejectConflict(cause: unknown): void {
     if (this.mayHaveCommitted) this.rejectUnknown(cause);
     this.reject(
-      new ConflictError(
-        `gave up on ${this.settings.label} after ${this.attempts} attempts: others kept writing in between. Nothing was written.`,
-        { attempts: this.attempts, elapsedInMs: this.#elapsedInMs(), lastETag: this.lastETag, cause },
+      createError(ConflictError, 
+        `Update of ${this.settings.url} failed after ${this.attempts} attempts: other writers kept changing it. Nothing was written.`,
+        { url: this.settings.url, attempts: this.attempts, elapsedInMs: this.#elapsedInMs(), currentETag: this.currentETag, cause },
       ),
     );
   }
 
   protected override onTimeout(): void {
-    const cause = new DeadlineError(
-      `${this.settings.label}: no result within ${this.settings.timeoutInMs} ms (timeoutInMs). Nothing was written.`,
-      { elapsedInMs: this.#elapsedInMs() },
+    const cause = createError(OperationTimeoutError, 
+      `Update of ${this.settings.url} timed out after ${this.settings.timeoutInMs} ms (timeoutInMs). Nothing was written.`,
+      { url: this.settings.url, elapsedInMs: this.#elapsedInMs() },
     );
     if (this.inFlight || this.mayHaveCommitted) this.rejectUnknown(cause);
     else if (this.hadConflict) this.rejectConflict(cause);

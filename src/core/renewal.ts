@@ -4,10 +4,10 @@ import type { Clock } from "./stopwatch.js";
 
 /** The result of one renewal. */
 export type Renewal =
-  /** Held for another `holdInMs`, counted by `clock`. */
-  | { readonly kind: "renewed"; readonly clock: Clock; readonly holdInMs: number }
+  /** Held for another `claimDurationInMs`, counted by `clock`. */
+  | { readonly kind: "renewed"; readonly clock: Clock; readonly claimDurationInMs: number }
   /** As `renewed`, but no further renewal is possible. */
-  | { readonly kind: "last"; readonly clock: Clock; readonly holdInMs: number }
+  | { readonly kind: "last"; readonly clock: Clock; readonly claimDurationInMs: number }
   /** Not held any more. */
   | { readonly kind: "lost"; readonly error: unknown }
   /** No response, or an inconclusive one: try again. */
@@ -121,8 +121,8 @@ export class RenewalLoop {
       case "renewed":
       case "last":
         this.#clock = renewal.clock;
-        this.#durationInMs = renewal.holdInMs;
-        this.#renewAtInMs = this.#times.renewAfterInMs(renewal.holdInMs);
+        this.#durationInMs = renewal.claimDurationInMs;
+        this.#renewAtInMs = this.#times.renewAfterInMs(renewal.claimDurationInMs);
         this.#lastError = undefined;
         if (renewal.kind === "last") this.#renews = false;
         break;

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { isSchemaError } from "../errors.js";
+import { isConcurrencyError } from "../errors.js";
 import { delay, isAborted } from "./deadline.js";
 import { request, requestExclusively } from "./request.js";
 import type { RequestOutcome } from "./request.js";
@@ -200,5 +200,5 @@ async function outcomeOfLostSend<V, S>(
 
 /** A read that failed in the network proves nothing. With a client that does not retry by itself, another read may succeed. */
 function mayReadAgain(error: unknown): boolean {
-  return !isDefinitive(error) && !isMisuse(error) && !isSchemaError(error);
+  return !isDefinitive(error) && !isMisuse(error) && !isConcurrencyError(error, "SCHEMA");
 }

@@ -2,7 +2,7 @@
  * The only file that names status and error codes of the storage services. It classifies by code, not by status: 412 and
  * 409 can mean a failed condition or a lease. The predicates are named after the service's own codes.
  */
-import { isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { isMisuse } from "./validate.js";
 
 interface RestErrorLike {
@@ -206,10 +206,10 @@ export function failedOperation(error: unknown): number | undefined {
  */
 export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?: string): unknown {
   if (isLeaseConflict(error)) {
-    return new LeaseUnavailableError(`${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, cause: error });
+    return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
   if (isResourceTypeMismatch(error)) {
-    return new TargetNotFoundError(`there is no file ${url}: a directory has that name`, { url, cause: error });
+    return createError(TargetNotFoundError, `there is no file ${url}: a directory has that name`, { url, cause: error });
   }
   return toNotFoundError(error, url, notFoundAdvice) ?? error;
 }
@@ -217,10 +217,10 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */
 export function toNotFoundError(error: unknown, url: string, notFoundAdvice: string | undefined): TargetNotFoundError | undefined {
   if (isParentNotFound(error)) {
-    return new TargetNotFoundError(`what contains ${url} does not exist: create it first`, { url, cause: error });
+    return createError(TargetNotFoundError, `what contains ${url} does not exist: create it first`, { url, cause: error });
   }
   if (notFoundAdvice === undefined || !isNotFound(error)) return undefined;
-  return new TargetNotFoundError(`${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
+  return createError(TargetNotFoundError, `${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
 }
 
 /** What is wrong with the lease id of a request: it has none, its lease has ended, or another lease is active. */

@@ -1,7 +1,7 @@
-import type { BlobLeasableLike, BlockBlobLike } from "../clients/blob.js";
+import type { LeasableBlobLike, BlockBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
@@ -16,17 +16,17 @@ import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { blobHttpHeaders, blobMetadata } from "../target/blob-properties.js";
-import type { BlobHttpHeadersValue } from "../target/blob-properties.js";
+import type { HttpHeaders } from "../target/property-set.js";
 import { blobTags } from "../target/blob-tags.js";
 import type { ReadResult, UpdateTarget } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import { createIfAbsent } from "../update/create-if-not-exists.js";
+import { createIfNotExists } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
-import { overwrite, removeIfUnchanged } from "../update/single-call.js";
-import type { OverwriteOptions } from "../update/single-call.js";
+import { overwrite, deleteIfUnchanged } from "../update/single-call.js";
+import type { WriteTargetOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentBlob}. */
 export interface ConcurrentBlobOptions<T> {
@@ -40,11 +40,11 @@ export interface ConcurrentBlobOptions<T> {
 
 /** All helpers for one block blob. */
 export class ConcurrentBlob<T = unknown> {
-  readonly client: BlockBlobLike & BlobLeasableLike;
+  readonly client: BlockBlobLike & LeasableBlobLike;
   readonly #target: UpdateTarget<T>;
   readonly #defaults: OptimisticUpdateOptions<T>;
 
-  constructor(client: BlockBlobLike & BlobLeasableLike, options: ConcurrentBlobOptions<T> = {}) {
+  constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
     this.client = client;
     this.#target = options.target ?? jsonBlob<T>(client, { schema: options.schema });
     this.#defaults = { ...options.defaults };
@@ -77,23 +77,23 @@ export class ConcurrentBlob<T = unknown> {
     return downloadConsistentStream(this.client, { ...this.#defaults, ...options });
   }
 
-  /** See {@link createIfAbsent}. */
-  createIfAbsent(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
-    return createIfAbsent(this.#target, value, { ...this.#defaults, ...options });
+  /** See {@link createIfNotExists}. */
+  createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
+    return createIfNotExists(this.#target, value, { ...this.#defaults, ...options });
   }
 
   /** See {@link overwrite}. */
-  overwrite(value: T, options?: OverwriteOptions): Promise<{ etag: string }> {
+  overwrite(value: T, options?: WriteTargetOptions): Promise<{ etag: string }> {
     return overwrite(this.#target, value, { ...this.#defaults, ...options });
   }
 
-  /** See {@link removeIfUnchanged}. */
-  removeIfUnchanged(etag: string, options?: OverwriteOptions): Promise<void> {
-    return removeIfUnchanged(this.#target, etag, { ...this.#defaults, ...options });
+  /** See {@link deleteIfUnchanged}. */
+  deleteIfUnchanged(etag: string, options?: WriteTargetOptions): Promise<void> {
+    return deleteIfUnchanged(this.#target, etag, { ...this.#defaults, ...options });
   }
 
   /** See {@link withLease}. */
-  withLease<R>(fn: (lease: LeaseGuard) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
+  withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
     return withLease(this.client, fn, options);
   }
 
@@ -112,9 +112,9 @@ export class ConcurrentBlob<T = unknown> {
 
   /** Updates the HTTP headers. See {@link blobHttpHeaders}. */
   updateHttpHeaders(
-    mutator: Mutator<BlobHttpHeadersValue>,
-    options?: OptimisticUpdateOptions<BlobHttpHeadersValue>,
-  ): Promise<UpdateResult<BlobHttpHeadersValue>> {
+    mutator: Mutator<HttpHeaders>,
+    options?: OptimisticUpdateOptions<HttpHeaders>,
+  ): Promise<UpdateResult<HttpHeaders>> {
     return optimisticUpdate(blobHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
   }
 
@@ -128,9 +128,9 @@ export class ConcurrentBlob<T = unknown> {
 }
 
 /** The defaults that do not contain a value of the document. */
-function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "firstRead"> {
+function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "startFrom"> {
   const rest = { ...defaults };
   delete rest.initial;
-  delete rest.firstRead;
+  delete rest.startFrom;
   return rest;
 }

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions, CrashGuard } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
@@ -11,10 +11,10 @@ import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
 import { jsonFile } from "../target/file-content.js";
 import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
-import type { HttpHeadersValue } from "../target/property-set.js";
-import type { GuardedTarget, ReadResult } from "../target/target.js";
+import type { HttpHeaders } from "../target/property-set.js";
+import type { LeasedTarget, ReadResult } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import { createIfAbsent } from "../update/create-if-not-exists.js";
+import { createIfNotExists } from "../update/create-if-not-exists.js";
 import { leaseOptionsOf } from "../update/exclusive-access.js";
 import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
@@ -22,14 +22,14 @@ import type { TargetOptions } from "../update/options.js";
 import { readTarget } from "../update/read-target.js";
 import type { ReadTargetOptions } from "../update/read-target.js";
 import { overwrite } from "../update/single-call.js";
-import type { OverwriteOptions } from "../update/single-call.js";
+import type { WriteTargetOptions } from "../update/single-call.js";
 
 /** Options of {@link ConcurrentFile}. */
 export interface ConcurrentFileOptions<T> {
   /** Checks the document when it is read and before it is written. */
   schema?: StandardSchemaLike<T> | undefined;
   /** How the content is read and written. @defaultValue a JSON document */
-  target?: GuardedTarget<T> | undefined;
+  target?: LeasedTarget<T> | undefined;
   /** A `BlobLocks`, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended. */
   crashGuard?: CrashGuard | undefined;
   /** Options of every call that acquires the lease, unless the call has its own. */
@@ -39,7 +39,7 @@ export interface ConcurrentFileOptions<T> {
 /** All helpers for one file of a share. */
 export class ConcurrentFile<T = unknown> {
   readonly client: FileLike;
-  readonly #target: GuardedTarget<T>;
+  readonly #target: LeasedTarget<T>;
   readonly #defaults: LeasedUpdateOptions<T>;
 
   constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
@@ -65,18 +65,18 @@ export class ConcurrentFile<T = unknown> {
     return watch(this.#target, options);
   }
 
-  /** See {@link createIfAbsent}. */
-  createIfAbsent(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
-    return createIfAbsent(this.#target, value, options);
+  /** See {@link createIfNotExists}. */
+  createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
+    return createIfNotExists(this.#target, value, options);
   }
 
   /** See {@link overwrite}. */
-  overwrite(value: T, options?: OverwriteOptions): Promise<{ etag: string }> {
+  overwrite(value: T, options?: WriteTargetOptions): Promise<{ etag: string }> {
     return overwrite(this.#target, value, options);
   }
 
   /** See {@link withLease}. */
-  withLease<R>(fn: (lease: LeaseGuard) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
+  withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
     return withLease(this.client, fn, { ...leaseOptionsOf(this.#defaults), ...options });
   }
 
@@ -95,9 +95,9 @@ export class ConcurrentFile<T = unknown> {
 
   /** Updates the HTTP headers. See {@link fileHttpHeaders}. */
   updateHttpHeaders(
-    mutator: Mutator<HttpHeadersValue>,
-    options?: LeasedUpdateOptions<HttpHeadersValue>,
-  ): Promise<UpdateResult<HttpHeadersValue>> {
+    mutator: Mutator<HttpHeaders>,
+    options?: LeasedUpdateOptions<HttpHeaders>,
+  ): Promise<UpdateResult<HttpHeaders>> {
     return leasedUpdate(fileHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
   }
 }

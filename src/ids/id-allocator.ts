@@ -3,7 +3,7 @@ import type { CallOptions } from "../clients/call.js";
 import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
 import { logger, redactUrl } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { IdCounterError } from "../errors.js";
+import { createError, IdCounterError } from "../errors.js";
 import type { UpdateTarget } from "../target/target.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import { checkTargetSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
@@ -192,7 +192,7 @@ export class IdAllocator {
 
   #reset(found: number, given: number): IdCounterError {
     const message = `${this.#url} was set back to ${found}, but ids up to ${given - 1} were given out: set "next" beyond all of them`;
-    return new IdCounterError(message, { url: this.#url, reason: "reset" });
+    return createError(IdCounterError, message, { url: this.#url, reason: "reset" });
   }
 }
 
@@ -226,7 +226,7 @@ async function reserveBlock(
     (counter) => {
       const next = nextIdOf(counter, url);
       if (!Number.isSafeInteger(next + size)) {
-        throw new IdCounterError(`${url}: ${size} ids from ${next} on would go beyond Number.MAX_SAFE_INTEGER`, { url, reason: "exhausted" });
+        throw createError(IdCounterError, `${url}: ${size} ids from ${next} on would go beyond Number.MAX_SAFE_INTEGER`, { url, reason: "exhausted" });
       }
       counter.next = stored(next + size);
     },
@@ -240,7 +240,7 @@ function nextIdOf(counter: IdCounter, url: string): number {
   const next = (counter as Partial<IdCounter> | null)?.next;
   const number = typeof next === "bigint" ? Number(next) : next;
   if (!Number.isSafeInteger(number) || number === undefined || number < 0) {
-    throw new IdCounterError(`${url} is no counter of ids: "next" is not a whole number`, { url, reason: "malformed" });
+    throw createError(IdCounterError, `${url} is no counter of ids: "next" is not a whole number`, { url, reason: "malformed" });
   }
   return number;
 }

@@ -4,17 +4,9 @@ import { PendingCall } from "../core/pending-call.js";
 import { request, RequestTimeoutError } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
-import {
-  isAlreadyExists,
-  isDefinitive,
-  isLeaseTaken,
-  isNotFound,
-  isParentNotFound,
-  isTransient,
-  toNotFoundError,
-} from "../core/storage-errors.js";
+import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
-import { LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import type { LeaseGrant } from "./lease-guard.js";
@@ -72,9 +64,9 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     const { what, url, waitInMs, advice } = this.#request;
     const why =
       this.#lastFailure === undefined
-        ? `somebody else holds ${what}, and still did after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
+        ? `Another client still holds ${what} after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
         : `${what} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
-    this.reject(new LeaseUnavailableError(why, { url, waitedInMs: this.#waitedInMs(), cause: this.#lastFailure }));
+    this.reject(createError(LeaseUnavailableError, why, { url, waitedInMs: this.#waitedInMs(), holder: undefined, cause: this.#lastFailure }));
   }
 }
 
@@ -94,7 +86,7 @@ export async function tryAcquireOnce(
 ): Promise<AcquireOutcome> {
   const { create } = adapter;
   const acquired = await sendAcquire(adapter, leaseId, settings, options);
-  if (acquired.kind !== "failed" || !create || !settings.createIfMissing || !isNotFound(acquired.cause)) return acquired;
+  if (acquired.kind !== "failed" || !create || !settings.createIfNotExists || !isNotFound(acquired.cause)) return acquired;
   const created = await request((abortSignal) => create({ ...options, abortSignal }), limits(settings, options));
   if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter);
   return sendAcquire(adapter, leaseId, settings, options);
@@ -138,10 +130,10 @@ function pollResultOf({ error, sends }: FailedRequest): PollResult {
 }
 
 function toAcquireError(error: unknown, { url, kind, create }: LeaseAdapter): unknown {
-  const advice = `create it${create ? ", or pass createIfMissing" : ""}`;
+  const advice = `create it${create ? ", or pass createIfNotExists" : ""}`;
   // The service reports a missing container or share as the parent of its contents. Here it is the target itself.
   if (isParentNotFound(error) && (kind === "container" || kind === "share")) {
-    return new TargetNotFoundError(`${url} does not exist: ${advice}`, { url, cause: error });
+    return createError(TargetNotFoundError, `${url} does not exist: ${advice}`, { url, cause: error });
   }
   return toNotFoundError(error, url, advice) ?? error;
 }

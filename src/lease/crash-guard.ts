@@ -6,7 +6,7 @@ import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-er
 import { errorLabel, logger } from "../core/telemetry.js";
 import { LeaseWaiter } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import { LeaseGuard } from "./lease-guard.js";
+import { LeaseHandle } from "./lease-guard.js";
 import type { LeaseGrant } from "./lease-guard.js";
 import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
 import { tryRelease } from "./orphaned-lease.js";
@@ -17,7 +17,7 @@ import { waiterQueueFor } from "./waiter-queue.js";
  * the lease, and expires when its holder dies; the lease makes the service enforce it. Resolves to `undefined` if `waitInMs` is
  * `"try"` and another client holds the lock or the lease.
  */
-export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
+export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireRequest): Promise<LeaseHandle | undefined> {
   const { adapter, waitInMs, abortSignal } = request;
   const { tracingOptions } = request.trace;
   const waitedInMs = startStopwatch();
@@ -26,7 +26,7 @@ export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireR
     ? guard.tryAcquire(name, { abortSignal, tracingOptions })
     : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
   if (!lock) return undefined;
-  let lease: LeaseGuard | undefined;
+  let lease: LeaseHandle | undefined;
   try {
     const leftInMs = waitInMs === "try" ? waitInMs : Math.max(0, waitInMs - waitedInMs());
     let wasTakenOver = false;
@@ -34,7 +34,7 @@ export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireR
     const grant = await acquireUnder(lock, { ...request, adapter: withinTakeover, waitInMs: leftInMs });
     if (!grant) return undefined;
     grant.lease.dependOn(lock);
-    lease = new LeaseGuard(grant.lease, () => releaseBoth(grant, adapter, lock));
+    lease = new LeaseHandle(grant.lease, () => releaseBoth(grant, adapter, lock));
     lease.wasTakenOver = wasTakenOver;
     return lease;
   } finally {

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { LeaseAnswerLike } from "../clients/blob.js";
+import type { LeaseResponseLike } from "../clients/blob.js";
 import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalDependency } from "../core/renewal.js";
 import { request } from "../core/request.js";
@@ -8,8 +8,7 @@ import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 import { isDefinitive, isLeaseIdMismatch, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
-import { isLeaseLostError, LeaseLeftError, LeaseLostError } from "../errors.js";
-import type { LeaseLossReason } from "../errors.js";
+import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import { releaseInBackground } from "./orphaned-lease.js";
 
@@ -18,7 +17,7 @@ export interface LeaseTimes {
   /** Infinity: it does not expire. */
   readonly durationInMs: number;
   readonly safetyMarginInMs: number;
-  readonly renewEveryInMs: number;
+  readonly renewIntervalInMs: number;
   readonly autoRenew: boolean;
 }
 
@@ -62,7 +61,7 @@ export class HeldLease {
       times.durationInMs,
       {
         marginInMs: () => times.safetyMarginInMs,
-        renewAfterInMs: () => (times.autoRenew ? times.renewEveryInMs : Infinity),
+        renewAfterInMs: () => (times.autoRenew ? times.renewIntervalInMs : Infinity),
         timeoutInMs: (remainingInMs) => this.#requestTimeout(remainingInMs),
         retryAfterInMs: () => (times.autoRenew ? retryRenewalInMs : Infinity),
       },
@@ -161,7 +160,7 @@ export class HeldLease {
     }
     const reason = lossIn(renewed.value, this.leaseId);
     if (reason) return { kind: "lost", error: this.#lose(this.#lossOf(reason, undefined)) };
-    return { kind: "renewed", clock, holdInMs: this.#times.durationInMs };
+    return { kind: "renewed", clock, claimDurationInMs: this.#times.durationInMs };
   }
 
   async #changeOnce(proposedLeaseId: string): Promise<void> {
@@ -184,7 +183,7 @@ export class HeldLease {
         this.#ids.mayBecome(proposedLeaseId);
         throw error;
       }
-      this.#loop.adopt({ kind: "renewed", clock, holdInMs: this.#times.durationInMs });
+      this.#loop.adopt({ kind: "renewed", clock, claimDurationInMs: this.#times.durationInMs });
     }
     this.#ids.becomes(proposedLeaseId);
   }
@@ -214,10 +213,10 @@ export class HeldLease {
     };
     const message = `the lease on ${this.url} could not be released, and never expires: it is tried again in the background for two minutes; if it stays, release it with its id, or break it`;
     logger.warning(message);
-    return new LeaseLeftError(message, { url: this.url, leaseId: this.leaseId, cause: error });
+    return createError(LeaseReleaseError, message, { url: this.url, leaseId: this.leaseId, cause: error });
   }
 
-  #renewAs(leaseId: string, timeoutInMs: number): Promise<RequestOutcome<LeaseAnswerLike>> {
+  #renewAs(leaseId: string, timeoutInMs: number): Promise<RequestOutcome<LeaseResponseLike>> {
     const duration = this.#times.durationInMs === Infinity ? -1 : this.#times.durationInMs / 1_000;
     return this.#request("renew", timeoutInMs, (options) => this.#adapter.renew(leaseId, duration, options));
   }
@@ -229,7 +228,7 @@ export class HeldLease {
     call: (options: LeaseRequest) => Promise<R>,
   ): Promise<RequestOutcome<R>> {
     return inSpan(
-      `LeaseGuard.${name}`,
+      `LeaseHandle.${name}`,
       { tracingOptions: this.tracingOptions },
       async (tracingOptions, span) => {
         const outcome = await request((abortSignal) => call({ abortSignal, tracingOptions }), { timeoutInMs });
@@ -248,7 +247,7 @@ export class HeldLease {
     return Math.min(Math.max(remainingInMs, 1), Math.min(this.#times.durationInMs, 60_000) / 6);
   }
 
-  #lossReasonOf(error: unknown): LeaseLossReason | undefined {
+  #lossReasonOf(error: unknown): LeaseLostError["reason"] | undefined {
     const reason = leaseLossOf(error);
     // The service has one code for both. By this clock the lease cannot have expired yet, as the service's clock started later.
     return reason === "expired" && this.#loop.isHeld() ? "broken" : reason;
@@ -256,15 +255,15 @@ export class HeldLease {
 
   #onLost(error: unknown, expired: boolean): void {
     if (expired) this.#lose(this.#lossOf(error === undefined ? "expired" : "unreachable", error));
-    else if (isLeaseLostError(error) && error.url === this.url) this.#lose(error);
+    else if (isConcurrencyError(error, "LEASE_LOST") && error.url === this.url) this.#lose(error);
     else {
-      const reason = isLeaseLostError(error) ? error.reason : "expired";
+      const reason = isConcurrencyError(error, "LEASE_LOST") ? error.reason : "expired";
       this.#lose(this.#lossOf(reason, error, "its crash guard is lost, so that another may take it over any moment"));
     }
   }
 
-  #lossOf(reason: LeaseLossReason, cause: unknown, why: string = explanations[reason]): LeaseLostError {
-    return new LeaseLostError(`the lease on ${this.url} is lost: ${why}`, { url: this.url, reason, cause });
+  #lossOf(reason: LeaseLostError["reason"], cause: unknown, why: string = explanations[reason]): LeaseLostError {
+    return createError(LeaseLostError, `the lease on ${this.url} is lost: ${why}`, { url: this.url, reason, cause });
   }
 
   #lose(loss: LeaseLostError): LeaseLostError {
@@ -319,13 +318,13 @@ class LeaseIds {
 }
 
 /** The loss that a response reports although the request succeeded. */
-function lossIn({ leaseId: actualLeaseId, leaseState }: LeaseAnswerLike, leaseId: string): LeaseLossReason | undefined {
+function lossIn({ leaseId: actualLeaseId, leaseState }: LeaseResponseLike, leaseId: string): LeaseLostError["reason"] | undefined {
   if (leaseState !== undefined && leaseState !== "leased") return leaseState === "expired" ? "expired" : "broken";
   // Azurite renews an expired lease for any client, and returns the id of its holder.
   return actualLeaseId && actualLeaseId.toLowerCase() !== leaseId.toLowerCase() ? "stolen" : undefined;
 }
 
-const explanations: Record<LeaseLossReason, string> = {
+const explanations: Record<LeaseLostError["reason"], string> = {
   stolen: "somebody else holds it",
   broken: "it was broken",
   expired: "it was not renewed in time",

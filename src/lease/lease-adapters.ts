@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { BlobLeasableLike, LeaseAnswerLike, LeaseCallOptions, LeasePropertiesLike } from "../clients/blob.js";
-import type { FileLeasableLike, ShareLeasableLike } from "../clients/file.js";
+import type { LeasableBlobLike, LeaseResponseLike, LeaseCallOptions, LeasePropertiesLike } from "../clients/blob.js";
+import type { LeasableShareLike, ShareLike } from "../clients/file.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -23,13 +23,13 @@ export interface LeaseAdapter {
   readonly key: string;
   readonly kind: "blob" | "container" | "share" | "file";
   /** `durationInSeconds` is -1 for an infinite lease. */
-  acquire(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseAnswerLike>;
+  acquire(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseResponseLike>;
   /** Extends the lease or, where it cannot be extended, confirms it. Never restores a lease that is gone. */
-  renew(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseAnswerLike>;
-  change(leaseId: string, proposedLeaseId: string, request: LeaseRequest): Promise<LeaseAnswerLike>;
+  renew(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseResponseLike>;
+  change(leaseId: string, proposedLeaseId: string, request: LeaseRequest): Promise<LeaseResponseLike>;
   release(leaseId: string, request: LeaseRequest): Promise<unknown>;
   /** `ifMatch` is for blobs only. */
-  break(periodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
+  break(breakPeriodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
   inspect(request: LeaseRequest): Promise<LeasePropertiesLike>;
   /** Creates an empty blob unless one exists; undefined for targets other than block blobs. */
   readonly create: ((request: LeaseRequest) => Promise<unknown>) | undefined;
@@ -56,12 +56,12 @@ function rejectSnapshot(url: unknown): void {
   }
 }
 
-function isBlobLeasable(target: object): target is BlobLeasableLike {
-  return typeof (target as Partial<BlobLeasableLike>).getBlobLeaseClient === "function";
+function isBlobLeasable(target: object): target is LeasableBlobLike {
+  return typeof (target as Partial<LeasableBlobLike>).getBlobLeaseClient === "function";
 }
 
 /** Leases of blobs and containers. */
-function blobLeaseAdapter(target: BlobLeasableLike): LeaseAdapter {
+function blobLeaseAdapter(target: LeasableBlobLike): LeaseAdapter {
   return {
     url: redactUrl(target.url),
     owner: credentialScopeOf(target),
@@ -86,18 +86,18 @@ interface Uploads {
   ): Promise<unknown>;
 }
 
-function creatorOf(target: BlobLeasableLike): LeaseAdapter["create"] {
+function creatorOf(target: LeasableBlobLike): LeaseAdapter["create"] {
   if (!("upload" in target) || typeof target.upload !== "function") return undefined;
-  const blob = target as BlobLeasableLike & Uploads;
+  const blob = target as LeasableBlobLike & Uploads;
   return (request) => blob.upload(new Uint8Array(0), 0, { ...leaseOptions(request), conditions: { ifNoneMatch: "*" } });
 }
 
-function isShareLeasable(target: object): target is ShareLeasableLike | FileLeasableLike {
-  return typeof (target as Partial<FileLeasableLike>).getShareLeaseClient === "function";
+function isShareLeasable(target: object): target is ShareLike | LeasableShareLike {
+  return typeof (target as Partial<LeasableShareLike>).getShareLeaseClient === "function";
 }
 
 /** Leases of Azure Files: the lease of a share expires as that of a blob does; the lease of a file never expires. */
-function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike): LeaseAdapter {
+function shareLeaseAdapter(target: ShareLike | LeasableShareLike): LeaseAdapter {
   const kind = "getDirectoryClient" in target ? "share" : "file";
   return {
     url: redactUrl(target.url),
@@ -124,7 +124,7 @@ function shareLeaseAdapter(target: ShareLeasableLike | FileLeasableLike): LeaseA
  * held by another client. Acquiring again with the same id would not show this: it succeeds after a break, and so would
  * restore a lease that another client has taken away on purpose.
  */
-async function confirm(target: FileLeasableLike, leaseId: string, request: LeaseRequest): Promise<LeaseAnswerLike> {
+async function confirm(target: LeasableShareLike, leaseId: string, request: LeaseRequest): Promise<LeaseResponseLike> {
   const { leaseState } = await target.getProperties({ ...leaseOptions(request), leaseAccessConditions: { leaseId } });
   return { leaseId, leaseState };
 }
@@ -133,7 +133,7 @@ async function confirm(target: FileLeasableLike, leaseId: string, request: Lease
  * The SDK's `renewLease` throws, so the lease is acquired again with the same id, which restarts its duration. A read comes
  * first: without it, a lease that was broken in the meantime would be restored. The window between the two requests remains.
  */
-async function renewShare(share: FileLeasableLike, leaseId: string, duration: number, request: LeaseRequest): Promise<LeaseAnswerLike> {
+async function renewShare(share: LeasableShareLike, leaseId: string, duration: number, request: LeaseRequest): Promise<LeaseResponseLike> {
   const confirmed = await confirm(share, leaseId, request);
   if (confirmed.leaseState !== undefined && confirmed.leaseState !== "leased") return confirmed;
   return share.getShareLeaseClient(leaseId).acquireLease(duration, leaseOptions(request));

@@ -1,6 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { isLeaseLostError, LeaseLostError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseLostError } from "../errors.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { HeldLease } from "./held-lease.js";
 
@@ -19,7 +19,7 @@ export interface LeaseGrant {
 }
 
 /** A lease that one holder has acquired. Returned by `acquireLease`, and passed to the function of `withLease`. */
-export class LeaseGuard implements AsyncDisposable {
+export class LeaseHandle implements AsyncDisposable {
   readonly url: string;
   readonly #lease: HeldLease;
   readonly #controller = new AbortController();
@@ -72,7 +72,7 @@ export class LeaseGuard implements AsyncDisposable {
     const lost = this.#lease.check();
     if (lost) throw lost;
     if (this.#released) {
-      throw new LeaseLostError(`the lease on ${this.url} was released`, { url: this.url, reason: "expired" });
+      throw createError(LeaseLostError, `the lease on ${this.url} was released`, { url: this.url, reason: "expired" });
     }
   }
 
@@ -96,13 +96,13 @@ export class LeaseGuard implements AsyncDisposable {
 
   /**
    * Releases the lease, or hands it over to the next waiter in this process. Idempotent. Rejects if the release failed (the
-   * lease then expires; if it never expires, the error is a `LeaseLeftError`, and the release is retried in the background),
+   * lease then expires; if it never expires, the error is a `LeaseReleaseError`, and the release is retried in the background),
    * or with the `LeaseLostError` if it turns out that the lease had been lost before.
    */
   release(): Promise<void> {
     this.#releasing ??= this.#releaseOnce().catch((error: unknown) => {
       // The release failed: the caller may try again. An infinite lease would stay forever.
-      if (!isLeaseLostError(error)) this.#releasing = undefined;
+      if (!isConcurrencyError(error, "LEASE_LOST")) this.#releasing = undefined;
       throw error;
     });
     this.#released = true;
@@ -130,7 +130,7 @@ export class LeaseGuard implements AsyncDisposable {
 }
 
 /** A named lock that is held. */
-export class LockGuard extends LeaseGuard {
+export class LockHandle extends LeaseHandle {
   readonly name: string;
   /**
    * The fencing token: larger than that of every earlier holder. A receiver that remembers the largest token it has seen, and

@@ -5,7 +5,7 @@ import { checkNumber } from "../core/validate.js";
 import { checkLeaseId } from "./held-lease.js";
 import type { LeaseTimes } from "./held-lease.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import type { LeaseGuard } from "./lease-guard.js";
+import type { LeaseHandle } from "./lease-guard.js";
 
 /** Options of a single attempt to acquire a lease. */
 export interface TryAcquireLeaseOptions extends CallOptions {
@@ -27,7 +27,7 @@ export interface TryAcquireLeaseOptions extends CallOptions {
    * which needs none, but would not notice otherwise that it was broken (the lease of a file cannot be renewed at all:
    * a read asks whether it is still there)
    */
-  renewEveryInMs?: number | undefined;
+  renewIntervalInMs?: number | undefined;
   /**
    * How long before its end the lease counts as lost. It covers the difference between clocks, and the time that work needs to
    * stop.
@@ -38,7 +38,7 @@ export interface TryAcquireLeaseOptions extends CallOptions {
    * Create an empty block blob if none exists.
    * @defaultValue false
    */
-  createIfMissing?: boolean | undefined;
+  createIfNotExists?: boolean | undefined;
   /**
    * The id of the lease, a GUID.
    * @defaultValue a new one for each acquisition
@@ -65,7 +65,7 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
 
 /** The options with defaults filled in and checked. */
 export interface LeaseSettings extends LeaseTimes {
-  readonly createIfMissing: boolean;
+  readonly createIfNotExists: boolean;
   readonly leaseId: string | undefined;
 }
 
@@ -73,7 +73,7 @@ const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 
 
 export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
   const defaultDuration = kind === "file" ? Infinity : defaults.durationInSeconds;
-  const { durationInSeconds = defaultDuration, autoRenew = true, createIfMissing = false, leaseId } = options;
+  const { durationInSeconds = defaultDuration, autoRenew = true, createIfNotExists = false, leaseId } = options;
   if (kind === "file" && durationInSeconds !== Infinity) {
     throw new RangeError(`the lease of a file never expires: durationInSeconds must be Infinity; got ${durationInSeconds}`);
   }
@@ -82,18 +82,18 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAd
   }
   const durationInMs = durationInSeconds * 1_000;
   const margin = options.safetyMarginInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 20 : 0);
-  const renewEvery = options.renewEveryInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 3 : defaults.infiniteRenewEveryInMs);
+  const renewEvery = options.renewIntervalInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 3 : defaults.infiniteRenewEveryInMs);
   const span = Number.isFinite(durationInMs) ? durationInMs : 2 ** 31 - 1;
   if (leaseId !== undefined) checkLeaseId("leaseId", leaseId);
   if (autoRenew && renewEvery >= durationInMs - margin) {
-    throw new RangeError(`renewEveryInMs must be less than the duration without safetyMarginInMs; got ${renewEvery}`);
+    throw new RangeError(`renewIntervalInMs must be less than the duration without safetyMarginInMs; got ${renewEvery}`);
   }
   return {
     durationInMs,
     safetyMarginInMs: checkNumber("safetyMarginInMs", margin, { min: 0, max: span / 2 }),
-    renewEveryInMs: checkNumber("renewEveryInMs", renewEvery, { min: 100, max: span / 2 }),
+    renewIntervalInMs: checkNumber("renewIntervalInMs", renewEvery, { min: 100, max: span / 2 }),
     autoRenew,
-    createIfMissing,
+    createIfNotExists,
     leaseId,
   };
 }
@@ -102,7 +102,7 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
   return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
-/** A held lock, with what a crash guard needs of it: a `LockGuard`. */
+/** A held lock, with what a crash guard needs of it: a `LockHandle`. */
 export interface CrashGuardLock {
   readonly url: string;
   /** Aborts when the lock is lost. */
@@ -121,7 +121,7 @@ export interface CrashGuard {
    * @internal Acquires a lease under one of these locks; undefined if it was a single attempt, and another client holds it. The
    * guard provides the code for it, so that applications without a crash guard do not load it.
    */
-  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined>;
+  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseHandle | undefined>;
 }
 
 /** A request for a lease under a lock. */

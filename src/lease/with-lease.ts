@@ -1,11 +1,11 @@
 import type { LeasableLike } from "../clients/leasable.js";
 import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
-import { isLeaseLostError } from "../errors.js";
+import { isConcurrencyError } from "../errors.js";
 import { LeaseWaiter } from "./acquire.js";
 import { leaseAdapterOf } from "./lease-adapters.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import { LeaseGuard } from "./lease-guard.js";
+import { LeaseHandle } from "./lease-guard.js";
 import { checkCrashGuard, checkLeaseOptions, checkWait } from "./lease-options.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "./lease-options.js";
 import { waiterQueueFor } from "./waiter-queue.js";
@@ -18,7 +18,7 @@ import { waiterQueueFor } from "./waiter-queue.js";
  */
 export function withLease<R>(
   target: LeasableLike,
-  fn: (lease: LeaseGuard) => Promise<R> | R,
+  fn: (lease: LeaseHandle) => Promise<R> | R,
   options: AcquireLeaseOptions = {},
 ): Promise<R> {
   return withSpan("withLease", options, async (tracingOptions, span) => {
@@ -33,7 +33,7 @@ export function withLease<R>(
  * Acquires a lease, waiting for it if another client holds it: in FIFO order within this process, with one poller for all
  * waiters. Costs 1 request if it is free; with a `crashGuard` 4, and 2 to release it.
  */
-export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions = {}): Promise<LeaseGuard> {
+export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions = {}): Promise<LeaseHandle> {
   return withAttempts("acquireLease", options, async (trace, span) => {
     const adapter = leaseAdapterOf(target);
     const waitInMs = checkWait(options.waitInMs, options.crashGuard ? undefined : adapter.kind);
@@ -44,7 +44,7 @@ export function acquireLease(target: LeasableLike, options: AcquireLeaseOptions 
 }
 
 /** Acquires a lease if it is free right now; `null` if it is not. Costs 1 request, none if this process holds it. */
-export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOptions = {}): Promise<LeaseGuard | null> {
+export function tryAcquireLease(target: LeasableLike, options: TryAcquireLeaseOptions = {}): Promise<LeaseHandle | null> {
   return withAttempts("tryAcquireLease", options, async (trace, span) => {
     return (await acquire(leaseAdapterOf(target), "try", options, trace, span)) ?? null;
   });
@@ -56,13 +56,13 @@ async function acquire(
   options: TryAcquireLeaseOptions,
   trace: Attempts,
   span: CallSpan,
-): Promise<LeaseGuard | undefined> {
+): Promise<LeaseHandle | undefined> {
   const { crashGuard, abortSignal, tracingOptions: holderTracing } = options;
   const { url } = adapter;
   const settings = checkLeaseOptions(options, adapter.kind);
-  if (settings.createIfMissing && !adapter.create) throw new TypeError("createIfMissing needs a BlockBlobClient");
+  if (settings.createIfNotExists && !adapter.create) throw new TypeError("createIfNotExists needs a BlockBlobClient");
   describeSpan(span, { targetKind: "lease", url });
-  let lease: LeaseGuard | undefined;
+  let lease: LeaseHandle | undefined;
   if (crashGuard) {
     checkCrashGuard(crashGuard, settings);
     lease = await crashGuard.acquireGuarded({ adapter, settings, waitInMs, abortSignal, trace, holderTracing });
@@ -73,7 +73,7 @@ async function acquire(
     if (waitInMs === "try") queue.tryAcquire(waiter);
     else queue.enqueue(waiter);
     const grant = await waiter.promise;
-    lease = grant && new LeaseGuard(grant.lease, grant.release);
+    lease = grant && new LeaseHandle(grant.lease, grant.release);
   }
   describeSpan(span, { outcome: lease ? "acquired" : "taken" });
   return lease;
@@ -88,7 +88,7 @@ const fileAdvice =
  * Failed work may have left a request in flight that carries the lease's id. If the lease were handed over within the process,
  * it would keep that id, and the service would accept the late write while the next holder has the lease.
  */
-async function doNotReuseOnFailure<R>(lease: LeaseGuard, fn: (lease: LeaseGuard) => Promise<R> | R): Promise<R> {
+async function doNotReuseOnFailure<R>(lease: LeaseHandle, fn: (lease: LeaseHandle) => Promise<R> | R): Promise<R> {
   try {
     return await fn(lease);
   } catch (error) {
@@ -128,7 +128,7 @@ export async function useLease<H extends Held, R>(held: H, fn: (held: H) => Prom
   // Correct even if the timers have not run yet: fn may have blocked the event loop until now.
   const lost = lossOf(held);
   await held.release().catch((error: unknown) => {
-    if (isLeaseLostError(error)) throw error;
+    if (isConcurrencyError(error, "LEASE_LOST")) throw error;
     logger.warning(`a lease could not be released: ${errorLabel(error)}`);
   });
   if (lost) throw lost;

@@ -1,4 +1,4 @@
-import type { LockContainerLike } from "../clients/blob.js";
+import type { ContainerLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { linkSignals, onAbort } from "../core/deadline.js";
 import { read } from "../core/request.js";
@@ -6,13 +6,13 @@ import { startStopwatch } from "../core/stopwatch.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
-import { isLeaseUnavailableError, isTargetNotFoundError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest } from "../lease/acquire.js";
 import { acquireGuarded } from "../lease/crash-guard.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
-import { LockGuard } from "../lease/lease-guard.js";
-import type { LeaseGuard } from "../lease/lease-guard.js";
+import { LockHandle } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { AcquireLeaseOptions, GuardedAcquireRequest, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
@@ -37,16 +37,16 @@ export interface BlobLocksOptions {
    */
   holder?: string | undefined;
   /** Options of every call, unless the call has its own. */
-  defaults?: LockOptions | undefined;
+  defaults?: AcquireLockOptions | undefined;
 }
 
 /** Options of a single attempt to acquire a lock. */
-export type TryLockOptions = Omit<TryAcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
+export type TryAcquireLockOptions = Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId">;
 /** Options of acquiring a lock. */
-export type LockOptions = Omit<AcquireLeaseOptions, "createIfMissing" | "crashGuard" | "leaseId">;
+export type AcquireLockOptions = Omit<AcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId">;
 
 /** A lock, held or not. */
-export interface LockInfo extends LeaseInfo {
+export interface LockStatus extends LeaseInfo {
   name: string;
 }
 
@@ -55,13 +55,13 @@ export interface LockInfo extends LeaseInfo {
  * used, and kept forever, as its metadata count its holders.
  */
 export class BlobLocks {
-  readonly #container: LockContainerLike;
+  readonly #container: ContainerLike;
   readonly #prefix: string;
   readonly #holder: string;
-  readonly #defaults: LockOptions;
+  readonly #defaults: AcquireLockOptions;
 
-  constructor(container: LockContainerLike, options: BlobLocksOptions = {}) {
-    if (typeof (container as Partial<LockContainerLike> | null | undefined)?.getBlockBlobClient !== "function") {
+  constructor(container: ContainerLike, options: BlobLocksOptions = {}) {
+    if (typeof (container as Partial<ContainerLike> | null | undefined)?.getBlockBlobClient !== "function") {
       throw new TypeError("BlobLocks needs a ContainerClient");
     }
     this.#container = container;
@@ -71,7 +71,7 @@ export class BlobLocks {
   }
 
   /** Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests. */
-  withLock<R>(name: string, fn: (lock: LockGuard) => Promise<R> | R, options?: LockOptions): Promise<R> {
+  withLock<R>(name: string, fn: (lock: LockHandle) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
     return this.#spanned("withLock", options, async (merged, span) => {
       checkFunction(fn);
       const lock = await this.acquire(name, merged);
@@ -81,23 +81,23 @@ export class BlobLocks {
   }
 
   /** Waits for the lock. After `waitInMs` it rejects with a `LeaseUnavailableError` that names the holder. */
-  acquire(name: string, options?: LockOptions): Promise<LockGuard> {
+  acquire(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
   }
 
   /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
-  acquireVisibly(name: string, options?: LockOptions): Promise<LockGuard> {
+  acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
   }
 
   /** Acquires the lock if it is free right now; `null` if it is not. */
-  tryAcquire(name: string, options?: TryLockOptions): Promise<LockGuard | null> {
+  tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | null> {
     return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
       const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
       this.#queue(name, merged).tryAcquire(waiter);
       const grant = await waiter.promise;
       describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
-      return grant ? new LockGuard(name, grant) : null;
+      return grant ? new LockHandle(name, grant) : null;
     });
   }
 
@@ -105,7 +105,7 @@ export class BlobLocks {
    * Runs `fn` while holding several locks. All callers acquire them in the same order, whatever the order of `names`, so that
    * two callers that want the same locks never wait for each other.
    */
-  withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: LockOptions): Promise<R> {
+  withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
     return this.#spanned("withLocks", options, async (merged) => {
       checkFunction(fn);
       return useLease(await this.#acquireAll(names, merged), fn);
@@ -113,7 +113,7 @@ export class BlobLocks {
   }
 
   /** Reads the state and the holder of the lock. Costs 1 request. */
-  async inspect(name: string, options: CallOptions = {}): Promise<LockInfo> {
+  async inspect(name: string, options: CallOptions = {}): Promise<LockStatus> {
     try {
       return { name, ...(await inspectLease(this.#blob(name), options)) };
     } catch (error) {
@@ -126,7 +126,7 @@ export class BlobLocks {
    * All locks that were ever used, held or not. Costs 1 request for every 5,000. Throws a `TargetNotFoundError` if the container
    * does not exist.
    */
-  async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockInfo> {
+  async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockStatus> {
     const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
     try {
       for await (const blob of blobs) {
@@ -137,7 +137,7 @@ export class BlobLocks {
       if (!isParentNotFound(error)) throw error;
       // An error rather than an empty list: most likely the name of the container is wrong.
       const url = redactUrl(this.#container.url);
-      throw new TargetNotFoundError(`${url} does not exist: create the container of the locks first`, { url, cause: error });
+      throw createError(TargetNotFoundError, `${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
 
@@ -145,7 +145,7 @@ export class BlobLocks {
    * Breaks the lease of the lock's holder. With `expectedEpoch`, as `inspect` returned it, only that of the inspected holder.
    * False if that holder does not hold the lock (any more).
    */
-  forceUnlock(name: string, options?: BreakLeaseOptions): Promise<boolean> {
+  break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
     return breakLease(this.#blob(name), options).catch((error: unknown) => {
       if (isUnused(error)) return false;
       throw error;
@@ -153,41 +153,41 @@ export class BlobLocks {
   }
 
   /** @internal For leases that have these locks as their `crashGuard`. */
-  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseGuard | undefined> {
+  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseHandle | undefined> {
     return acquireGuarded(this, request);
   }
 
   /** @internal The blob of a lock. */
-  blobOf(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
+  blobOf(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
     return this.#blob(name);
   }
 
   /** @internal The options of a call, completed by the defaults. */
-  withDefaults<O extends LockOptions>(options: O | undefined): O {
+  withDefaults<O extends AcquireLockOptions>(options: O | undefined): O {
     const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
     return { ...this.#defaults, ...Object.fromEntries(given) } as O;
   }
 
-  async #acquire(name: string, options: LockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockGuard> {
+  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockHandle> {
     const waitInMs = checkWait(options.waitInMs);
     const queue = this.#queue(name, options, visibly);
     const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), waitInMs });
     queue.enqueue(waiter);
     const grant = await waiter.promise.catch(async (error: unknown) => {
-      throw isLeaseUnavailableError(error) ? await this.#nameHolder(name, error, options) : error;
+      throw isConcurrencyError(error, "LEASE_UNAVAILABLE") ? await this.#nameHolder(name, error, options) : error;
     });
     if (!grant) throw new TypeError("the lease was not granted");
     describeSpan(span, { outcome: "acquired", epoch: grant.token?.epoch });
-    return new LockGuard(name, grant);
+    return new LockHandle(name, grant);
   }
 
-  async #acquireAll(names: readonly string[], options: LockOptions): Promise<LockSet> {
+  async #acquireAll(names: readonly string[], options: AcquireLockOptions): Promise<LockSet> {
     const waitInMs = checkWait(options.waitInMs);
     const given: unknown = names;
     if (!Array.isArray(given)) throw new TypeError("names must be an array");
     for (const name of names) this.#blob(name); // Rejects an invalid name before anything is locked.
     const waitedInMs = startStopwatch();
-    const held: LockGuard[] = [];
+    const held: LockHandle[] = [];
     // If one of the locks is lost while waiting for the others, the rest of the wait is pointless.
     const { controller, unlink } = linkSignals(options.abortSignal);
     const offs = [unlink];
@@ -209,13 +209,13 @@ export class BlobLocks {
   }
 
 
-  #blob(name: string): ReturnType<LockContainerLike["getBlockBlobClient"]> {
+  #blob(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }
 
-  #queue(name: string, options: TryLockOptions, visibly = false): WaiterQueue {
+  #queue(name: string, options: TryAcquireLockOptions, visibly = false): WaiterQueue {
     const blob = this.#blob(name);
-    const settings = { ...checkLeaseOptions(options), createIfMissing: true };
+    const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
     return waiterQueueFor(leaseAdapterOf(blob), settings, epochAllocator(blob, this.#holder, visibly));
   }
 
@@ -227,11 +227,11 @@ export class BlobLocks {
 
   /** Best effort: a caller whose wait is over must not wait much longer for the name of the holder. */
   async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
-    const inspect = (signal: AbortSignal): Promise<LockInfo> => this.inspect(name, { abortSignal: signal });
+    const inspect = (signal: AbortSignal): Promise<LockStatus> => this.inspect(name, { abortSignal: signal });
     const info = await read(inspect, { timeoutInMs: nameHolderTimeoutInMs, abortSignal }).catch(() => undefined);
     if (!info?.holder || (info.state !== "leased" && info.state !== "breaking")) return error;
-    const since = info.since ? ` since ${info.since.toISOString()}` : "";
-    return new LeaseUnavailableError(`${error.message}; its holder is ${info.holder}${since}`, {
+    const since = info.acquiredOn ? ` since ${info.acquiredOn.toISOString()}` : "";
+    return createError(LeaseUnavailableError, `${error.message}; its holder is ${info.holder}${since}`, {
       url: error.url,
       waitedInMs: error.waitedInMs,
       holder: info.holder,
@@ -241,14 +241,14 @@ export class BlobLocks {
 
 
   /** A call that consists of other calls. */
-  #spanned<O extends LockOptions, R>(method: string, options: O | undefined, run: (merged: O, span: CallSpan) => Promise<R>): Promise<R> {
+  #spanned<O extends AcquireLockOptions, R>(method: string, options: O | undefined, run: (merged: O, span: CallSpan) => Promise<R>): Promise<R> {
     const merged = this.withDefaults(options);
     const name = `BlobLocks.${method}`;
     return withSpan(name, merged, (tracingOptions, span) => run({ ...merged, tracingOptions }, span), { targetKind: "lock" });
   }
 
   /** A call that tries to acquire the lock, once or repeatedly. */
-  #acquiring<O extends LockOptions, R>(
+  #acquiring<O extends AcquireLockOptions, R>(
     method: string,
     options: O | undefined,
     run: (merged: O, trace: Attempts, span: CallSpan) => Promise<R>,
@@ -262,5 +262,5 @@ const nameHolderTimeoutInMs = 1_000;
 
 /** The blob does not exist before the lock is first used. A missing container is a different case. */
 function isUnused(error: unknown): boolean {
-  return isTargetNotFoundError(error) && isNotFound(error.cause);
+  return isConcurrencyError(error, "TARGET_NOT_FOUND") && isNotFound(error.cause);
 }

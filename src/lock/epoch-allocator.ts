@@ -127,7 +127,7 @@ class LockRecordBlob {
   async write(base: Base): Promise<Reservation | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
     const { reserved, holder } = this.#reservation;
     const { next: epoch, previousEpoch } = base;
-    const metadata = formatLockRecord({ epoch, reserved, holder, since: this.#since });
+    const metadata = formatLockRecord({ epoch, reserved, holder, acquiredOn: this.#since });
     const outcome = await resolveWrite<Reservation, StoredRecord>(
       {
         send: async (abortSignal) => {
@@ -161,7 +161,7 @@ class LockRecordBlob {
 
   #isOwn(record: LockRecord): boolean {
     const { holder, reserved } = this.#reservation;
-    return record.holder === holder && record.reserved === reserved && record.since?.getTime() === this.#since.getTime();
+    return record.holder === holder && record.reserved === reserved && record.acquiredOn?.getTime() === this.#since.getTime();
   }
 
   #timeout(limitInMs: number = timeoutInMs): number {

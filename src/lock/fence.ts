@@ -1,8 +1,8 @@
-import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
+import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
 import { retry } from "../core/retry.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger } from "../core/telemetry.js";
-import { CommitUnknownError, ConflictError, FencedError } from "../errors.js";
+import { createError, CommitUnknownError, ConflictError, FencedError } from "../errors.js";
 import { defaultJournalName } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "../transaction/commit-transaction.js";
@@ -23,7 +23,7 @@ const maxAttempts = 20;
  * of the old holder is committed any more, however long it was paused.
  */
 export class Fence {
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #partitionKey: string;
   readonly #rowKey: string;
   readonly #epoch: number;
@@ -32,7 +32,7 @@ export class Fence {
   /** Writes are sent one at a time: two at once would conflict with each other. */
   #lastWrite: Promise<unknown> = Promise.resolve();
 
-  constructor(table: TransactionTableLike, partitionKey: string, rowKey: string, epoch: number) {
+  constructor(table: TableLike, partitionKey: string, rowKey: string, epoch: number) {
     this.#table = table;
     this.#partitionKey = partitionKey;
     this.#rowKey = rowKey;
@@ -79,7 +79,8 @@ export class Fence {
       case "rejected":
         throw this.#toError(outcome.error);
       case "unknown":
-        throw new CommitUnknownError(`whether a write to partition ${JSON.stringify(this.#partitionKey)} landed cannot be known`, {
+        throw createError(CommitUnknownError, `whether a write to partition ${JSON.stringify(this.#partitionKey)} landed cannot be known`, {
+          url: partitionUrl(this.#table, this.#partitionKey),
           attempts: attempt,
           cause: outcome.error,
         });
@@ -123,9 +124,9 @@ export class Fence {
   #checkFence(row: Row): Row {
     const fencedBy = epochOf(row);
     if (fencedBy <= this.#epoch) return row;
-    throw new FencedError(
+    throw createError(FencedError, 
       `partition ${JSON.stringify(this.#partitionKey)} belongs to holder number ${fencedBy} by now, and this is number ${this.#epoch}: nothing was written`,
-      { epoch: this.#epoch, fencedBy },
+      { url: partitionUrl(this.#table, this.#partitionKey), epoch: this.#epoch, fencedBy },
     );
   }
 
@@ -153,10 +154,11 @@ export class Fence {
   }
 
   #conflict(cause: unknown, attempts: number, started: number): ConflictError {
-    return new ConflictError(`a condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
+    return createError(ConflictError, `a condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
+      url: partitionUrl(this.#table, this.#partitionKey),
       attempts,
       elapsedInMs: performance.now() - started,
-      lastETag: undefined,
+      currentETag: undefined,
       cause,
     });
   }

@@ -1,13 +1,13 @@
 import type { CallOptions } from "../clients/call.js";
-import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../clients/table.js";
+import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { withSpan } from "../core/telemetry.js";
-import { TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError } from "../errors.js";
 import { entityDiff, entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
-import type { EntityValue } from "../target/table-entity.js";
+import type { Entity } from "../target/table-entity.js";
 import { keptBy, limitOf } from "../transaction/operations.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
 import type { EntityInput } from "../transaction/transaction.js";
@@ -25,20 +25,22 @@ const fenceAction: { action: TransactionActionLike } = { action: ["create", { pa
 /** A partition under a table lock: the service rejects every write to it once the lock has another holder. */
 export class FencedPartition {
   readonly partitionKey: string;
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #fence: Fence;
+  readonly #url: string;
   readonly #onlyRow: string | undefined;
 
   /** @internal */
-  constructor(table: TransactionTableLike, partitionKey: string, fence: Fence, onlyRow: string | undefined) {
+  constructor(table: TableLike, partitionKey: string, fence: Fence, onlyRow: string | undefined) {
     this.#table = table;
     this.partitionKey = partitionKey;
     this.#fence = fence;
+    this.#url = partitionUrl(table, partitionKey);
     this.#onlyRow = onlyRow;
   }
 
   /** Reads an entity; undefined if it does not exist. Costs 1 request. */
-  async get<T extends object = Record<string, unknown>>(rowKey: string, options: CallOptions = {}): Promise<EntityValue<T> | undefined> {
+  async get<T extends object = Record<string, unknown>>(rowKey: string, options: CallOptions = {}): Promise<Entity<T> | undefined> {
     this.#checkRowKey(rowKey);
     return this.#traced("get", options, async (request) => {
       const { stored } = await readRow(this.#table, this.partitionKey, rowKey, request);
@@ -47,7 +49,7 @@ export class FencedPartition {
   }
 
   /** The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000. */
-  async *list<T extends object = Record<string, unknown>>(options: CallOptions & { filter?: string } = {}): AsyncIterableIterator<EntityValue<T>> {
+  async *list<T extends object = Record<string, unknown>>(options: CallOptions & { filter?: string } = {}): AsyncIterableIterator<Entity<T>> {
     const { abortSignal, tracingOptions } = options;
     const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
     throwIfAborted(abortSignal);
@@ -69,7 +71,7 @@ export class FencedPartition {
       entities.set(rowKey, stored);
       return this.#prepare(action, stored);
     });
-    const limit = limitOf([fenceAction, ...prepared.map((action) => ({ action }))], entities, this.partitionKey);
+    const limit = limitOf([fenceAction, ...prepared.map((action) => ({ action }))], entities, this.partitionKey, this.#url);
     if (limit) throw limit;
     await this.#traced("submit", options, (request) => this.#fence.submit(prepared, request));
   }
@@ -77,14 +79,14 @@ export class FencedPartition {
   /** Reads an entity, lets `mutator` change it, and writes the changes. Costs 2 requests. */
   async update<T extends object = Record<string, unknown>>(
     rowKey: string,
-    mutator: (draft: EntityValue<T>) => EntityValue<T> | undefined | void | Promise<EntityValue<T> | undefined | void>, // eslint-disable-line @typescript-eslint/no-invalid-void-type -- in place
+    mutator: (draft: Entity<T>) => Entity<T> | undefined | void | Promise<Entity<T> | undefined | void>, // eslint-disable-line @typescript-eslint/no-invalid-void-type -- in place
     options: CallOptions & { initial?: T | undefined } = {},
-  ): Promise<EntityValue<T>> {
+  ): Promise<Entity<T>> {
     this.#checkRowKey(rowKey);
     return this.#traced("update", options, async (request) => {
       const row = await readRow(this.#table, this.partitionKey, rowKey, request);
       const base = row.stored ?? (options.initial && storedFromValue(options.initial, undefined, {}));
-      if (!base) throw new TargetNotFoundError(`the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
+      if (!base) throw createError(TargetNotFoundError, `the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       const draft = this.#value<T>(base, rowKey);
       const wanted = storedFromValue((await mutator(draft)) ?? draft, base, {});
       if (!row.stored || !equalStored(row.stored, wanted)) {
@@ -93,7 +95,7 @@ export class FencedPartition {
           : { mode: "Replace" as const, properties: Object.fromEntries(wanted) };
         const entity = { partitionKey: this.partitionKey, rowKey, ...properties, ...keptBy(mode, row) };
         const action: TransactionActionLike = row.etag === undefined ? ["create", entity] : ["update", entity, mode, { etag: row.etag }];
-        const limit = limitOf([fenceAction, { action }], [[rowKey, wanted]], this.partitionKey);
+        const limit = limitOf([fenceAction, { action }], [[rowKey, wanted]], this.partitionKey, this.#url);
         if (limit) throw limit;
         await this.#fence.submit([action], request);
       }
@@ -133,8 +135,8 @@ export class FencedPartition {
     }
   }
 
-  #value<T extends object>(stored: StoredEntity, rowKey: string): EntityValue<T> {
-    return entityValue(stored, this.partitionKey, rowKey) as EntityValue<T>;
+  #value<T extends object>(stored: StoredEntity, rowKey: string): Entity<T> {
+    return entityValue(stored, this.partitionKey, rowKey) as Entity<T>;
   }
 
   #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {

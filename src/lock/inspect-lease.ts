@@ -5,7 +5,7 @@ import { isConflict, isNotFound, isNotLeased, isParentNotFound } from "../core/s
 import { withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { parseLockRecord } from "./lock-record.js";
@@ -19,7 +19,7 @@ export interface LeaseInfo {
   /** Of a named lock: the process that acquired it last. It still holds the lock if `state` is `"leased"` or `"breaking"`. */
   holder: string | undefined;
   /** Of a named lock: when it was acquired, by the holder's clock. */
-  since: Date | undefined;
+  acquiredOn: Date | undefined;
   /** Of a named lock: the fencing token of that holder. */
   epoch: number | undefined;
 }
@@ -31,7 +31,7 @@ export interface BreakLeaseOptions extends CallOptions {
    * the end of the period. The lease of a file has no such period.
    * @defaultValue 0: at once
    */
-  periodInSeconds?: number | undefined;
+  breakPeriodInSeconds?: number | undefined;
   /** Break the lease only if the lock still has this epoch: not the lease of a holder that came after the inspected one. */
   expectedEpoch?: number | undefined;
 }
@@ -49,11 +49,11 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
  * `expectedEpoch`.
  */
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
-  const { periodInSeconds = 0, expectedEpoch } = options;
+  const { breakPeriodInSeconds = 0, expectedEpoch } = options;
   return withSpan("breakLease", options, (tracingOptions) =>
     read(async (abortSignal) => {
       const adapter = leaseAdapterOf(target);
-      checkNumber("periodInSeconds", periodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
+      checkNumber("breakPeriodInSeconds", breakPeriodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
       if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
       const request = { abortSignal, tracingOptions };
       let ifMatch: string | undefined;
@@ -67,7 +67,7 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
       }
       try {
         // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await adapter.break(periodInSeconds, request, ifMatch);
+        await adapter.break(breakPeriodInSeconds, request, ifMatch);
         return true;
       } catch (error) {
         if (isNotLeased(error) || (ifMatch !== undefined && isConflict(error))) return false;
@@ -113,12 +113,12 @@ export function leaseInfo(
     state: (lease.leaseState ?? "available") as LeaseInfo["state"],
     duration: lease.leaseDuration as LeaseInfo["duration"],
     holder: record.holder,
-    since: record.since,
+    acquiredOn: record.acquiredOn,
     epoch: record.epoch > 0 ? record.epoch : undefined,
   };
 }
 
 function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {
   if (!isNotFound(error) && !isParentNotFound(error)) return undefined;
-  return new TargetNotFoundError(`${url} does not exist`, { url, cause: error });
+  return createError(TargetNotFoundError, `${url} does not exist`, { url, cause: error });
 }

@@ -6,14 +6,14 @@ import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { isLeaseLostError } from "../errors.js";
-import type { LockGuard } from "../lease/lease-guard.js";
+import { isConcurrencyError } from "../errors.js";
+import type { LockHandle } from "../lease/lease-guard.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
-import type { BlobLocks, LockInfo, LockOptions } from "./blob-locks.js";
+import type { BlobLocks, LockStatus, AcquireLockOptions } from "./blob-locks.js";
 
 /** One term as the leader. */
-export interface Term {
+export interface LeadershipTerm {
   /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
   readonly epoch: number;
   /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
@@ -25,19 +25,19 @@ export interface Term {
 }
 
 /** Options of {@link LeaderElection}. */
-export interface LeaderElectionOptions extends Omit<LockOptions, "waitInMs" | "abortSignal" | "autoRenew"> {
+export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInMs" | "abortSignal" | "autoRenew"> {
   /**
    * The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends earlier, the term
    * continues; if it throws, the term ends and the error is passed to `onError`.
    */
-  onElected: (term: Term) => Promise<void> | void;
+  onElected: (term: LeadershipTerm) => Promise<void> | void;
   /** Receives the errors of the work, and those that kept this candidate from taking part. @defaultValue a warning in the log */
   onError?: ((error: unknown) => void) | undefined;
   /**
    * How long this candidate does not take part after it resigned, or after its work failed, so that another candidate is elected.
    * @defaultValue 5_000
    */
-  stayAwayInMs?: number | undefined;
+  cooldownInMs?: number | undefined;
 }
 
 /** Elects one leader among all candidates with the same name. */
@@ -45,7 +45,7 @@ export class LeaderElection {
   readonly name: string;
   readonly #locks: BlobLocks;
   readonly #options: LeaderElectionOptions;
-  readonly #stayAwayInMs: number;
+  readonly #cooldownInMs: number;
   #stop: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
   #current: CurrentTerm | undefined;
@@ -59,7 +59,7 @@ export class LeaderElection {
     this.#locks = locks;
     this.name = name;
     this.#options = options;
-    this.#stayAwayInMs = checkNumber("stayAwayInMs", options.stayAwayInMs ?? 5_000, { min: 0, max: 2 ** 31 - 1 });
+    this.#cooldownInMs = checkNumber("cooldownInMs", options.cooldownInMs ?? 5_000, { min: 0, max: 2 ** 31 - 1 });
   }
 
   /** Whether this is the leader at this moment. */
@@ -85,7 +85,7 @@ export class LeaderElection {
   }
 
   /**
-   * Ends the term, waits for its work and releases the lease; takes part again after `stayAwayInMs`. The work itself may call
+   * Ends the term, waits for its work and releases the lease; takes part again after `cooldownInMs`. The work itself may call
    * it, but must not await it.
    */
   async resign(): Promise<void> {
@@ -96,17 +96,17 @@ export class LeaderElection {
   }
 
   /**
-   * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `intervalInMs` (default
+   * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `pollIntervalInMs` (default
    * 1_000), and ends when `abortSignal` aborts. Polls that fail transiently are repeated for at least ten seconds. After that,
    * and after a permanent failure, the error is thrown.
    */
-  async *observe(options: { intervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockInfo & { isSelf: boolean }> {
-    const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
+  async *observe(options: { pollIntervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockStatus & { isSelf: boolean }> {
+    const pollIntervalInMs = checkNumber("pollIntervalInMs", options.pollIntervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
     const { abortSignal } = options;
     const failures = new FailureStreak();
     let last = "";
     while (!abortSignal?.aborted) {
-      let info: LockInfo | undefined;
+      let info: LockStatus | undefined;
       try {
         info = await this.#locks.inspect(this.name, { abortSignal });
         failures.end();
@@ -120,7 +120,7 @@ export class LeaderElection {
         if (seen !== last) yield { ...info, isSelf };
         last = seen;
       }
-      await delay(intervalInMs, abortSignal).catch(() => undefined);
+      await delay(pollIntervalInMs, abortSignal).catch(() => undefined);
     }
   }
 
@@ -138,12 +138,12 @@ export class LeaderElection {
         this.#report(error);
       }
       // Lets another candidate be elected.
-      await delay(jitter(this.#stayAwayInMs * 0.75, 1 / 3), stopped).catch(() => undefined);
+      await delay(jitter(this.#cooldownInMs * 0.75, 1 / 3), stopped).catch(() => undefined);
     }
   }
 
   /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
-  #lead(lock: LockGuard, stopped: AbortSignal): Promise<"cool down" | "continue"> {
+  #lead(lock: LockHandle, stopped: AbortSignal): Promise<"cool down" | "continue"> {
     const { tracingOptions } = this.#options;
     const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
     return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), details);
@@ -151,7 +151,7 @@ export class LeaderElection {
 
   /** Resolves when the work of the term has ended and the lease is released. */
   async #term(
-    lock: LockGuard,
+    lock: LockHandle,
     stopped: AbortSignal,
     tracingOptions: OperationTracingOptions | undefined,
     span: CallSpan,
@@ -165,7 +165,7 @@ export class LeaderElection {
     this.#current = current;
     const failure = over.signal.aborted ? undefined : await this.#work(current, tracingOptions);
     if (failure) failSpan(span, failure.error);
-    describeSpan(span, { outcome: failure ? "failed" : isLeaseLostError(over.signal.reason) ? "lost" : "resigned" });
+    describeSpan(span, { outcome: failure ? "failed" : isConcurrencyError(over.signal.reason, "LEASE_LOST") ? "lost" : "resigned" });
     offLost();
     offStopped();
     await lock[Symbol.asyncDispose]();
@@ -196,9 +196,9 @@ export class LeaderElection {
     }
   }
 
-  #lockOptions(options: LeaderElectionOptions): LockOptions {
-    const { durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions } = options;
-    return { durationInSeconds, renewEveryInMs, safetyMarginInMs, tracingOptions, autoRenew: true, waitInMs: Infinity };
+  #lockOptions(options: LeaderElectionOptions): AcquireLockOptions {
+    const { durationInSeconds, renewIntervalInMs, safetyMarginInMs, tracingOptions } = options;
+    return { durationInSeconds, renewIntervalInMs, safetyMarginInMs, tracingOptions, autoRenew: true, waitInMs: Infinity };
   }
 
   #report(error: unknown): void {
@@ -213,7 +213,7 @@ export class LeaderElection {
 }
 
 interface CurrentTerm {
-  readonly lock: LockGuard;
+  readonly lock: LockHandle;
   readonly over: AbortController;
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;

@@ -7,17 +7,17 @@ export interface LockRecord {
   /** The process that acquired it: by default host, process id and a random id. */
   readonly holder: string | undefined;
   /** When it was acquired, by the holder's clock. */
-  readonly since: Date | undefined;
+  readonly acquiredOn: Date | undefined;
 }
 
-const names = { epoch: "asc_epoch", reserved: "asc_reserved", holder: "asc_holder", since: "asc_since" };
+const names = { epoch: "asc_epoch", reserved: "asc_reserved", holder: "asc_holder", acquiredOn: "asc_since" };
 
 export function formatLockRecord(record: LockRecord): Record<string, string> {
   return {
     [names.epoch]: String(record.epoch),
     [names.reserved]: String(record.reserved),
     ...(record.holder !== undefined && { [names.holder]: encodeURIComponent(record.holder) }),
-    ...(record.since && { [names.since]: record.since.toISOString() }),
+    ...(record.acquiredOn && { [names.acquiredOn]: record.acquiredOn.toISOString() }),
   };
 }
 
@@ -26,12 +26,12 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
   const read = (name: string): string | undefined =>
     Object.entries(metadata ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
   const epoch = numberFrom(read(names.epoch), 0);
-  const since = new Date(read(names.since) ?? NaN);
+  const acquiredOn = new Date(read(names.acquiredOn) ?? NaN);
   return {
     epoch,
     reserved: numberFrom(read(names.reserved), epoch === 0 ? 0 : 1),
     holder: decode(read(names.holder)),
-    since: Number.isNaN(since.getTime()) ? undefined : since,
+    acquiredOn: Number.isNaN(acquiredOn.getTime()) ? undefined : acquiredOn,
   };
 }
 

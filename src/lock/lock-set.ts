@@ -1,17 +1,17 @@
 import { onAbort } from "../core/deadline.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { isLeaseLostError } from "../errors.js";
-import type { LockGuard } from "../lease/lease-guard.js";
+import { isConcurrencyError } from "../errors.js";
+import type { LockHandle } from "../lease/lease-guard.js";
 
 /** Several named locks that are held at the same time. */
 export class LockSet implements AsyncDisposable {
-  readonly #locks: ReadonlyMap<string, LockGuard>;
+  readonly #locks: ReadonlyMap<string, LockHandle>;
   readonly #controller = new AbortController();
   readonly #offs: (() => void)[];
   #released: Promise<void> | undefined;
 
   /** @internal */
-  constructor(locks: readonly LockGuard[]) {
+  constructor(locks: readonly LockHandle[]) {
     this.#locks = new Map(locks.map((lock) => [lock.name, lock]));
     this.#offs = locks.map((lock) => onAbort(lock.signal, () => this.#controller.abort(lock.signal.reason)));
   }
@@ -26,7 +26,7 @@ export class LockSet implements AsyncDisposable {
   }
 
   /** One of the locks, for its epoch. */
-  get(name: string): LockGuard {
+  get(name: string): LockHandle {
     const lock = this.#locks.get(name);
     if (!lock) throw new RangeError(`the lock ${JSON.stringify(name)} is not among those that are held`);
     return lock;
@@ -51,6 +51,6 @@ export class LockSet implements AsyncDisposable {
     for (const off of this.#offs) off();
     const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
     // A loss matters more than a failed release: the work may have been for nothing.
-    if (failures.length > 0) throw failures.find(isLeaseLostError) ?? failures[0];
+    if (failures.length > 0) throw failures.find((error: unknown) => isConcurrencyError(error, "LEASE_LOST")) ?? failures[0];
   }
 }

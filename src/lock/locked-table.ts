@@ -1,30 +1,30 @@
 import type { CallOptions } from "../clients/call.js";
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import { sha256 } from "../core/identity.js";
 import { read } from "../core/request.js";
 import { withSpan } from "../core/telemetry.js";
-import type { LockGuard } from "../lease/lease-guard.js";
+import type { LockHandle } from "../lease/lease-guard.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
 import { FencedPartition } from "./fenced-partition.js";
 
 /** A table, partition or entity whose lock is held. */
-export class HeldTable implements AsyncDisposable {
-  readonly #table: TransactionTableLike;
-  readonly #lock: LockGuard;
+export class LockedTable implements AsyncDisposable {
+  readonly #table: TableLike;
+  readonly #lock: LockHandle;
   /** What is locked; undefined: the whole table. */
   readonly #key: { partitionKey: string; rowKey: string | undefined } | undefined;
   readonly #partitions = new Map<string, Promise<FencedPartition>>();
 
   /** @internal */
-  constructor(table: TransactionTableLike, lock: LockGuard, key: { partitionKey: string; rowKey: string | undefined } | undefined) {
+  constructor(table: TableLike, lock: LockHandle, key: { partitionKey: string; rowKey: string | undefined } | undefined) {
     this.#table = table;
     this.#lock = lock;
     this.#key = key;
   }
 
-  /** The fencing token of this holder: see {@link LockGuard.epoch}. */
+  /** The fencing token of this holder: see {@link LockHandle.epoch}. */
   get epoch(): number {
     return this.#lock.epoch;
   }
@@ -69,7 +69,7 @@ export class HeldTable implements AsyncDisposable {
   async #open(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
     const onlyRow = this.#key?.rowKey;
     const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
-    await withSpan("HeldTable.partition", options, (tracingOptions) =>
+    await withSpan("LockedTable.partition", options, (tracingOptions) =>
       read((abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
       { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
     );

@@ -5,12 +5,12 @@ import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { LeaseUnavailableError } from "../errors.js";
-import type { LockGuard } from "../lease/lease-guard.js";
+import { createError, LeaseUnavailableError } from "../errors.js";
+import type { LockHandle } from "../lease/lease-guard.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
+import type { BlobLocks, AcquireLockOptions, TryAcquireLockOptions } from "./blob-locks.js";
 import { blobNameOf } from "./lock-record.js";
 
 /**
@@ -37,7 +37,7 @@ export class Semaphore {
   }
 
   /** Runs `fn` while holding a slot. */
-  withSlot<R>(fn: (slot: LockGuard) => Promise<R> | R, options: LockOptions = {}): Promise<R> {
+  withSlot<R>(fn: (slot: LockHandle) => Promise<R> | R, options: AcquireLockOptions = {}): Promise<R> {
     return withSpan("Semaphore.withSlot", options, async (tracingOptions, span) => {
       checkFunction(fn);
       const slot = await this.acquire({ ...options, tracingOptions });
@@ -47,13 +47,13 @@ export class Semaphore {
   }
 
   /** Waits for a slot. A poll costs one request for each slot that this process does not hold. */
-  acquire(options?: LockOptions): Promise<LockGuard> {
+  acquire(options?: AcquireLockOptions): Promise<LockHandle> {
     const merged = this.#locks.withDefaults(options);
     return withAttempts("Semaphore.acquire", merged, (trace, span) => this.#acquire(merged, trace, span), spanDetails);
   }
 
   /** Acquires a slot if one is free right now; `null` if none is. */
-  tryAcquire(options: TryLockOptions = {}): Promise<LockGuard | null> {
+  tryAcquire(options: TryAcquireLockOptions = {}): Promise<LockHandle | null> {
     return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
       const slot = await this.#pollOnce(options, trace);
       describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
@@ -61,7 +61,7 @@ export class Semaphore {
     }, spanDetails);
   }
 
-  async #acquire(merged: LockOptions, trace: Attempts, span: CallSpan): Promise<LockGuard> {
+  async #acquire(merged: AcquireLockOptions, trace: Attempts, span: CallSpan): Promise<LockHandle> {
     const { abortSignal } = merged;
     const waitInMs = checkWait(merged.waitInMs);
     checkLeaseOptions(merged); // From here on a poll fails only because a request does.
@@ -89,7 +89,7 @@ export class Semaphore {
   }
 
   /** Polls until a slot is free. A poll that is in flight when the time is over may still acquire one. */
-  async #poll(options: LockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockGuard> {
+  async #poll(options: AcquireLockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockHandle> {
     const waitedInMs = startStopwatch();
     const failures = new FailureStreak();
     for (;;) {
@@ -111,7 +111,7 @@ export class Semaphore {
   }
 
   /** One attempt: tries each slot once. */
-  async #pollOnce(options: TryLockOptions, trace: Attempts): Promise<LockGuard | null> {
+  async #pollOnce(options: TryAcquireLockOptions, trace: Attempts): Promise<LockHandle | null> {
     trace.begin();
     const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
     slot?.setTracingParent(options.tracingOptions);
@@ -119,7 +119,7 @@ export class Semaphore {
     return slot;
   }
 
-  async #trySlots(options: TryLockOptions): Promise<LockGuard | null> {
+  async #trySlots(options: TryAcquireLockOptions): Promise<LockHandle | null> {
     // Each caller starts at a random slot, so that they do not all compete for the first one.
     const start = Math.floor(Math.random() * this.slots);
     for (let i = 0; i < this.slots; i++) {
@@ -152,7 +152,7 @@ export class Semaphore {
       cause === undefined
         ? `all ${this.slots} slots of ${name} were taken for ${waitedInMs} ms (waitInMs)`
         : `no slot of ${name} could be had in time (waitInMs): the last request failed`;
-    return new LeaseUnavailableError(message, { url: this.name, waitedInMs, cause });
+    return createError(LeaseUnavailableError, message, { url: this.#locks.blobOf(this.name).url, waitedInMs, holder: undefined, cause });
   }
 }
 

@@ -1,18 +1,18 @@
 import type { CallOptions } from "../clients/call.js";
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import { sha256 } from "../core/identity.js";
-import { describeSpan, withSpan } from "../core/telemetry.js";
+import { describeSpan, redactUrl, withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf } from "../core/validate.js";
-import { GranularityMismatchError } from "../errors.js";
-import type { LockGuard } from "../lease/lease-guard.js";
+import { createError, LockModeMismatchError } from "../errors.js";
+import type { LockHandle } from "../lease/lease-guard.js";
 import { useLease } from "../lease/with-lease.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { tableUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
-import { createIfAbsent } from "../update/create-if-not-exists.js";
-import type { BlobLocks, LockOptions, TryLockOptions } from "./blob-locks.js";
-import { HeldTable } from "./locked-table.js";
+import { createIfNotExists } from "../update/create-if-not-exists.js";
+import type { BlobLocks, AcquireLockOptions, TryAcquireLockOptions } from "./blob-locks.js";
+import { LockedTable } from "./locked-table.js";
 
 /** How much of a table one lock covers. */
 export type TableLockGranularity = "table" | "partition" | "entity";
@@ -28,29 +28,29 @@ export interface TableLockOptions {
 
 /**
  * A lock for a table, a partition or an entity. Tables have no leases, so a designated blob is leased instead. Writes under the
- * lock are fenced: see {@link HeldTable.partition}.
+ * lock are fenced: see {@link LockedTable.partition}.
  */
 export class TableLock {
   readonly granularity: TableLockGranularity;
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #locks: BlobLocks;
   #recorded: Promise<void> | undefined;
 
-  constructor(table: TransactionTableLike, locks: BlobLocks, options: TableLockOptions = {}) {
+  constructor(table: TableLike, locks: BlobLocks, options: TableLockOptions = {}) {
     this.#table = table;
     this.#locks = locks;
     this.granularity = checkOneOf("granularity", options.granularity ?? "table", ["table", "partition", "entity"]);
   }
 
   /** Runs `fn` while holding the lock of the table. */
-  withLock<R>(fn: (held: HeldTable) => Promise<R> | R, options?: LockOptions): Promise<R>;
+  withLock<R>(fn: (held: LockedTable) => Promise<R> | R, options?: AcquireLockOptions): Promise<R>;
   /** Runs `fn` while holding the lock of a partition or an entity. */
-  withLock<R>(key: Exclude<TableLockKey, undefined>, fn: (held: HeldTable) => Promise<R> | R, options?: LockOptions): Promise<R>;
+  withLock<R>(key: Exclude<TableLockKey, undefined>, fn: (held: LockedTable) => Promise<R> | R, options?: AcquireLockOptions): Promise<R>;
   async withLock<R>(...args: readonly unknown[]): Promise<R> {
     const [key, fn, options] = (typeof args[0] === "function" ? [undefined, ...args] : args) as [
       TableLockKey,
-      (held: HeldTable) => Promise<R> | R,
-      LockOptions | undefined,
+      (held: LockedTable) => Promise<R> | R,
+      AcquireLockOptions | undefined,
     ];
     if (typeof fn !== "function") throw new TypeError("withLock needs a function");
     return withSpan("TableLock.withLock", options ?? {}, async (tracingOptions, span) => {
@@ -61,7 +61,7 @@ export class TableLock {
   }
 
   /** Waits for the lock. */
-  acquire(key?: TableLockKey, options: LockOptions = {}): Promise<HeldTable> {
+  acquire(key?: TableLockKey, options: AcquireLockOptions = {}): Promise<LockedTable> {
     return withSpan("TableLock.acquire", options, async (tracingOptions, span) => {
       const name = await this.#prepare(key, { ...options, tracingOptions });
       const lock = await this.#locks.acquire(name, { ...options, tracingOptions });
@@ -72,7 +72,7 @@ export class TableLock {
   }
 
   /** Acquires the lock if it is free right now; `null` if it is not. */
-  tryAcquire(key?: TableLockKey, options: TryLockOptions = {}): Promise<HeldTable | null> {
+  tryAcquire(key?: TableLockKey, options: TryAcquireLockOptions = {}): Promise<LockedTable | null> {
     return withSpan("TableLock.tryAcquire", options, async (tracingOptions, span) => {
       const name = await this.#prepare(key, { ...options, tracingOptions });
       const lock = await this.#locks.tryAcquire(name, { ...options, tracingOptions });
@@ -86,8 +86,8 @@ export class TableLock {
     return { targetKind: "tableLock", url: tableUrl(this.#table) };
   }
 
-  #held(key: TableLockKey, lock: LockGuard): HeldTable {
-    return new HeldTable(this.#table, lock, typeof key === "string" ? { partitionKey: key, rowKey: undefined } : key);
+  #held(key: TableLockKey, lock: LockHandle): LockedTable {
+    return new LockedTable(this.#table, lock, typeof key === "string" ? { partitionKey: key, rowKey: undefined } : key);
   }
 
   async #prepare(key: TableLockKey, { tracingOptions }: CallOptions): Promise<string> {
@@ -107,11 +107,11 @@ export class TableLock {
   async #record(tracingOptions: CallOptions["tracingOptions"]): Promise<void> {
     const blob = this.#locks.blobOf(await lockName([this.#table.tableName]));
     const wanted = { granularity: this.granularity };
-    const { value } = await createIfAbsent(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false, tracingOptions });
+    const { value } = await createIfNotExists(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false, tracingOptions });
     if (value.granularity === this.granularity) return;
-    throw new GranularityMismatchError(
+    throw createError(LockModeMismatchError, 
       `the table ${this.#table.tableName} is locked by ${value.granularity}, not by ${this.granularity}: all who lock it must agree`,
-      { expected: this.granularity, found: value.granularity },
+      { url: redactUrl(this.#table.url), setting: "granularity", expected: this.granularity, found: value.granularity },
     );
   }
 }

@@ -6,17 +6,17 @@ import { retry } from "../core/retry.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, requireETag } from "../core/validate.js";
-import { FencedError } from "../errors.js";
+import { createError, FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings } from "../update/options.js";
-import type { TargetConditions } from "../update/options.js";
+import type { LeaseCondition } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
 /** Options of {@link claimPages}. */
 export interface ClaimPagesOptions extends CallOptions {
   /** The id of a lease that the caller holds on the blob: sent with the claim, and with every write of the writer. */
-  conditions?: TargetConditions | undefined;
+  conditions?: LeaseCondition | undefined;
 }
 
 /**
@@ -183,7 +183,7 @@ export class PageWriter {
 
   #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
     const message = `${this.#url} was claimed by another writer: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
-    return (this.#fenced = new FencedError(message, { epoch: this.#number, fencedBy, cause }));
+    return (this.#fenced = createError(FencedError, message, { url: this.#url, epoch: this.#number, fencedBy, cause }));
   }
 }
 

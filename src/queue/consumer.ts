@@ -4,7 +4,7 @@ import type { QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { isParentNotFound } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
-import { TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError } from "../errors.js";
 import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
 import { consumerSettings } from "./options.js";
 import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
@@ -110,7 +110,7 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
       } catch (error) {
         if (!isParentNotFound(error)) throw error;
         const url = redactUrl(this.#queue.url);
-        throw new TargetNotFoundError(`the queue ${url} does not exist; create it, or check its name`, { url, cause: error });
+        throw createError(TargetNotFoundError, `the queue ${url} does not exist; create it, or check its name`, { url, cause: error });
       }
       await poisonQueue?.createIfNotExists(call);
       await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });

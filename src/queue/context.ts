@@ -1,12 +1,12 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { QueueLike } from "../clients/queue.js";
-import type { InboxTableAction } from "../clients/table.js";
+import type { TransactionActionLike } from "../clients/table.js";
 import type { ConsumerSettings } from "./options.js";
 
 /** The second argument of a handler, after the payload. */
 export interface MessageContext {
   /**
-   * Aborts with a `MessageLostError` before another consumer can receive the message, with a `DeadlineError` when
+   * Aborts with a `MessageLostError` before another consumer can receive the message, with a `OperationTimeoutError` when
    * `maxProcessingTimeInMs` is over, and with an `AbortError` when the consumer stops and waits no longer. After that, a return
    * of the handler is ignored; only a commit takes effect.
    */
@@ -34,7 +34,7 @@ export interface MessageContext {
    * written now. Needs a `TableInbox` with the mode `"commit"`, on the table of the entities. A conflict of the entities
    * themselves is thrown as the SDK raises it; read again and call again.
    */
-  readonly commit: (partitionKey: string, actions: readonly InboxTableAction[]) => Promise<"committed" | "duplicate">;
+  readonly commit: (partitionKey: string, actions: readonly TransactionActionLike[]) => Promise<"committed" | "duplicate">;
   /**
    * Stores the progress of the handler in the message itself, for the next attempt. It costs no request: it is sent with the next
    * renewal, with `extend`, or with a retry. Must fit into 64 KiB with the payload.

@@ -4,7 +4,7 @@ import { request } from "../core/request.js";
 import { logger } from "../core/telemetry.js";
 import type { ConsumerContext } from "./context.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
-import type { Envelope, PoisonFacts } from "./envelope.js";
+import type { Envelope, PoisonDetails } from "./envelope.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays hidden that should be dead-lettered and cannot. */
@@ -59,7 +59,7 @@ function describe(error: unknown): string {
  * Long reasons and errors are truncated. If it is still too large, the original text is sent unchanged: not to lose the message
  * matters more than to explain it, and the event has the details.
  */
-export function poisonText(key: string, content: Envelope, details: PoisonFacts, original: string): string {
+export function poisonText(key: string, content: Envelope, details: PoisonDetails, original: string): string {
   const { body, text } = content;
   const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }) };
   for (const limit of [2_000, 200, 20]) {

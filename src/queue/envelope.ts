@@ -1,7 +1,7 @@
 import { checkOneOf } from "../core/validate.js";
 
 /** Why and when a message was moved to the poison queue, as stored there. */
-export interface PoisonFacts {
+export interface PoisonDetails {
   readonly reason: string;
   /** Name and message of the last error. */
   readonly error?: string | undefined;
@@ -31,7 +31,7 @@ export interface Envelope {
   /** How many of the deliveries that the queue has counted never reached a handler. */
   readonly uncharged?: number | undefined;
   readonly checkpoint?: unknown;
-  readonly poison?: PoisonFacts | undefined;
+  readonly poison?: PoisonDetails | undefined;
 }
 
 /** The envelope of a message. A message without an envelope becomes `text`. @throws if the encoding is wrong. */

@@ -1,5 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
+import { redactUrl } from "../core/telemetry.js";
 import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalTimes } from "../core/renewal.js";
 import { request } from "../core/request.js";
@@ -8,7 +9,7 @@ import { retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
-import { MessageLostError } from "../errors.js";
+import { createError, MessageLostError } from "../errors.js";
 
 /** The outcome of a delete or a release. */
 export type SettleResult =
@@ -85,7 +86,7 @@ export class MessageLease {
   readonly #abandoned = new AbortController();
   #receipt: string | undefined;
   /** An update whose outcome is unknown. */
-  #inDoubt: { readonly clock: Clock; readonly holdInMs: number } | undefined;
+  #inDoubt: { readonly clock: Clock; readonly claimDurationInMs: number } | undefined;
   #text: string | undefined;
   #lastRequest: Promise<unknown> = Promise.resolve();
   #ended = false;
@@ -163,7 +164,7 @@ export class MessageLease {
     const receipt = this.#receipt;
     if (this.#ended || receipt === undefined) return { kind: "failed", error: new Error("the pop receipt is not known any more") };
     const clock = startStopwatch();
-    const holdInMs = seconds * 1_000;
+    const claimDurationInMs = seconds * 1_000;
     const text = this.#text;
     const updated = await request(
       (abortSignal) => this.#queue.updateMessage(this.#received.messageId, receipt, text, seconds, this.#options(abortSignal)),
@@ -173,10 +174,10 @@ export class MessageLease {
       this.#receipt = updated.value.popReceipt;
       this.#inDoubt = undefined;
       if (this.#text === text) this.#text = undefined;
-      return { kind: this.#receipt === undefined ? "last" : "renewed", clock, holdInMs };
+      return { kind: this.#receipt === undefined ? "last" : "renewed", clock, claimDurationInMs };
     }
     const { error } = updated;
-    if (updated.kind === "unknown") this.#inDoubt = earlier(this.#inDoubt, { clock, holdInMs });
+    if (updated.kind === "unknown") this.#inDoubt = earlier(this.#inDoubt, { clock, claimDurationInMs });
     if (!isPopReceiptMismatch(error)) return { kind: "failed", error };
     if (!this.#inDoubt || this.remainingInMs <= 0) {
       // At once, as the next operation in the queue depends on it.
@@ -283,7 +284,8 @@ export class MessageLease {
         ? "is another consumer's now, or was deleted"
         : "could not be renewed in time, so another consumer may get it any moment";
     this.#lost.abort(
-      new MessageLostError(`message ${this.#received.messageId} of queue ${this.#queue.name} ${what}; stop working on it`, {
+      createError(MessageLostError, `message ${this.#received.messageId} of queue ${this.#queue.name} ${what}; stop working on it`, {
+        url: redactUrl(this.#queue.url),
         messageId: this.#received.messageId,
         reason,
         cause,
@@ -299,6 +301,6 @@ class NotReleased extends Error {
 }
 
 /** Of two updates that may have been committed, the first one changed the receipt: only the shorter time is certain. */
-function earlier<D extends { readonly clock: Clock; readonly holdInMs: number }>(a: D | undefined, b: D): D {
-  return a && a.holdInMs - a.clock() < b.holdInMs - b.clock() ? a : b;
+function earlier<D extends { readonly clock: Clock; readonly claimDurationInMs: number }>(a: D | undefined, b: D): D {
+  return a && a.claimDurationInMs - a.clock() < b.claimDurationInMs - b.clock() ? a : b;
 }

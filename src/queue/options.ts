@@ -7,7 +7,7 @@ import type { QueueEncoding } from "./envelope.js";
 import type { Inbox } from "./inbox/inbox.js";
 
 /** The properties of a message that are known before its payload is decoded. */
-export interface MessageFacts {
+export interface MessageProperties {
   readonly messageId: string;
   readonly insertedOn: Date;
   readonly dequeueCount: number;
@@ -37,11 +37,10 @@ export interface QueueConsumerOptions<T> {
    * @defaultValue 1 s for the first, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not stormed
    */
   retryDelay?: number | ((attempt: number, error: unknown) => number) | undefined;
-  /**
-   * The wait after an empty poll, and the maximum to which it grows while the queue stays empty.
-   * @defaultValue 100 to 10_000: prompt after a pause, and 9,000 requests a day when nothing happens
-   */
-  pollIntervalInMs?: { readonly min?: number | undefined; readonly max?: number | undefined } | undefined;
+  /** The wait after an empty poll. It doubles with each further empty poll. @defaultValue 100: prompt after a pause */
+  minPollIntervalInMs?: number | undefined;
+  /** The longest wait while the queue stays empty. @defaultValue 10_000: 9,000 requests a day when nothing happens */
+  maxPollIntervalInMs?: number | undefined;
   /** After this time the signal of a handler aborts, and its message is no longer renewed. @defaultValue Infinity */
   maxProcessingTimeInMs?: number | undefined;
   /** How long `stop()` waits for handlers before it aborts their signals. @defaultValue 30_000 */
@@ -52,14 +51,14 @@ export interface QueueConsumerOptions<T> {
    * Decodes the payload from the text of a message. If it throws, the message is moved to the poison queue.
    * @defaultValue JSON where it is JSON, else the text itself
    */
-  decode?: ((text: string, message: MessageFacts) => T | Promise<T>) | undefined;
+  decode?: ((text: string, message: MessageProperties) => T | Promise<T>) | undefined;
   /** Checks the payload. If it is invalid, the message is moved to the poison queue. @defaultValue none */
   schema?: StandardSchemaLike<T> | undefined;
   /**
    * The key of a message that was sent without one, for producers that do not use `enqueue`.
    * @defaultValue the message id
    */
-  idempotencyKey?: ((payload: T, message: MessageFacts) => string) | undefined;
+  idempotencyKey?: ((payload: T, message: MessageProperties) => string) | undefined;
 }
 
 /** The options with their defaults. */
@@ -91,8 +90,8 @@ const defaults = Object.freeze({
 });
 
 export function consumerSettings<T>(options: QueueConsumerOptions<T>): ConsumerSettings<T> {
-  const { retryDelay = defaultRetryDelay, pollIntervalInMs = {} } = options;
-  const minPollInMs = checkNumber("pollIntervalInMs.min", pollIntervalInMs.min ?? defaults.minPollInMs, { min: 1 });
+  const { retryDelay = defaultRetryDelay, minPollIntervalInMs = defaults.minPollInMs } = options;
+  const minPollInMs = checkNumber("minPollIntervalInMs", minPollIntervalInMs, { min: 1 });
   return {
     inbox: options.inbox,
     poisonQueue: options.poisonQueue,
@@ -105,7 +104,7 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T>): ConsumerS
     maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
     retryDelay: typeof retryDelay === "number" ? constant(checkNumber("retryDelay", retryDelay, { min: 0 })) : retryDelay,
     minPollInMs,
-    maxPollInMs: checkNumber("pollIntervalInMs.max", pollIntervalInMs.max ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
+    maxPollInMs: checkNumber("maxPollIntervalInMs", options.maxPollIntervalInMs ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
     maxProcessingTimeInMs: checkNumber("maxProcessingTimeInMs", options.maxProcessingTimeInMs ?? defaults.maxProcessingTimeInMs, { min: 1 }),
     drainTimeoutInMs: checkNumber("drainTimeoutInMs", options.drainTimeoutInMs ?? defaults.drainTimeoutInMs, { min: 0 }),
     encoding: checkEncoding(options.encoding),

@@ -7,7 +7,7 @@ import type { Clock } from "../core/stopwatch.js";
 import { Capacity } from "./capacity.js";
 import type { ConsumerContext, Emit, MessageHandler } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
-import type { InboxVerdict } from "./inbox/inbox.js";
+import type { InboxClaimResult } from "./inbox/inbox.js";
 import type { ConsumerSettings } from "./options.js";
 import { processMessage } from "./process-message.js";
 import { ReceivedMessage } from "./received-message.js";
@@ -163,7 +163,7 @@ export class PollingLoop<T> {
    * are renewed meanwhile. After a visibility timeout they are released, as another consumer may be able to reach the inbox. A
    * message without an outcome is to be released.
    */
-  async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxVerdict | "no inbox")[]> {
+  async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxClaimResult | "no inbox")[]> {
     const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
     if (this.#isStopping()) return [];
     if (inbox?.mode !== "claim") return batch.map(() => "no inbox");
@@ -188,7 +188,7 @@ export class PollingLoop<T> {
     }
   }
 
-  async #dispatch(message: ReceivedMessage<T>, outcome: InboxVerdict | "no inbox" | undefined): Promise<void> {
+  async #dispatch(message: ReceivedMessage<T>, outcome: InboxClaimResult | "no inbox" | undefined): Promise<void> {
     const { emit } = this.#consumer;
     const { lease, info } = message;
     try {

@@ -2,9 +2,9 @@ import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
 import { RenewalLoop } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
-import { describeSpan, failSpan, inSpan } from "../core/telemetry.js";
+import { describeSpan, failSpan, inSpan, redactUrl } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
-import { DeadlineError, MessageLostError } from "../errors.js";
+import { createError, OperationTimeoutError, MessageLostError } from "../errors.js";
 import type { ConsumerContext, Emit, MessageContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { Inbox, InboxClaim } from "./inbox/inbox.js";
@@ -61,7 +61,7 @@ class Delivery<T> {
     this.#claimLoop = new RenewalLoop(
       { renew: () => claim.extend(), onLost: (error) => this.#controller.abort(this.#claimLost(error)) },
       claim.clock,
-      claim.holdInMs,
+      claim.claimDurationInMs,
       renewHalfway,
     );
   }
@@ -143,7 +143,7 @@ class Delivery<T> {
   #startTimer(afterInMs: number): () => void {
     return startTimer(afterInMs, () => {
       this.#controller.abort(
-        new DeadlineError(`the handler took longer than ${afterInMs} ms; the message is kept for it no longer`, { elapsedInMs: afterInMs }),
+        createError(OperationTimeoutError, `the handler took longer than ${afterInMs} ms; the message is kept for it no longer`, { url: redactUrl(this.#consumer.queue.url), elapsedInMs: afterInMs }),
       );
       this.#message.lease.letExpire();
       this.#claimLoop?.letExpire();
@@ -233,7 +233,8 @@ class Delivery<T> {
 
   #claimLost(cause: unknown): MessageLostError {
     const { messageId, key } = this.#message.info;
-    return new MessageLostError(`the inbox record of ${JSON.stringify(key)} is another consumer's now, or may be any moment; stop working on it`, {
+    return createError(MessageLostError, `the inbox record of ${JSON.stringify(key)} is another consumer's now, or may be any moment; stop working on it`, {
+      url: redactUrl(this.#consumer.queue.url),
       messageId,
       reason: "claim",
       cause,

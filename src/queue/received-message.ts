@@ -7,7 +7,7 @@ import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } fro
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
-import type { ConsumerSettings, MessageFacts } from "./options.js";
+import type { ConsumerSettings, MessageProperties } from "./options.js";
 
 /** A message from its receipt until it is settled. */
 export class ReceivedMessage<T> {
@@ -122,7 +122,7 @@ export class ReceivedMessage<T> {
     return byteLength(text) <= maxMessageBytes ? text : undefined;
   }
 
-  #properties(): MessageFacts {
+  #properties(): MessageProperties {
     const { messageId, insertedOn, dequeueCount } = this.message;
     return { messageId, insertedOn, dequeueCount };
   }

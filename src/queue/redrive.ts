@@ -5,14 +5,14 @@ import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { byteLength, encodeText, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
-import type { PoisonFacts } from "./envelope.js";
+import type { PoisonDetails } from "./envelope.js";
 
 /** Options of {@link redrive}. */
 export interface RedriveOptions extends CallOptions {
   /** The maximum number of messages to move. @defaultValue all that are there when it begins */
   maxMessages?: number | undefined;
   /** Selects messages; the others stay. Messages that were too large for the details have none. @defaultValue all */
-  filter?: ((details: PoisonFacts | undefined) => boolean) | undefined;
+  filter?: ((details: PoisonDetails | undefined) => boolean) | undefined;
 }
 
 /** The result of {@link redrive}. */
@@ -78,7 +78,7 @@ async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, ca
 }
 
 /** The text of a message as it is sent to its queue again, and why it was poisoned. */
-function originalOf(message: QueueMessageLike): { text: string; details: PoisonFacts | undefined } {
+function originalOf(message: QueueMessageLike): { text: string; details: PoisonDetails | undefined } {
   const { poison, key, body, text } = openEnvelope(message.messageText, "text");
   if (!poison) return { text: message.messageText, details: undefined };
   if (poison.raw) return { text: text ?? "", details: poison };

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
 import { checkTargetSettings } from "../update/options.js";
-import type { TargetConditions } from "../update/options.js";
+import type { LeaseCondition } from "../update/options.js";
 
 /** The progress of a download. */
 export interface DownloadProgress {
@@ -14,7 +14,7 @@ export interface DownloadProgress {
 /** Options of {@link downloadConsistentStream}. */
 export interface DownloadStreamOptions extends CallOptions {
   /** The id of a lease that the caller holds on the blob, sent with every request. */
-  conditions?: TargetConditions | undefined;
+  conditions?: LeaseCondition | undefined;
   /**
    * The size of the range of one request. A blob of at most this size costs one request.
    * @defaultValue 4 MiB, as the SDK: large enough that the requests do not count
@@ -29,7 +29,7 @@ export interface DownloadStreamOptions extends CallOptions {
    * A larger blob causes a `ContentTooLargeError`, before any memory is allocated for it.
    * @defaultValue Infinity
    */
-  maxBytes?: number | undefined;
+  maxSizeInBytes?: number | undefined;
   /**
    * The time for one request and its body. The part that has not arrived by then is requested again.
    * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
@@ -59,7 +59,7 @@ const mebibyte = 1024 * 1024;
 interface DownloadDefaults {
   readonly blockSizeInBytes: number;
   readonly concurrency: number;
-  readonly maxBytes: number;
+  readonly maxSizeInBytes: number;
   readonly tryTimeoutInMs: number;
   readonly onChange: "restart" | "error";
   readonly maxRestarts: number;
@@ -68,7 +68,7 @@ interface DownloadDefaults {
 export const downloadDefaults: DownloadDefaults = Object.freeze({
   blockSizeInBytes: 4 * mebibyte,
   concurrency: 5,
-  maxBytes: Number.POSITIVE_INFINITY,
+  maxSizeInBytes: Number.POSITIVE_INFINITY,
   tryTimeoutInMs: 60_000,
   onChange: "restart",
   maxRestarts: 5,
@@ -85,12 +85,12 @@ export function checkDownloadOptions(options: DownloadOptions): DownloadSettings
   if (onProgress !== undefined && typeof onProgress !== "function") throw new TypeError("onProgress must be a function");
   const given = <K extends keyof DownloadDefaults>(name: K): DownloadDefaults[K] =>
     (options[name] as DownloadDefaults[K] | undefined) ?? downloadDefaults[name];
-  const whole = (name: "blockSizeInBytes" | "concurrency" | "maxBytes" | "maxRestarts", bounds: { min: number; max?: number }): number =>
+  const whole = (name: "blockSizeInBytes" | "concurrency" | "maxSizeInBytes" | "maxRestarts", bounds: { min: number; max?: number }): number =>
     checkNumber(name, given(name), { ...bounds, integer: true });
   return {
     blockSizeInBytes: whole("blockSizeInBytes", { min: 1, max: 1024 * mebibyte }),
     concurrency: whole("concurrency", { min: 1, max: 1_000 }),
-    maxBytes: whole("maxBytes", { min: 0 }),
+    maxSizeInBytes: whole("maxSizeInBytes", { min: 0 }),
     maxRestarts: whole("maxRestarts", { min: 0 }),
     tryTimeoutInMs: checkNumber("tryTimeoutInMs", given("tryTimeoutInMs"), { min: 1 }),
     onChange: checkOneOf("onChange", given("onChange"), ["restart", "error"]),

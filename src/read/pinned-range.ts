@@ -4,7 +4,7 @@ import { RequestTimeoutError } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { ContentTooLargeError, TargetNotFoundError } from "../errors.js";
+import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { eachChunk } from "../target/content.js";
 import { maxAttemptsWithoutProgress, rangeDeadline, requestOptions, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
@@ -33,7 +33,7 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
       abortSignal: source.stop.signal,
     });
   } catch (error) {
-    if (isNotFound(error)) throw new TargetNotFoundError(`${source.url} does not exist`, { url: source.url, cause: error });
+    if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist`, { url: source.url, cause: error });
     throw error;
   }
 }
@@ -79,9 +79,9 @@ function sizeOf({ contentRange, contentLength }: BlobDownloadLike, count: number
   return size;
 }
 
-function checkSize({ sizeInBytes }: BlobVersion, { url, settings: { maxBytes } }: RangeSource): void {
-  if (sizeInBytes <= maxBytes) return;
-  throw new ContentTooLargeError(`${url} has ${sizeInBytes} bytes, more than maxBytes: ${maxBytes}`, { url, sizeInBytes, maxBytes });
+function checkSize({ sizeInBytes }: BlobVersion, { url, settings: { maxSizeInBytes } }: RangeSource): void {
+  if (sizeInBytes <= maxSizeInBytes) return;
+  throw createError(ContentTooLargeError, `${url} has ${sizeInBytes} bytes, more than maxSizeInBytes: ${maxSizeInBytes}`, { url, sizeInBytes, maxSizeInBytes });
 }
 
 /** A range of one version, and the buffer for its bytes. */

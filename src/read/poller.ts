@@ -3,15 +3,15 @@ import { jitter } from "../core/retry.js";
 import { isInUse, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
-import { isDeadlineError, isSchemaError, WatchFailedError } from "../errors.js";
+import { createError, isConcurrencyError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
 import { checkedResult, readIfChanged } from "../target/target.js";
 import type { ReadResult, RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
 import type { RequestOptions, TargetOptions, TargetSettings } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
-/** A state of a watched target. It can be passed to an update as `firstRead`, if the target exists. */
-export type WatchedState<T> =
+/** A state of a watched target. It can be passed to an update as `startFrom`, if the target exists. */
+export type WatchState<T> =
   | ({ exists: true } & ReadResult<T>)
   | { exists: false; value?: undefined; etag?: undefined };
 
@@ -22,17 +22,17 @@ export interface WatchOptions extends TargetOptions {
    * polling together.
    * @defaultValue 5_000: a change is known within seconds, for 12 small requests per minute
    */
-  intervalInMs?: number | undefined;
+  pollIntervalInMs?: number | undefined;
   /**
-   * The maximum time between two polls while they fail. It starts with `intervalInMs` and doubles with each failure.
-   * @defaultValue 60_000, or `intervalInMs` if that is longer
+   * The maximum time between two polls while they fail. It starts with `pollIntervalInMs` and doubles with each failure.
+   * @defaultValue 60_000, or `pollIntervalInMs` if that is longer
    */
-  maxIntervalInMs?: number | undefined;
+  maxPollIntervalInMs?: number | undefined;
   /**
    * How long polls may fail before the watch ends with a `WatchFailedError`. `Infinity`: forever.
    * @defaultValue 300_000: outlasts a failover or a redeployment, and does not hide a dead account for long
    */
-  giveUpAfterInMs?: number | undefined;
+  maxFailureTimeInMs?: number | undefined;
   /**
    * Called for errors that do not end the watch: failed polls, and versions that are skipped because they cannot be used
    * (`SchemaError`). An error that it throws ends the watch.
@@ -41,17 +41,17 @@ export interface WatchOptions extends TargetOptions {
   onError?: ((error: unknown) => void) | undefined;
 }
 
-export const watchDefaults: Readonly<Record<"intervalInMs" | "maxIntervalInMs" | "giveUpAfterInMs", number>> = Object.freeze({
-  intervalInMs: 5_000,
-  maxIntervalInMs: 60_000,
-  giveUpAfterInMs: 300_000,
+export const watchDefaults: Readonly<Record<"pollIntervalInMs" | "maxPollIntervalInMs" | "maxFailureTimeInMs", number>> = Object.freeze({
+  pollIntervalInMs: 5_000,
+  maxPollIntervalInMs: 60_000,
+  maxFailureTimeInMs: 300_000,
 });
 
 /** The options of a watch after defaults and checks. */
 export interface WatchSettings {
-  readonly intervalInMs: number;
-  readonly maxIntervalInMs: number;
-  readonly giveUpAfterInMs: number;
+  readonly pollIntervalInMs: number;
+  readonly maxPollIntervalInMs: number;
+  readonly maxFailureTimeInMs: number;
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
@@ -62,12 +62,12 @@ export function checkWatchOptions(options: WatchOptions): WatchSettings {
   const { onError } = options;
   if (onError !== undefined && typeof onError !== "function") throw new TypeError("onError must be a function");
   const bounds = { min: 1, max: maxInMs };
-  const intervalInMs = checkNumber("intervalInMs", options.intervalInMs ?? watchDefaults.intervalInMs, bounds);
-  const maxIntervalInMs = options.maxIntervalInMs ?? Math.max(watchDefaults.maxIntervalInMs, intervalInMs);
+  const pollIntervalInMs = checkNumber("pollIntervalInMs", options.pollIntervalInMs ?? watchDefaults.pollIntervalInMs, bounds);
+  const maxPollIntervalInMs = options.maxPollIntervalInMs ?? Math.max(watchDefaults.maxPollIntervalInMs, pollIntervalInMs);
   return {
-    intervalInMs,
-    maxIntervalInMs: checkNumber("maxIntervalInMs", maxIntervalInMs, { ...bounds, min: intervalInMs }),
-    giveUpAfterInMs: checkNumber("giveUpAfterInMs", options.giveUpAfterInMs ?? watchDefaults.giveUpAfterInMs, { min: 0 }),
+    pollIntervalInMs,
+    maxPollIntervalInMs: checkNumber("maxPollIntervalInMs", maxPollIntervalInMs, { ...bounds, min: pollIntervalInMs }),
+    maxFailureTimeInMs: checkNumber("maxFailureTimeInMs", options.maxFailureTimeInMs ?? watchDefaults.maxFailureTimeInMs, { min: 0 }),
     onError,
   };
 }
@@ -106,23 +106,23 @@ export class TargetPoller<T> {
   }
 
   /** The state, if it differs from the one that was returned last. */
-  async poll(abortSignal: AbortSignal): Promise<WatchedState<T> | undefined> {
+  async poll(abortSignal: AbortSignal): Promise<WatchState<T> | undefined> {
     const started = performance.now();
     try {
       const state = await this.#read({ abortSignal });
       this.#failures = 0;
-      this.#nextPoll = performance.now() + jitter(this.#settings.intervalInMs, 0.25);
+      this.#nextPoll = performance.now() + jitter(this.#settings.pollIntervalInMs, 0.25);
       return state;
     } catch (error) {
       if (abortSignal.aborted) throw error;
-      if (isSchemaError(error)) this.#skipVersion(error);
+      if (isConcurrencyError(error, "SCHEMA")) this.#skipVersion(error);
       else this.#retryLater(error, started);
       this.#report(error);
       return undefined;
     }
   }
 
-  async #read(options: CallOptions): Promise<WatchedState<T> | undefined> {
+  async #read(options: CallOptions): Promise<WatchState<T> | undefined> {
     // The poller's state changes only after the read has ended: a result that is too late must not count as returned.
     const { found, result, unusable } = await runCall(
       "watch",
@@ -164,34 +164,34 @@ export class TargetPoller<T> {
     if (this.#returned === undefined) throw error;
     this.#etag = error.etag ?? this.#etag;
     this.#failures = 0;
-    this.#nextPoll = performance.now() + jitter(this.#settings.intervalInMs, 0.25);
+    this.#nextPoll = performance.now() + jitter(this.#settings.pollIntervalInMs, 0.25);
   }
 
   #retryLater(error: unknown, started: number): void {
     if (!mayPollAgain(error)) throw error;
-    const { intervalInMs, maxIntervalInMs, giveUpAfterInMs } = this.#settings;
+    const { pollIntervalInMs, maxPollIntervalInMs, maxFailureTimeInMs } = this.#settings;
     if (this.#failures++ === 0) this.#failingSince = started;
     const now = performance.now();
     const elapsedInMs = now - this.#failingSince;
-    if (elapsedInMs >= giveUpAfterInMs) {
-      throw new WatchFailedError(
-        `${this.#adapter.url} could not be read for ${Math.round(elapsedInMs)} ms (giveUpAfterInMs: ${giveUpAfterInMs}), ${this.#failures} times`,
+    if (elapsedInMs >= maxFailureTimeInMs) {
+      throw createError(WatchFailedError, 
+        `${this.#adapter.url} could not be read for ${Math.round(elapsedInMs)} ms (maxFailureTimeInMs: ${maxFailureTimeInMs}), ${this.#failures} times`,
         { url: this.#adapter.url, failures: this.#failures, elapsedInMs, cause: error },
       );
     }
-    const backoffInMs = Math.min(maxIntervalInMs, intervalInMs * 2 ** Math.min(this.#failures - 1, 30));
+    const backoffInMs = Math.min(maxPollIntervalInMs, pollIntervalInMs * 2 ** Math.min(this.#failures - 1, 30));
     // The last poll comes when the time is over, not later.
-    this.#nextPoll = now + Math.min(jitter(backoffInMs, 0.25), giveUpAfterInMs - elapsedInMs);
+    this.#nextPoll = now + Math.min(jitter(backoffInMs, 0.25), maxFailureTimeInMs - elapsedInMs);
   }
 
   #report(error: unknown): void {
     if (this.#settings.onError) this.#settings.onError(error);
     // Failed polls are logged by `runCall`. That a version was skipped is known only here.
-    else if (isSchemaError(error)) logger.warning(`watch skipped a version of ${this.#adapter.url}: ${errorLabel(error)}`);
+    else if (isConcurrencyError(error, "SCHEMA")) logger.warning(`watch skipped a version of ${this.#adapter.url}: ${errorLabel(error)}`);
   }
 }
 
 /** No response in time, a transient error, or a file that an SMB client has open. Other errors would stay the same. */
 function mayPollAgain(error: unknown): boolean {
-  return isDeadlineError(error) || isTransient(error) || isInUse(error);
+  return isConcurrencyError(error, "OPERATION_TIMEOUT") || isTransient(error) || isInUse(error);
 }

@@ -4,7 +4,7 @@ import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
-import { ContentChangedError, DeadlineError } from "../errors.js";
+import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
 import type { DownloadSettings } from "./download-options.js";
 
 /** What the requests for ranges of one blob share. */
@@ -67,7 +67,7 @@ export class VersionChangedError extends Error {
 export function toDownloadError(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
   if (error instanceof VersionChangedError) {
     const after = restarts === 0 ? "" : `, after ${restarts} restarts`;
-    return new ContentChangedError(
+    return createError(ContentChangedError, 
       `${url} was rewritten or deleted while it was downloaded${after}. Try again later, or download a snapshot of it.`,
       { url, etag: error.etag, restarts, cause: error.cause },
     );
@@ -75,7 +75,7 @@ export function toDownloadError(error: unknown, { url, settings }: RangeSource, 
   if (error instanceof RequestTimeoutError) {
     const { tryTimeoutInMs } = settings;
     const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxAttemptsWithoutProgress} times in a row`;
-    return new DeadlineError(message, { elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
+    return createError(OperationTimeoutError, message, { url, elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
   }
   return toConcurrencyError(error, url);
 }

@@ -1,13 +1,13 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { abortReason, delay, onAbort } from "../core/deadline.js";
-import type { GuardedTarget, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, UpdateTarget } from "../target/target.js";
 import { checkTargetSettings, checkTimeout, resolveTarget } from "../update/options.js";
 import { checkWatchOptions, TargetPoller } from "./poller.js";
-import type { WatchedState, WatchOptions } from "./poller.js";
+import type { WatchState, WatchOptions } from "./poller.js";
 
 /** The result of {@link watch}: for one `for await` loop. */
-export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncDisposable {
-  next(): Promise<IteratorResult<WatchedState<T>, undefined>>;
+export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDisposable {
+  next(): Promise<IteratorResult<WatchState<T>, undefined>>;
   /** Ends the watch immediately, including a pending `next()`. */
   return(): Promise<IteratorReturnResult<undefined>>;
   [Symbol.asyncIterator](): Watch<T>;
@@ -18,18 +18,18 @@ export interface Watch<T> extends AsyncIterableIterator<WatchedState<T>>, AsyncD
  * state, too: `{ exists: false, value: undefined }`. A write that does not change the value is not a new state.
  *
  * Nothing runs in the background: the target is polled while the consumer waits for the next state, and not more often than
- * `intervalInMs`. So a slow consumer gets the newest state and never a backlog (states in between are skipped), and a watch
+ * `pollIntervalInMs`. So a slow consumer gets the newest state and never a backlog (states in between are skipped), and a watch
  * that is dropped without `return()` leaves no timer or listener.
  *
  * Polls that fail for transient reasons (no response, 5xx, a file that an SMB client has open) are repeated with increasing
- * delays for up to `giveUpAfterInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends the watch
+ * delays for up to `maxFailureTimeInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends the watch
  * if it is the first, and is skipped otherwise: the consumer keeps the last state.
  *
  * Costs 1 request per poll; the service responds without content while nothing has changed (304). For the content of a file,
  * its properties are read first (2 requests if it has changed). Table entities, tags and access policies have no conditional
  * read, and are read completely each time.
  */
-export function watch<T = unknown>(target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
+export function watch<T = unknown>(target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);
   checkTimeout(options.timeoutInMs);
   const targetSettings = checkTargetSettings(options);
@@ -52,7 +52,7 @@ class PollingWatch<T> implements Watch<T> {
     this.#options = options;
   }
 
-  next(): Promise<IteratorResult<WatchedState<T>, undefined>> {
+  next(): Promise<IteratorResult<WatchState<T>, undefined>> {
     const next = this.#last.then(() => this.#next());
     this.#last = next.catch(() => undefined);
     return next;
@@ -73,7 +73,7 @@ class PollingWatch<T> implements Watch<T> {
     return this;
   }
 
-  async #next(): Promise<IteratorResult<WatchedState<T>, undefined>> {
+  async #next(): Promise<IteratorResult<WatchState<T>, undefined>> {
     if (this.#stop.signal.aborted) return { done: true, value: undefined };
     const { signal } = this.#stop;
     const { abortSignal } = this.#options;
@@ -91,7 +91,7 @@ class PollingWatch<T> implements Watch<T> {
     }
   }
 
-  async #nextState(signal: AbortSignal): Promise<WatchedState<T>> {
+  async #nextState(signal: AbortSignal): Promise<WatchState<T>> {
     for (;;) {
       const waitInMs = this.#poller.waitInMs;
       if (waitInMs > 0) await delay(waitInMs, signal);

@@ -6,7 +6,7 @@ import { identityOf } from "../core/identity.js";
 import { isConflict } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { SchemaError } from "../errors.js";
+import { createError, SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
@@ -155,9 +155,11 @@ async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestC
 }
 
 function unusable(url: string, message: string, details: { etag?: string; cause?: unknown } = {}): SchemaError {
-  return new SchemaError(`the content of ${url} cannot be used: ${message}. Nothing was written.`, {
+  return createError(SchemaError, `the content of ${url} cannot be used: ${message}. Nothing was written.`, {
+    url,
     phase: "read",
     issues: [{ message }],
+    etag: undefined,
     ...details,
   });
 }

@@ -4,12 +4,9 @@ import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
-import type { HttpHeadersValue, StringMap } from "./property-set.js";
+import type { HttpHeaders, StringMap } from "./property-set.js";
 import { targetOf } from "./target.js";
 import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
-
-/** The HTTP headers of a blob that can be set. */
-export type BlobHttpHeadersValue = HttpHeadersValue;
 
 /**
  * The metadata of an existing blob, of any type. Names are returned in lower case. Shares its journal with the content of
@@ -41,11 +38,11 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
  * The HTTP headers of an existing blob. They cannot hold a journal: after a lost response, the write counts as committed if
  * the headers have the intended values.
  */
-export function blobHttpHeaders(blob: BlobLike): UpdateTarget<BlobHttpHeadersValue> {
+export function blobHttpHeaders(blob: BlobLike): UpdateTarget<HttpHeaders> {
   interface Kept {
     contentMD5: Uint8Array | undefined;
   }
-  return targetOf<BlobHttpHeadersValue, Record<string, string>>({
+  return targetOf<HttpHeaders, Record<string, string>>({
     ...propertyAdapter("blobHttpHeaders", blob, "blob"),
     journaled: false,
     encode: httpHeadersOf,

@@ -1,4 +1,4 @@
-import type { BlobAnswerLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
+import type { BlobResponseLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isNotModified } from "../core/storage-errors.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
@@ -55,7 +55,7 @@ export function joinMetadata(
 }
 
 /** The headers of a blob in the form in which they are written. `Content-MD5` is left to the service. */
-export function headersOf(response: BlobAnswerLike): BlobHttpHeadersLike {
+export function headersOf(response: BlobResponseLike): BlobHttpHeadersLike {
   return {
     ...(response.contentType && { blobContentType: response.contentType }),
     ...(response.cacheControl && { blobCacheControl: response.cacheControl }),

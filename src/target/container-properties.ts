@@ -6,8 +6,8 @@ import { requireETag } from "../core/validate.js";
 import { blobOptions } from "./blob-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
+import { leasedTargetOf } from "./target.js";
+import type { LeasedTarget, RequestContext, TargetAdapter } from "./target.js";
 
 /**
  * The metadata of an existing container. Names are returned in lower case.
@@ -16,12 +16,12 @@ import type { GuardedTarget, RequestContext, TargetAdapter } from "./target.js";
  * request without one. If all writers use `leasedUpdate`, no update is lost. (A condition on the time of the last change does
  * not help: it has a resolution of one second, and only `ifModifiedSince` is accepted.)
  */
-export function containerMetadata(container: ContainerLike): GuardedTarget<Record<string, string>> {
+export function containerMetadata(container: ContainerLike): LeasedTarget<Record<string, string>> {
   checkContainer(container, "containerMetadata");
   const url = redactUrl(container.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await container.setMetadata(raw, blobOptions(context))).etag, url);
-  return guardedTargetOf<StringMap, StringMap>({
+  return leasedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("containerMetadata", container, "container"),
     requiresLease: true,
     journaled: false,
@@ -47,7 +47,7 @@ export interface StoredAccessPolicy {
 }
 
 /** The anonymous access to a container, and its stored access policies. */
-export interface ContainerAccessPolicyValue {
+export interface ContainerAccessPolicy {
   /** Undefined: no anonymous access. */
   publicAccess?: "blob" | "container" | undefined;
   /** At most 5. */
@@ -58,10 +58,10 @@ export interface ContainerAccessPolicyValue {
  * The access policy of an existing container: public access and stored policies, which are written together. Times have
  * milliseconds. The lease has the same limits as for {@link containerMetadata}.
  */
-export function containerAccessPolicy(container: ContainerLike): GuardedTarget<ContainerAccessPolicyValue> {
+export function containerAccessPolicy(container: ContainerLike): LeasedTarget<ContainerAccessPolicy> {
   checkContainer(container, "containerAccessPolicy");
   const url = redactUrl(container.url);
-  type Value = ContainerAccessPolicyValue;
+  type Value = ContainerAccessPolicy;
   const set = async (raw: Value, context: RequestContext): Promise<string> => {
     const response = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
     return requireETag(response.etag, url);
@@ -83,12 +83,12 @@ export function containerAccessPolicy(container: ContainerLike): GuardedTarget<C
     write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
     overwrite: set,
   };
-  return guardedTargetOf(adapter);
+  return leasedTargetOf(adapter);
 }
 
 /** A private copy without undefined properties. Throws a `TypeError` or `RangeError` for an invalid value. */
-function policyOf(value: ContainerAccessPolicyValue): ContainerAccessPolicyValue {
-  const given = value as Partial<ContainerAccessPolicyValue> | null | undefined;
+function policyOf(value: ContainerAccessPolicy): ContainerAccessPolicy {
+  const given = value as Partial<ContainerAccessPolicy> | null | undefined;
   if (!Array.isArray(given?.policies)) throw new TypeError("containerAccessPolicy: { publicAccess?, policies: [...] } is needed");
   if (given.policies.length > 5) throw new RangeError("a container has at most 5 stored access policies");
   if (given.publicAccess !== undefined && !["blob", "container"].includes(given.publicAccess)) {

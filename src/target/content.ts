@@ -3,7 +3,7 @@ import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { retry } from "../core/retry.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { SchemaError } from "../errors.js";
+import { createError, SchemaError } from "../errors.js";
 
 /** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
 export interface ContentCodec<T, Raw> {
@@ -90,7 +90,7 @@ export async function checkSchema<T>(
   const what = phase === "read" ? `what is stored at ${url}` : `the new value for ${url}`;
   // The paths, but not the schema's messages: some quote the value, and error messages end up in logs.
   const places = issues.map((issue) => pathOf(issue.path)).join(", ");
-  throw new SchemaError(`${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { phase, issues });
+  throw createError(SchemaError, `${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { url, phase, issues, etag: undefined });
 }
 
 function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined): string {

@@ -6,7 +6,7 @@ import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, requireETag } from "../core/validate.js";
-import { SchemaError } from "../errors.js";
+import { createError, SchemaError } from "../errors.js";
 import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import {
@@ -21,8 +21,8 @@ import {
   siblingOf,
   stagingSuffix,
 } from "./file-requests.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
+import { leasedTargetOf } from "./target.js";
+import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 
 /** Options of {@link textFile} and {@link bytesFile}. */
@@ -31,7 +31,7 @@ export interface FileContentOptions {
    * A larger file is neither read nor written but causes a `SchemaError`: the content is held in memory several times.
    * @defaultValue 67_108_864 (64 MiB)
    */
-  maxBytes?: number | undefined;
+  maxSizeInBytes?: number | undefined;
 }
 
 /** Options of {@link jsonFile}. */
@@ -45,17 +45,17 @@ export interface JsonFileOptions<T> extends FileContentOptions {
  * Readers never see it half written: new content is written to a staging file beside it, which is then renamed to the file.
  * That needs the permission to create, write and delete in its directory, so a SAS has to cover the directory or share.
  */
-export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): GuardedTarget<T> {
+export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): LeasedTarget<T> {
   return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
 }
 
 /** The content of a file as UTF-8 text. Otherwise like {@link jsonFile}. */
-export function textFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<string> {
+export function textFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<string> {
   return contentTarget("textFile", file, textCodec, options);
 }
 
 /** The content of a file as bytes. Otherwise like {@link jsonFile}. */
-export function bytesFile(file: FileLike, options: FileContentOptions = {}): GuardedTarget<Uint8Array> {
+export function bytesFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<Uint8Array> {
   return contentTarget("bytesFile", file, bytesCodec, options);
 }
 
@@ -74,11 +74,11 @@ function contentTarget<T, Raw>(
   file: FileLike,
   codec: ContentCodec<T, Raw>,
   options: JsonFileOptions<T>,
-): GuardedTarget<T> {
+): LeasedTarget<T> {
   checkFile(file);
   const url = redactUrl(file.url);
   const { schema } = options;
-  const maxBytes = checkNumber("maxBytes", options.maxBytes ?? defaultMaxBytes, { min: 1, integer: true });
+  const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
   if (file.name.length + stagingSuffix.length > maxNameLength) {
     throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${stagingSuffix}`);
   }
@@ -91,9 +91,9 @@ function contentTarget<T, Raw>(
     const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
     const etag = requireETag(response.etag, url);
     const length = response.contentLength ?? 0;
-    if (length > maxBytes) {
+    if (length > maxSizeInBytes) {
       discardBody(response);
-      throw unusable(url, "read", `it has ${length} bytes, and maxBytes is ${maxBytes}`, { etag });
+      throw unusable(url, "read", `it has ${length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`, { etag });
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the answer of ${url} was cut off`, { cause });
@@ -115,8 +115,8 @@ function contentTarget<T, Raw>(
 
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
-    if (bytes.length <= maxBytes) return bytes;
-    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxBytes is ${maxBytes}`));
+    if (bytes.length <= maxSizeInBytes) return bytes;
+    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -129,11 +129,11 @@ function contentTarget<T, Raw>(
     return { raw, etag, journal: undefined, keep: { properties, length: bytes.length, hashed: false, readOnly: false } satisfies Kept };
   }
 
-  return guardedTargetOf<T, Raw>({
+  return leasedTargetOf<T, Raw>({
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxBytes, schema ? identityOf(schema) : 0]),
+    key: JSON.stringify([kind, file.url, maxSizeInBytes, schema ? identityOf(schema) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
     requiresLease: true,
@@ -222,5 +222,5 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
 
 function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
   const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
-  return new SchemaError(`${what}: ${message}. Nothing was written.`, { phase, issues: [{ message }], ...details });
+  return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }

@@ -1,20 +1,20 @@
-import type { FileAnswerLike, FileLike } from "../clients/file.js";
+import type { FileResponseLike, FileLike } from "../clients/file.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { checkFile, fileHeadersOf, fileOptions } from "./file-requests.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
-import type { HttpHeadersValue, StringMap } from "./property-set.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext, Snapshot } from "./target.js";
+import type { HttpHeaders, StringMap } from "./property-set.js";
+import { leasedTargetOf } from "./target.js";
+import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 
 /** The metadata of an existing file. Names are returned in lower case. */
-export function fileMetadata(file: FileLike): GuardedTarget<Record<string, string>> {
+export function fileMetadata(file: FileLike): LeasedTarget<Record<string, string>> {
   checkFile(file);
   const url = redactUrl(file.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await file.setMetadata(raw, fileOptions(context))).etag, url);
-  return guardedTargetOf<StringMap, StringMap>({
+  return leasedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("fileMetadata", file, "file"),
     requiresLease: true,
     journaled: false,
@@ -27,7 +27,7 @@ export function fileMetadata(file: FileLike): GuardedTarget<Record<string, strin
 }
 
 /** The HTTP headers of an existing file. */
-export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue> {
+export function fileHttpHeaders(file: FileLike): LeasedTarget<HttpHeaders> {
   checkFile(file);
   const url = redactUrl(file.url);
   const set = async (raw: StringMap, contentMD5: Uint8Array | undefined, context: RequestContext): Promise<string> => {
@@ -35,7 +35,7 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
     const headers = { ...fileHeadersOf(raw), ...(contentMD5 && { fileContentMD5: contentMD5 }) };
     return requireETag((await file.setHttpHeaders(headers, fileOptions(context))).etag, url);
   };
-  return guardedTargetOf<HttpHeadersValue, StringMap>({
+  return leasedTargetOf<HttpHeaders, StringMap>({
     ...propertyAdapter("fileHttpHeaders", file, "file"),
     requiresLease: true,
     journaled: false,
@@ -60,7 +60,7 @@ export function fileHttpHeaders(file: FileLike): GuardedTarget<HttpHeadersValue>
 async function readProperties(
   file: FileLike,
   context: RequestContext,
-  snapshot: (response: FileAnswerLike, etag: string) => Snapshot<StringMap>,
+  snapshot: (response: FileResponseLike, etag: string) => Snapshot<StringMap>,
 ): Promise<Snapshot<StringMap> | undefined> {
   try {
     const response = await file.getProperties(fileOptions(context));

@@ -1,4 +1,4 @@
-import type { FileAnswerLike, FileCallOptions, FileCreateOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
+import type { FileResponseLike, FileCallOptions, FileCreateOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
 import { request } from "../core/request.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
@@ -26,7 +26,7 @@ export function unleasedOptions(context: RequestContext, abortSignal: AbortSigna
 }
 
 /** The headers in the form in which they are written. `Content-MD5` is omitted: it belongs to the content. */
-export function fileHeadersOf(response: FileAnswerLike): FileHttpHeadersLike {
+export function fileHeadersOf(response: FileResponseLike): FileHttpHeadersLike {
   return {
     ...(response.contentType && { fileContentType: response.contentType }),
     ...(response.cacheControl && { fileCacheControl: response.cacheControl }),

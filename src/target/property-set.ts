@@ -11,7 +11,7 @@ import type { TargetAdapter } from "./target.js";
 export type StringMap = Record<string, string>;
 
 /** The HTTP headers of a blob or file that can be set. */
-export interface HttpHeadersValue {
+export interface HttpHeaders {
   contentType?: string | undefined;
   cacheControl?: string | undefined;
   contentEncoding?: string | undefined;
@@ -66,7 +66,7 @@ export function httpHeadersOf(value: unknown): StringMap {
 }
 
 /** The headers of a response that can be set. */
-export function pickHttpHeaders(response: HttpHeadersValue): StringMap {
+export function pickHttpHeaders(response: HttpHeaders): StringMap {
   return Object.fromEntries(headerNames.flatMap((name) => (response[name] ? [[name, response[name]]] : [])));
 }
 

@@ -1,23 +1,23 @@
-import type { QueueCallOptions, QueueMetadataLike } from "../clients/queue.js";
+import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext } from "./target.js";
+import { leasedTargetOf } from "./target.js";
+import type { LeasedTarget, RequestContext } from "./target.js";
 
 /**
  * The metadata of an existing queue. A queue has neither ETags nor leases: `leasedUpdate` needs a `lock` for it, and the
  * protection is cooperative only. It does not exclude a writer that does not acquire the same lock, or one that was suspended
  * for longer than its lock lasts and then continues. The `etag` of a result is derived from the metadata.
  */
-export function queueMetadata(queue: QueueMetadataLike): GuardedTarget<Record<string, string>> {
-  const given = queue as Partial<QueueMetadataLike & { sendMessage: unknown }> | null | undefined;
+export function queueMetadata(queue: QueueLike): LeasedTarget<Record<string, string>> {
+  const given = queue as Partial<QueueLike & { sendMessage: unknown }> | null | undefined;
   if (typeof given?.sendMessage !== "function") throw new TypeError("queueMetadata needs a QueueClient");
   const set = async (raw: StringMap, context: RequestContext): Promise<string> => {
     await queue.setMetadata(raw, queueOptions(context));
     return etagOf(raw);
   };
-  return guardedTargetOf<StringMap, StringMap>({
+  return leasedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("queueMetadata", queue, "queue"),
     leasable: undefined,
     staleETag: "",

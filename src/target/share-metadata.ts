@@ -5,18 +5,18 @@ import { requireETag } from "../core/validate.js";
 import { fileOptions } from "./file-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
-import { guardedTargetOf } from "./target.js";
-import type { GuardedTarget, RequestContext } from "./target.js";
+import { leasedTargetOf } from "./target.js";
+import type { LeasedTarget, RequestContext } from "./target.js";
 
 /** The metadata of an existing share. Names are returned in lower case. The service enforces the lease of a share. */
-export function shareMetadata(share: ShareLike): GuardedTarget<Record<string, string>> {
+export function shareMetadata(share: ShareLike): LeasedTarget<Record<string, string>> {
   if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
     throw new TypeError("shareMetadata needs a ShareClient");
   }
   const url = redactUrl(share.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>
     requireETag((await share.setMetadata(raw, fileOptions(context))).etag, url);
-  return guardedTargetOf<StringMap, StringMap>({
+  return leasedTargetOf<StringMap, StringMap>({
     ...propertyAdapter("shareMetadata", share, "share"),
     requiresLease: true,
     journaled: false,

@@ -12,7 +12,7 @@ import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, UpdateTarget } from "./target.js";
 
 /** An entity as a mutator sees it: its keys, which the mutator must not change, and its properties. */
-export type EntityValue<T> = T & { partitionKey: string; rowKey: string };
+export type Entity<T> = T & { partitionKey: string; rowKey: string };
 
 /** Options of {@link tableEntity}. */
 export interface TableEntityOptions {
@@ -29,7 +29,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
   partitionKey: string,
   rowKey: string,
   options: TableEntityOptions = {},
-): UpdateTarget<EntityValue<T>> {
+): UpdateTarget<Entity<T>> {
   requireClient("tableEntity", table, "a TableClient");
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
@@ -54,7 +54,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
     return entity;
   }
 
-  return targetOf<EntityValue<T>, StoredEntity>({
+  return targetOf<Entity<T>, StoredEntity>({
     kind: "tableEntity",
     url,
     credentialScope: credentialScopeOf(table),
@@ -62,7 +62,7 @@ export function tableEntity<T extends object = Record<string, unknown>>(
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,
     journaled: true,
     check: undefined,
-    decode: (raw) => entityValue(raw, partitionKey, rowKey) as EntityValue<T>,
+    decode: (raw) => entityValue(raw, partitionKey, rowKey) as Entity<T>,
     encode(value, previous) {
       if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("an entity must be an object");
       checkSameKey("partitionKey", value, partitionKey);

@@ -16,7 +16,7 @@ export interface UpdateTarget<T> {
  * A target without If-Match, so that only a lease (or a lock) can exclude a second writer: created by `jsonFile`,
  * `shareMetadata`, `containerMetadata`, `queueMetadata`, ... `leasedUpdate` accepts it, `optimisticUpdate` does not.
  */
-export interface GuardedTarget<T> {
+export interface LeasedTarget<T> {
   readonly kind: string;
   /** The URL of the target, without the query. */
   readonly url: string;
@@ -125,8 +125,8 @@ export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T
 }
 
 /** The same for targets that need a lease. */
-export function guardedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): GuardedTarget<T> {
-  const target: GuardedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
+export function leasedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): LeasedTarget<T> {
+  const target: LeasedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }
@@ -169,7 +169,7 @@ export async function checkedResult<T, Raw>(
 export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
   if (known?.key !== adapter.key || known.credentialScope !== adapter.credentialScope || known.journalName !== journalName) {
-    throw new TypeError("firstRead must be what readTarget returned for the same target, with the same client and journal");
+    throw new TypeError("startFrom must be what readTarget returned for the same target, with the same client and journal");
   }
   return known.snapshot as Snapshot<Raw>;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Agent, IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as pause } from "node:timers/promises";
-import type { FaultAction, FaultAnswer, FaultRequest } from "./fault-rule.js";
+import type { FaultAction, FaultResponse, FaultRequest } from "./fault-rule.js";
 import { drain, endToEndHeaders, forward, readAll, sendWhole } from "./http-messages.js";
 import type { RequestLog } from "./request-log.js";
 import { headersOf, type RequestOutcome, RequestRecord } from "./request-record.js";
@@ -92,7 +92,7 @@ class Exchange {
 
   /** Carries out the action of a rule; with the service's response if it acts at that stage. */
   async #act(action: FaultAction, response?: IncomingMessage): Promise<void> {
-    if (action.kind === "rewrite-answer") {
+    if (action.kind === "rewrite-response") {
       if (response !== undefined) await this.#rewrite(action.rewrite, response);
       return;
     }
@@ -102,7 +102,7 @@ class Exchange {
     }
     // The service has finished the request once its response is complete.
     if (response !== undefined) await drain(response);
-    if (action.kind === "answer") this.#send(errorResponse(this.#record, action));
+    if (action.kind === "respond") this.#send(errorResponse(this.#record, action));
     else if (action.kind === "hang") await this.#untilClientCloses();
     else this.#cut("cut");
   }
@@ -119,7 +119,7 @@ class Exchange {
     if (this.#client.destroyed) return;
     const cut = body.length > afterBytes;
     this.#record.status = response.statusCode ?? 0;
-    this.#settle(cut ? "cut" : "answered");
+    this.#settle(cut ? "cut" : "responded");
     this.#client.writeHead(response.statusCode ?? 0, response.statusMessage, endToEndHeaders(response));
     if (!cut) this.#client.end(body);
     else {
@@ -129,8 +129,8 @@ class Exchange {
     }
   }
 
-  async #rewrite(rewrite: Extract<FaultAction, { kind: "rewrite-answer" }>["rewrite"], response: IncomingMessage): Promise<void> {
-    const whole: FaultAnswer = {
+  async #rewrite(rewrite: Extract<FaultAction, { kind: "rewrite-response" }>["rewrite"], response: IncomingMessage): Promise<void> {
+    const whole: FaultResponse = {
       status: response.statusCode ?? 0,
       headers: headersOf(endToEndHeaders(response)),
       body: await readAll(response),
@@ -138,7 +138,7 @@ class Exchange {
     this.#send(await callRule(() => rewrite(whole, this.#record)));
   }
 
-  #send(response: FaultAnswer): void {
+  #send(response: FaultResponse): void {
     if (this.#client.destroyed) return;
     this.#sending(response.status);
     sendWhole(this.#client, this.#record.method, response);
@@ -147,7 +147,7 @@ class Exchange {
   /** Logged before the first byte is sent, so that a client that has its response finds it in the log. */
   #sending(status: number): void {
     this.#record.status = status;
-    this.#settle("answered");
+    this.#settle("responded");
   }
 
   #cut(outcome: RequestOutcome): void {
@@ -180,10 +180,10 @@ async function callRule<T>(callUserCode: () => T | Promise<T>): Promise<T> {
   }
 }
 
-type ErrorDetails = Pick<Extract<FaultAction, { kind: "answer" }>, "status" | "errorCode" | "message" | "headers">;
+type ErrorDetails = Pick<Extract<FaultAction, { kind: "respond" }>, "status" | "errorCode" | "message" | "headers">;
 
 /** The response of Azure Storage for this error: OData JSON for table clients, XML for all others. */
-export function errorResponse(request: FaultRequest, { status, errorCode, message, headers }: ErrorDetails): FaultAnswer {
+export function errorResponse(request: FaultRequest, { status, errorCode, message, headers }: ErrorDetails): FaultResponse {
   const [contentType, body] = isTableRequest(request)
     ? ["application/json;odata=minimalmetadata;streaming=true;charset=utf-8", odataError(errorCode, message)]
     : ["application/xml", xmlError(errorCode, message)];

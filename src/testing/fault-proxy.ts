@@ -47,7 +47,7 @@ export interface FaultProxy extends AsyncDisposable {
   readonly forwarded: number;
 
   /** How many times the rules with this name have fired; all rules, if no name is given. */
-  fired(ruleName?: string): number;
+  faultCount(ruleName?: string): number;
 
   /** The latest requests, oldest first. */
   readonly log: readonly LoggedRequest[];
@@ -164,7 +164,7 @@ export class FaultProxyServer implements FaultProxy {
     return this.#log.forwarded;
   }
 
-  fired(ruleName?: string): number {
+  faultCount(ruleName?: string): number {
     if (ruleName !== undefined) return this.#log.fired.get(ruleName) ?? 0;
     return Array.from(this.#log.fired.values()).reduce((sum, times) => sum + times, 0);
   }

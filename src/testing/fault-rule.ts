@@ -12,14 +12,14 @@ export interface FaultRequest {
 }
 
 /** The head of the service's response. */
-export interface FaultAnswerHead {
+export interface FaultResponseHead {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
 }
 
 /** The service's response with its body. */
-export interface FaultAnswer extends FaultAnswerHead {
+export interface FaultResponse extends FaultResponseHead {
   readonly body: Buffer;
 }
 
@@ -27,18 +27,18 @@ export interface FaultAnswer extends FaultAnswerHead {
 export type FaultPredicate = (request: FaultRequest) => boolean;
 
 /**
- * When a fault happens: `"request"`, before the service receives the request, or `"answer"`, after the service has responded and
+ * When a fault happens: `"request"`, before the service receives the request, or `"response"`, after the service has responded and
  * so has committed the request, but before the client receives the response.
  */
-export type FaultStage = "request" | "answer";
+export type FaultStage = "request" | "response";
 
-/** What happens to a request. Created by the functions `dropAnswer`, `cutBody`, `refuse`, `answerWith`, `delay`, `hang`, `rewriteAnswer`. */
+/** What happens to a request. Created by the functions `dropResponse`, `cutBody`, `dropRequest`, `respondWith`, `delay`, `hang`, `rewriteResponse`. */
 export type FaultAction =
-  | { readonly kind: "drop-answer" }
-  | { readonly kind: "refuse" }
+  | { readonly kind: "drop-response" }
+  | { readonly kind: "drop-request" }
   | { readonly kind: "cut-body"; readonly afterBytes: number }
   | {
-      readonly kind: "answer";
+      readonly kind: "respond";
       readonly at: FaultStage;
       readonly status: number;
       readonly errorCode: string;
@@ -48,15 +48,15 @@ export type FaultAction =
   | { readonly kind: "delay"; readonly at: FaultStage; readonly minInMs: number; readonly maxInMs: number }
   | { readonly kind: "hang"; readonly at: FaultStage }
   | {
-      readonly kind: "rewrite-answer";
-      readonly rewrite: (response: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>;
+      readonly kind: "rewrite-response";
+      readonly rewrite: (response: FaultResponse, request: FaultRequest) => FaultResponse | Promise<FaultResponse>;
     };
 
 /** To which requests a rule applies, and how often it fires. */
 export interface FaultRuleOptions {
   /**
    * The name under which the rule is counted and logged. Rules with the same name are counted together.
-   * @defaultValue the kind of the action, with the status if it has one: `"drop-answer"`, `"answer-503"`
+   * @defaultValue the kind of the action, with the status if it has one: `"drop-response"`, `"status-503"`
    */
   name?: string | undefined;
 
@@ -80,29 +80,29 @@ export interface FaultRuleOptions {
 }
 
 /** Options of the rules that act once the service has responded. */
-export interface AnswerFaultRuleOptions extends FaultRuleOptions {
+export interface ResponseFaultRuleOptions extends FaultRuleOptions {
   /**
    * To which responses the rule applies, for example only `({ status }) => status < 300`. If it returns false, the rules below
    * are tried.
    * @defaultValue all
    */
-  whenAnswer?: ((response: FaultAnswerHead, request: FaultRequest) => boolean) | undefined;
+  whenResponse?: ((response: FaultResponseHead, request: FaultRequest) => boolean) | undefined;
 }
 
 /** One rule of a fault proxy. */
-export interface FaultRule extends AnswerFaultRuleOptions {
+export interface FaultRule extends ResponseFaultRuleOptions {
   readonly action: FaultAction;
 }
 
 /** The stage at which an action takes effect. */
 export function stageOf(action: FaultAction): FaultStage {
   switch (action.kind) {
-    case "refuse":
+    case "drop-request":
       return "request";
-    case "drop-answer":
+    case "drop-response":
     case "cut-body":
-    case "rewrite-answer":
-      return "answer";
+    case "rewrite-response":
+      return "response";
     default:
       return action.at;
   }
@@ -110,7 +110,7 @@ export function stageOf(action: FaultAction): FaultStage {
 
 /** The name under which a rule is counted. */
 export function nameOf(rule: FaultRule): string {
-  return rule.name ?? (rule.action.kind === "answer" ? `answer-${rule.action.status}` : rule.action.kind);
+  return rule.name ?? (rule.action.kind === "respond" ? `status-${rule.action.status}` : rule.action.kind);
 }
 
 const writeMethods: ReadonlySet<string> = new Set(["PUT", "POST", "MERGE", "PATCH", "DELETE"]);

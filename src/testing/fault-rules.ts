@@ -1,9 +1,9 @@
-import type { AnswerFaultRuleOptions, FaultAnswer, FaultRequest, FaultRule, FaultRuleOptions, FaultStage } from "./fault-rule.js";
+import type { ResponseFaultRuleOptions, FaultResponse, FaultRequest, FaultRule, FaultRuleOptions, FaultStage } from "./fault-rule.js";
 
-/** Options of {@link answerWith}. */
-export interface AnswerWithOptions extends AnswerFaultRuleOptions {
+/** Options of {@link respondWith}. */
+export interface RespondWithOptions extends ResponseFaultRuleOptions {
   /**
-   * `"request"`: the service never receives the request. `"answer"`: the service commits the request, and the client receives an
+   * `"request"`: the service never receives the request. `"response"`: the service commits the request, and the client receives an
    * error nevertheless, as happens when a gateway times out on a slow backend.
    * @defaultValue "request"
    */
@@ -26,7 +26,7 @@ export interface AnswerWithOptions extends AnswerFaultRuleOptions {
 }
 
 /** Options of {@link delay} and {@link hang}. */
-export interface StagedFaultRuleOptions extends AnswerFaultRuleOptions {
+export interface StagedFaultRuleOptions extends ResponseFaultRuleOptions {
   /**
    * Before the service receives the request, or after it has responded.
    * @defaultValue "request"
@@ -45,31 +45,31 @@ const usualErrorCodes: Readonly<Record<number, string>> = {
 };
 
 /** The service commits the request, and its response is lost: the client's connection is cut instead. */
-export function dropAnswer(options: AnswerFaultRuleOptions = {}): FaultRule {
-  return { ...options, action: { kind: "drop-answer" } };
+export function dropResponse(options: ResponseFaultRuleOptions = {}): FaultRule {
+  return { ...options, action: { kind: "drop-response" } };
 }
 
 /**
  * The connection is cut within the body of the response: the client receives the head, with the length of the whole body, and
  * `afterBytes` bytes. A response whose body is not longer than that is forwarded unchanged.
  */
-export function cutBody(afterBytes: number, options: AnswerFaultRuleOptions = {}): FaultRule {
+export function cutBody(afterBytes: number, options: ResponseFaultRuleOptions = {}): FaultRule {
   if (!Number.isSafeInteger(afterBytes) || afterBytes < 0) throw new RangeError(`afterBytes must be a whole number, 0 or more; got ${afterBytes}`);
   return { ...options, action: { kind: "cut-body", afterBytes } };
 }
 
 /** The request is lost: the client's connection is cut, and the service never receives the request. */
-export function refuse(options: FaultRuleOptions = {}): FaultRule {
-  return { ...options, action: { kind: "refuse" } };
+export function dropRequest(options: FaultRuleOptions = {}): FaultRule {
+  return { ...options, action: { kind: "drop-request" } };
 }
 
 /** The client receives an error response, 400 to 599, in the format of Azure Storage. */
-export function answerWith(status: number, options: AnswerWithOptions = {}): FaultRule {
+export function respondWith(status: number, options: RespondWithOptions = {}): FaultRule {
   const { at = "request", errorCode, message, headers = {}, ...rule } = options;
   const code = errorCode ?? usualErrorCodes[status] ?? "InjectedFault";
   return {
     ...rule,
-    action: { kind: "answer", at, status, errorCode: code, message: message ?? `${code}, made up by the fault proxy.`, headers },
+    action: { kind: "respond", at, status, errorCode: code, message: message ?? `${code}, made up by the fault proxy.`, headers },
   };
 }
 
@@ -98,9 +98,9 @@ export function hang(options: StagedFaultRuleOptions = {}): FaultRule {
  * The client receives a changed response. The `content-length` is set again if the body was replaced; other headers that describe
  * the body, such as `content-md5`, are up to the function.
  */
-export function rewriteAnswer(
-  rewrite: (response: FaultAnswer, request: FaultRequest) => FaultAnswer | Promise<FaultAnswer>,
-  options: AnswerFaultRuleOptions = {},
+export function rewriteResponse(
+  rewrite: (response: FaultResponse, request: FaultRequest) => FaultResponse | Promise<FaultResponse>,
+  options: ResponseFaultRuleOptions = {},
 ): FaultRule {
-  return { ...options, action: { kind: "rewrite-answer", rewrite } };
+  return { ...options, action: { kind: "rewrite-response", rewrite } };
 }

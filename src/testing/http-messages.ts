@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import type { Agent, IncomingMessage, ServerResponse } from "node:http";
-import type { FaultAnswer } from "./fault-rule.js";
+import type { FaultResponse } from "./fault-rule.js";
 
 // These belong to one connection and not to the message. All others, including `Host`, are forwarded unchanged: signatures cover
 // many of them, and Azurite compares the host with that of a copy source in another account.
@@ -58,7 +58,7 @@ function requestHeaders(message: IncomingMessage): string[] {
 }
 
 /** Sends a response from memory, with the current length of its body. */
-export function sendWhole(client: ServerResponse, method: string, { status, headers, body }: FaultAnswer): void {
+export function sendWhole(client: ServerResponse, method: string, { status, headers, body }: FaultResponse): void {
   const fields = new Map<string, string>();
   for (const [name, value] of Object.entries(headers)) if (value !== undefined) fields.set(name.toLowerCase(), value);
   fields.delete("transfer-encoding");

@@ -6,7 +6,7 @@ export type RequestOutcome =
   /** Still in flight, or hanging. */
   | "pending"
   /** The client was sent a response, by the service or by the proxy. */
-  | "answered"
+  | "responded"
   /** A rule cut the connection. */
   | "cut"
   /** The client gave up, or the proxy was stopped. */

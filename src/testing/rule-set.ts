@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { nameOf, stageOf } from "./fault-rule.js";
-import type { FaultAction, FaultAnswerHead, FaultRequest, FaultRule } from "./fault-rule.js";
+import type { FaultAction, FaultResponseHead, FaultRequest, FaultRule } from "./fault-rule.js";
 
 interface RuleState {
   readonly rule: FaultRule;
@@ -45,12 +45,12 @@ export class RuleSet {
     for (const state of this.#states) {
       const { rule } = state;
       if (state.fired >= (rule.times ?? Infinity) || rule.when?.(request) === false) continue;
-      if (rule.whenAnswer !== undefined) {
+      if (rule.whenResponse !== undefined) {
         decision.candidates.push({ state, decided: false });
         continue;
       }
       if (!this.#fires(state, onFired)) continue;
-      if (stageOf(rule.action) === "answer") decision.candidates.push({ state, decided: true });
+      if (stageOf(rule.action) === "response") decision.candidates.push({ state, decided: true });
       else this.#apply(state, decision);
       if (rule.action.kind !== "delay") break;
     }
@@ -59,7 +59,7 @@ export class RuleSet {
 
   decideResponse(
     candidates: readonly Candidate[],
-    response: FaultAnswerHead,
+    response: FaultResponseHead,
     request: FaultRequest,
     onFired: (name: string) => void,
   ): RuleDecision {
@@ -67,7 +67,7 @@ export class RuleSet {
     for (const { state, decided } of candidates) {
       const { rule } = state;
       if (!decided) {
-        if (state.fired >= (rule.times ?? Infinity) || rule.whenAnswer?.(response, request) === false) continue;
+        if (state.fired >= (rule.times ?? Infinity) || rule.whenResponse?.(response, request) === false) continue;
         if (!this.#fires(state, onFired)) continue;
       }
       this.#apply(state, decision);
@@ -100,17 +100,17 @@ export class RuleSet {
 }
 
 function checkRule(rule: FaultRule): void {
-  const { action, probability = 1, times = Infinity, whenAnswer } = rule;
+  const { action, probability = 1, times = Infinity, whenResponse } = rule;
   const name = nameOf(rule);
   if (!(probability >= 0 && probability <= 1)) throw new RangeError(`fault rule ${name}: probability must be 0 to 1, not ${probability}`);
   if (!(times >= 0)) throw new RangeError(`fault rule ${name}: times must not be negative, but is ${times}`);
-  if (action.kind === "answer" && !(Number.isInteger(action.status) && action.status >= 400 && action.status <= 599)) {
-    throw new RangeError(`fault rule ${name}: status must be 400 to 599; use rewriteAnswer for others`);
+  if (action.kind === "respond" && !(Number.isInteger(action.status) && action.status >= 400 && action.status <= 599)) {
+    throw new RangeError(`fault rule ${name}: status must be 400 to 599; use rewriteResponse for others`);
   }
   if (action.kind === "delay" && !(action.minInMs >= 0 && action.maxInMs >= action.minInMs && action.maxInMs < 2 ** 31)) {
     throw new RangeError(`fault rule ${name}: a delay needs 0 <= minInMs <= maxInMs < 2^31`);
   }
-  if (whenAnswer !== undefined && stageOf(action) === "request") {
-    throw new TypeError(`fault rule ${name}: whenAnswer needs an action that happens at the answer`);
+  if (whenResponse !== undefined && stageOf(action) === "request") {
+    throw new TypeError(`fault rule ${name}: whenResponse needs an action that happens at the answer`);
   }
 }

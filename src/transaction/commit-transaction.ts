@@ -1,4 +1,4 @@
-import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
+import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import { journalAfter } from "../target/journal.js";
@@ -32,7 +32,7 @@ export interface TransactionOutcome {
  * @param onConflict - See {@link commit}.
  */
 export async function commitTransaction(
-  table: TransactionTableLike,
+  table: TableLike,
   partitionKey: string,
   operations: readonly Operation[],
   context: RequestContext,

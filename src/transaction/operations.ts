@@ -1,5 +1,6 @@
 import type { TableEntityLike, TransactionActionLike } from "../clients/table.js";
-import { TransactionLimitError } from "../errors.js";
+import { createError, LimitError } from "../errors.js";
+import type { ConcurrencyErrorMap } from "../errors.js";
 import { defaultJournalName, formatJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
@@ -26,11 +27,11 @@ const tombstone: StoredEntity = new Map([[tombstoneName, { type: "Boolean", valu
  * was read and did not exist, by inserting a tombstone. A delete is a conditional Replace by a tombstone, too: the SDK sends
  * deletes within a transaction without their ETag.
  */
-export function operationsOf(view: PartitionView, partitionKey: string, guardQueries: boolean): Operation[] {
+export function operationsOf(view: PartitionView, partitionKey: string, detectPhantoms: boolean): Operation[] {
   // Without rows that only a failed transaction wrote, without having read them: no result depends on them.
   const rowKeys = [...view.touched].filter((rowKey) => view.isKnown(rowKey) || view.written.has(rowKey));
   const operations = rowKeys.map((rowKey) => operationFor(view, partitionKey, rowKey));
-  if (guardQueries && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
+  if (detectPhantoms && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
     // Changes the ETag of the row unconditionally, so it conflicts only with transactions that queried.
     const action: TransactionActionLike = ["upsert", { partitionKey, rowKey: queriesRowKey }, "Merge"];
     operations.push({ rowKey: queriesRowKey, base: view.row(queriesRowKey), changes: false, leavesTombstone: false, action });
@@ -71,7 +72,7 @@ export function withJournal({ action }: Operation, journal: Journal | undefined)
 }
 
 const maxOperations = 100;
-const maxBytes = 4 * 1024 * 1024;
+const maxSizeInBytes = 4 * 1024 * 1024;
 const maxEntityBytes = 1024 * 1024;
 /** The service allows 252; one is reserved for the journal. */
 const maxProperties = 251;
@@ -83,25 +84,25 @@ export function limitOf(
   operations: readonly Pick<Operation, "action">[],
   written: Iterable<readonly [rowKey: string, stored: StoredEntity | null]>,
   partitionKey: string,
-): TransactionLimitError | undefined {
+  url: string,
+): ConcurrencyErrorMap["TRANSACTION_LIMIT"] | undefined {
+  const exceeded = (limit: ConcurrencyErrorMap["TRANSACTION_LIMIT"]["limit"], message: string): ConcurrencyErrorMap["TRANSACTION_LIMIT"] =>
+    createError<ConcurrencyErrorMap["TRANSACTION_LIMIT"]>(LimitError, `${message}. Nothing was written.`, { code: "TRANSACTION_LIMIT", limit, url });
   if (operations.length > maxOperations) {
-    return new TransactionLimitError(
-      `a transaction can have ${maxOperations} operations, this one has ${operations.length}: every row that is read or written is one`,
-      { limit: "operations" },
-    );
+    return exceeded("operations", `A transaction can have ${maxOperations} operations, this one has ${operations.length}: every row that it reads or writes is one`);
   }
   for (const [rowKey, stored] of written) {
     if (!stored) continue;
     if (stored.size > maxProperties) {
-      return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} has ${stored.size} properties, ${maxProperties} at most`, { limit: "properties" });
+      return exceeded("properties", `The entity ${JSON.stringify(rowKey)} has ${stored.size} properties, more than the maximum of ${maxProperties}`);
     }
     const bytes = overhead + entitySize(stored, partitionKey, rowKey);
     if (bytes > maxEntityBytes) {
-      return new TransactionLimitError(`the entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, 1 MiB at most`, { limit: "entity" });
+      return exceeded("entity", `The entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, more than the maximum of 1 MiB`);
     }
   }
   const bytes = operations.reduce((sum, { action }) => sum + overhead + encoder.encode(JSON.stringify(action)).length, 0);
-  if (bytes > maxBytes) return new TransactionLimitError(`the transaction would have ${bytes} bytes, 4 MiB at most`, { limit: "bytes" });
+  if (bytes > maxSizeInBytes) return exceeded("bytes", `The transaction would have ${bytes} bytes, more than the maximum of 4 MiB`);
   return undefined;
 }
 

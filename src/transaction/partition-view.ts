@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { isOwnRow, noRow, queryRows, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
@@ -17,7 +17,7 @@ const rowsPerQuery = 14;
  * that was read is not read again, so that all reads belong to one state if the commit finds them unchanged.
  */
 export class PartitionView {
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #partitionKey: string;
   readonly #rows: Map<string, Row>;
   #touched: Set<string> = new Set<string>();
@@ -25,7 +25,7 @@ export class PartitionView {
   #written: Map<string, StoredEntity | null> = new Map<string, StoredEntity | null>();
 
   /** @param rows - The rows that are already known. Rows that are read are added to it. */
-  constructor(table: TransactionTableLike, partitionKey: string, rows: Map<string, Row>) {
+  constructor(table: TableLike, partitionKey: string, rows: Map<string, Row>) {
     this.#table = table;
     this.#partitionKey = partitionKey;
     this.#rows = rows;
@@ -104,7 +104,7 @@ export class PartitionView {
     const found = await this.#query(conditions.join(" and "), options);
     const rowKeys: string[] = [];
     for (const [rowKey, row] of found) {
-      // Tombstones need no validation: `guardQueries` detects entities that replace them.
+      // Tombstones need no validation: `detectPhantoms` detects entities that replace them.
       if (isOwnRow(rowKey) || !row.stored) continue;
       this.#addRow(rowKey, row);
       this.touch(rowKey);

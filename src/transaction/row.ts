@@ -1,4 +1,4 @@
-import type { TableCallOptions, TransactionTableLike } from "../clients/table.js";
+import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
@@ -38,7 +38,7 @@ export interface RowOptions extends TableCallOptions {
 
 /** Reads one row. Costs 1 request. */
 export async function readRow(
-  table: TransactionTableLike,
+  table: TableLike,
   partitionKey: string,
   rowKey: string,
   { onRequest, ...options }: RowOptions,
@@ -60,7 +60,7 @@ export async function readRow(
 
 /** Reads all rows that match. Costs 1 request for each 1,000. */
 export async function* queryRows(
-  table: TransactionTableLike,
+  table: TableLike,
   filter: string,
   { onRequest, ...options }: RowOptions,
 ): AsyncGenerator<[rowKey: string, row: Row]> {
@@ -86,7 +86,7 @@ export async function* queryRows(
   }
 }
 
-function rowFrom(entity: object, all: StoredEntity, table: TransactionTableLike): Row {
+function rowFrom(entity: object, all: StoredEntity, table: TableLike): Row {
   const journalValue = all.get(defaultJournalName);
   const stored = new Map(all);
   stored.delete(defaultJournalName);

@@ -1,5 +1,5 @@
 import type { CallOptions } from "../clients/call.js";
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import type { EdmType } from "../target/edm.js";
@@ -13,7 +13,7 @@ import { enqueueTransaction } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */
-export interface TransactionOptions
+export interface RunTransactionOptions
   extends CallOptions,
     Pick<
       OptimisticUpdateOptions<never>,
@@ -27,7 +27,7 @@ export interface TransactionOptions
    * request in each transaction that queries; and every write conflicts with every query.
    * @defaultValue false
    */
-  guardQueries?: boolean | undefined;
+  detectPhantoms?: boolean | undefined;
 }
 
 /**
@@ -38,10 +38,10 @@ export interface TransactionOptions
  * after the commit.
  */
 export function runTransaction<R>(
-  table: TransactionTableLike,
+  table: TableLike,
   partitionKey: string,
   fn: (tx: Transaction) => Promise<R> | R,
-  options: TransactionOptions = {},
+  options: RunTransactionOptions = {},
 ): Promise<TransactionResult<R>> {
   return withAttempts("runTransaction", options, async (trace, span) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
@@ -52,10 +52,10 @@ export function runTransaction<R>(
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },
       trace,
-      label: `partition ${JSON.stringify(partitionKey)} of the table ${table.tableName}`,
+      url: partitionUrl(table, partitionKey),
     });
-    const { coalesce = true, guardQueries = false } = options;
-    enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, guardQueries }, call);
+    const { coalesce = true, detectPhantoms = false } = options;
+    enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);
     const result = (await call.promise) as TransactionResult<R>;
     describeSpan(span, { outcome: result.outcome });
     return result;

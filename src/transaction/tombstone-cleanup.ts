@@ -1,5 +1,5 @@
 import type { CallOptions } from "../clients/call.js";
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { isConflict, isNotFound } from "../core/storage-errors.js";
@@ -13,12 +13,12 @@ const timeoutInMs = 5_000;
 
 /** The tombstones of completed transactions, to be deleted when the queue is idle. */
 export class TombstoneCleanup {
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #partitionKey: string;
   /** The ETags by row key; undefined: the response that contained it was lost. */
   #tombstones = new Map<string, string | undefined>();
 
-  constructor(table: TransactionTableLike, partitionKey: string) {
+  constructor(table: TableLike, partitionKey: string) {
     this.#table = table;
     this.#partitionKey = partitionKey;
   }
@@ -73,7 +73,7 @@ export interface PurgeTombstonesOptions extends CallOptions {
  * Deletes the tombstones of transactions whose process crashed between the commit and the clean-up. Returns how many. Costs a
  * query, and one request for each tombstone.
  */
-export function purgeTombstones(table: TransactionTableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
+export function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
   return withSpan("purgeTombstones", options, async (tracingOptions) => {
     const { partitionKey, abortSignal } = options;
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0 });

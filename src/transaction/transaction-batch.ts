@@ -1,4 +1,4 @@
-import type { TransactionTableLike } from "../clients/table.js";
+import type { TableLike } from "../clients/table.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
@@ -11,10 +11,10 @@ import { NeedsCleanViewError, Transaction } from "./transaction.js";
 
 /** The settings that the transactions of one queue share. */
 export interface PartitionSettings {
-  readonly table: TransactionTableLike;
+  readonly table: TableLike;
   readonly credentialScope: object;
   readonly partitionKey: string;
-  readonly guardQueries: boolean;
+  readonly detectPhantoms: boolean;
   readonly coalesce: boolean;
 }
 
@@ -82,14 +82,14 @@ export class TransactionBatch {
   }
 
   async #runOne(call: TransactionCall, notFirst: boolean, requestOptions: () => RowOptions, hasOtherWaiters: () => boolean): Promise<Step> {
-    const { table, partitionKey, guardQueries } = this.#settings;
+    const { table, partitionKey, detectPhantoms } = this.#settings;
     const rollBack = this.view.savepoint();
     const before = this.view.written;
     call.attempts++;
     const tx = new Transaction(this.view, table, partitionKey, {
       options: requestOptions,
       types: call.settings.types,
-      guardQueries,
+      detectPhantoms,
       readBeforeInsert: call.readBeforeInsert,
     });
     try {
@@ -109,7 +109,7 @@ export class TransactionBatch {
       }
       if (tx.needsCleanView) throw new NeedsCleanViewError(); // the function caught the first one
       // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
-      if (notFirst && limitOf(operationsOf(this.view, partitionKey, guardQueries), this.view.written, partitionKey)) {
+      if (notFirst && limitOf(operationsOf(this.view, partitionKey, detectPhantoms), this.view.written, partitionKey, "")) {
         rollBack("postponed");
         return this.#postpone(call);
       }

@@ -31,8 +31,8 @@ export function enqueueTransaction(settings: PartitionSettings, call: Transactio
     return;
   }
   if (call.isSettled()) return;
-  const { credentialScope, table, partitionKey, guardQueries } = settings;
-  const key = JSON.stringify([table.url, table.tableName, partitionKey, guardQueries]);
+  const { credentialScope, table, partitionKey, detectPhantoms } = settings;
+  const key = JSON.stringify([table.url, table.tableName, partitionKey, detectPhantoms]);
   queues.get(credentialScope, key, (onIdle) => new TransactionQueue(settings, onIdle)).add(call);
 }
 
@@ -55,7 +55,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   protected override async runBatch(): Promise<void> {
     // Calls that are made in the same tick are part of the first batch.
     await Promise.resolve();
-    const { table, partitionKey, guardQueries } = this.#settings;
+    const { table, partitionKey, detectPhantoms } = this.#settings;
     const calls = this.takeBatch(maxBatch);
     beginTogether(calls);
     const wasKnown = this.#rows.size > 0;
@@ -66,7 +66,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       void done.then(() => enqueueTransaction({ ...this.#settings, coalesce: false }, call));
     }
     this.requeue(batch.postponed());
-    const operations = operationsOf(view, partitionKey, guardQueries);
+    const operations = operationsOf(view, partitionKey, detectPhantoms);
     const outcome = operations.some(({ changes }) => changes)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
@@ -105,7 +105,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
 
   async #commit(batch: TransactionBatch, operations: readonly Operation[]): Promise<string> {
     const { table, partitionKey } = this.#settings;
-    const limit = limitOf(operations, batch.view.written, partitionKey);
+    const limit = limitOf(operations, batch.view.written, partitionKey, partitionUrl(table, partitionKey));
     if (limit) {
       this.#requeueFailed({ kind: "rejected", error: limit }, batch, undefined);
       return "rejected";

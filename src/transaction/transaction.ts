@@ -1,10 +1,10 @@
-import type { TransactionTableLike } from "../clients/table.js";
-import { AlreadyExistsError, TargetNotFoundError } from "../errors.js";
+import type { TableLike } from "../clients/table.js";
+import { createError, AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
 import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
-import type { EntityValue } from "../target/table-entity.js";
+import type { Entity } from "../target/table-entity.js";
 import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
@@ -24,7 +24,7 @@ export interface TransactionQuery<T extends object = Record<string, unknown>> {
    * Applied to what the transaction sees. Needed in addition to `filter` if the transaction has written before it queries:
    * the service does not know those writes yet.
    */
-  where?: ((entity: EntityValue<T>) => boolean) | undefined;
+  where?: ((entity: Entity<T>) => boolean) | undefined;
 }
 
 /**
@@ -37,10 +37,10 @@ export class NeedsCleanViewError extends Error {}
 export class Transaction {
   readonly partitionKey: string;
   readonly #view: PartitionView;
-  readonly #table: TransactionTableLike;
+  readonly #table: TableLike;
   readonly #options: () => RowOptions;
   readonly #types: Readonly<Record<string, EdmType>>;
-  readonly #guardQueries: boolean;
+  readonly #detectPhantoms: boolean;
   /** Writes to rows that have not been read. The rows are read when the function has ended. */
   readonly #deferred: { rowKey: string; apply: () => void }[] = [];
   readonly #readBeforeInsert: boolean;
@@ -51,21 +51,21 @@ export class Transaction {
   /** @internal */
   constructor(
     view: PartitionView,
-    table: TransactionTableLike,
+    table: TableLike,
     partitionKey: string,
-    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; guardQueries: boolean; readBeforeInsert: boolean },
+    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; detectPhantoms: boolean; readBeforeInsert: boolean },
   ) {
     this.partitionKey = partitionKey;
     this.#view = view;
     this.#table = table;
     this.#options = settings.options;
     this.#types = settings.types;
-    this.#guardQueries = settings.guardQueries;
+    this.#detectPhantoms = settings.detectPhantoms;
     this.#readBeforeInsert = settings.readBeforeInsert;
   }
 
   /** An entity, or undefined if it does not exist. Costs 1 request, none if it is already known. */
-  async get<T extends object = Record<string, unknown>>(rowKey: string): Promise<EntityValue<T> | undefined> {
+  async get<T extends object = Record<string, unknown>>(rowKey: string): Promise<Entity<T> | undefined> {
     this.#check(rowKey);
     await this.#view.load([rowKey], this.#options());
     this.#settleDeferred(rowKey);
@@ -73,7 +73,7 @@ export class Transaction {
   }
 
   /** Several entities, in this order. Costs 1 request for each 14. */
-  async getMany<T extends object = Record<string, unknown>>(rowKeys: readonly string[]): Promise<(EntityValue<T> | undefined)[]> {
+  async getMany<T extends object = Record<string, unknown>>(rowKeys: readonly string[]): Promise<(Entity<T> | undefined)[]> {
     for (const rowKey of rowKeys) this.#check(rowKey);
     await this.#view.load(rowKeys, this.#options());
     for (const rowKey of rowKeys) this.#settleDeferred(rowKey);
@@ -82,9 +82,9 @@ export class Transaction {
 
   /**
    * The entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
-   * range, or change so that they match, are detected with `guardQueries` only.
+   * range, or change so that they match, are detected with `detectPhantoms` only.
    */
-  async query<T extends object = Record<string, unknown>>(query: TransactionQuery<T> = {}): Promise<EntityValue<T>[]> {
+  async query<T extends object = Record<string, unknown>>(query: TransactionQuery<T> = {}): Promise<Entity<T>[]> {
     this.#checkOpen();
     const { filter, where } = query;
     if (filter !== undefined && !where) {
@@ -94,14 +94,14 @@ export class Transaction {
         throw new NeedsCleanViewError("the query has to be run again before what others wrote");
       }
     }
-    if (this.#guardQueries) await this.#view.load([queriesRowKey], this.#options());
+    if (this.#detectPhantoms) await this.#view.load([queriesRowKey], this.#options());
     await this.#loadDeferred();
     const found = await this.#view.loadRange(query, filter, this.#options());
     const written = [...this.#view.written.keys()].filter((rowKey) => isWithin(rowKey, query) && !isOwnRow(rowKey));
     return [...new Set([...found, ...written])]
       .sort()
       .map((rowKey) => this.#value<T>(rowKey))
-      .filter((entity): entity is EntityValue<T> => entity !== undefined && (where?.(entity) ?? true));
+      .filter((entity): entity is Entity<T> => entity !== undefined && (where?.(entity) ?? true));
   }
 
   /** Creates an entity. Throws an `AlreadyExistsError` if it exists. */
@@ -115,7 +115,7 @@ export class Transaction {
       return;
     }
     this.#write(rowKey, (current) => {
-      if (current) throw new AlreadyExistsError(`${this.#name(rowKey)} exists`);
+      if (current) throw createError(AlreadyExistsError, `${this.#name(rowKey)} exists`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       return stored;
     });
   }
@@ -195,9 +195,9 @@ export class Transaction {
     }
   }
 
-  #value<T extends object>(rowKey: string): EntityValue<T> | undefined {
+  #value<T extends object>(rowKey: string): Entity<T> | undefined {
     const stored = this.#view.current(rowKey);
-    return stored && (entityValue(stored, this.partitionKey, rowKey) as EntityValue<T>);
+    return stored && (entityValue(stored, this.partitionKey, rowKey) as Entity<T>);
   }
 
   #checkEntity(entity: EntityInput): string {
@@ -224,7 +224,7 @@ export class Transaction {
   }
 
   #notFound(rowKey: string): never {
-    throw new TargetNotFoundError(`${this.#name(rowKey)} does not exist`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
+    throw createError(TargetNotFoundError, `${this.#name(rowKey)} does not exist`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
   }
 }
 

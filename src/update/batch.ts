@@ -1,7 +1,7 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
-import { TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError } from "../errors.js";
 import type { Snapshot, TargetAdapter } from "../target/target.js";
 
 /** The result of an update. */
@@ -21,7 +21,7 @@ export interface UpdateResult<T> {
 /** The options of one update after defaults and checks. */
 export interface CallSettings<T, Raw> extends WriteCallSettings {
   readonly initial: T | (() => T) | undefined;
-  readonly firstRead: Snapshot<Raw> | undefined;
+  readonly startFrom: Snapshot<Raw> | undefined;
 }
 
 /** One caller of an update, and its mutator. */
@@ -35,7 +35,7 @@ export class UpdateCall<T, Raw> extends WriteCall<UpdateResult<T>, CallSettings<
 }
 
 /** Returned by a mutator: delete the target, unless another client changed it. */
-export const remove: unique symbol = Symbol.for("azure-storage-concurrency.remove") as typeof remove;
+export const DELETE: unique symbol = Symbol.for("azure-storage-concurrency.delete") as typeof DELETE;
 
 /** What a mutator gets besides the value. */
 export interface MutatorContext {
@@ -46,13 +46,13 @@ export interface MutatorContext {
 }
 
 /**
- * Changes a private copy of the value in place, or returns a new one, or {@link remove}. It may be async. It may run several
+ * Changes a private copy of the value in place, or returns a new one, or {@link DELETE}. It may be async. It may run several
  * times, but its effect is committed once; it should have no other side effects. Throwing cancels the update.
  */
 export type Mutator<T> = (
   draft: T,
   context: MutatorContext,
-) => T | typeof remove | undefined | void | Promise<T | typeof remove | undefined | void>; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
+) => T | typeof DELETE | undefined | void | Promise<T | typeof DELETE | undefined | void>; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
 
 /** A state that is known to be stored. */
 export interface Base<Raw> {
@@ -111,7 +111,7 @@ export class Batch<T, Raw> {
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<Raw>> {
     call.attempts++;
     call.inFlight = false;
-    call.lastETag = base.snapshot?.etag;
+    call.currentETag = base.snapshot?.etag;
     const step = await applyMutator(this.#adapter, call, this.draft, hasOtherWaiters);
     if (call.isSettled()) return { kind: "abandoned" };
     // The mutator saw only what is stored, and that was read after the call was enqueued: its error is final, whatever the
@@ -177,14 +177,14 @@ export class Batch<T, Raw> {
         resolve(step.raw, step.created ? "created" : "updated");
         break;
       case "deleted":
-        resolve(before as Raw, "deleted", call.lastETag ?? adapter.staleETag);
+        resolve(before as Raw, "deleted", call.currentETag ?? adapter.staleETag);
         break;
       case "unchanged":
         resolve(step.raw, "unchanged");
         break;
       case "not found":
         call.reject(
-          new TargetNotFoundError(`${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
+          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
         );
         break;
       case "failed":
@@ -230,13 +230,13 @@ async function applyMutator<T, Raw>(
     }
     const value = adapter.decode(start);
     const running = call.mutator(value, { attempt: call.attempts, abortSignal: call.settings.options.abortSignal });
-    let result: T | typeof remove | undefined;
+    let result: T | typeof DELETE | undefined;
     if (isThenable(running)) {
       const outcome = await waitOrDetach(running, call, hasOtherWaiters, detachAfterInMs);
       if (outcome.kind !== "done") return outcome;
       result = outcome.result as typeof result;
     } else result = running as typeof result;
-    if (result === remove) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
+    if (result === DELETE) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
     const raw = adapter.encode(result === undefined ? value : result, start);
     if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", raw: draft };
     if (adapter.check) {

@@ -3,9 +3,9 @@ import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
-import { CommitUnknownError, ConflictError } from "../errors.js";
+import { createError, CommitUnknownError, ConflictError } from "../errors.js";
 import { checkedResult } from "../target/target.js";
-import type { GuardedTarget, Snapshot, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, Snapshot, UpdateTarget } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, resolveTarget } from "./options.js";
@@ -19,14 +19,14 @@ const maxAttempts = 10;
  * Creates the target with this value unless it exists. Returns what is stored; `outcome` is `"created"` or `"unchanged"`.
  * Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
  */
-export async function createIfAbsent<T>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+export async function createIfNotExists<T>(
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   value: T,
   options: TargetOptions = {},
 ): Promise<UpdateResult<T>> {
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
-  return runCall("createIfAbsent", options, settings, adapter.url, async (context, { markWrite, attempts: trace, span }) => {
+  return runCall("createIfNotExists", options, settings, adapter.url, async (context, { markWrite, attempts: trace, span }) => {
     const draft = adapter.encode(value, undefined);
     await adapter.check?.(value, "write");
     const existing = async (found: Snapshot<unknown>, attempts: number): Promise<UpdateResult<T>> => ({
@@ -36,8 +36,8 @@ export async function createIfAbsent<T>(
     });
     const started = performance.now();
     const conflictError = (cause: unknown): ConflictError => {
-      const details = { attempts: maxAttempts, elapsedInMs: performance.now() - started, lastETag: undefined, cause };
-      return new ConflictError(`${adapter.url} is made and deleted again and again. It was not created by this call.`, details);
+      const details = { url: adapter.url, attempts: maxAttempts, elapsedInMs: performance.now() - started, currentETag: undefined, cause };
+      return createError(ConflictError, `${adapter.url} is made and deleted again and again. It was not created by this call.`, details);
     };
     const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
@@ -51,7 +51,7 @@ export async function createIfAbsent<T>(
       }
       // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {
-        throw new CommitUnknownError(`whether ${adapter.url} was created cannot be known`, { attempts, cause: outcome.error });
+        throw createError(CommitUnknownError, `whether ${adapter.url} was created cannot be known`, { url: adapter.url, attempts, cause: outcome.error });
       }
       throwIfAborted(context.abortSignal);
       const found = outcome.kind === "conflict" && outcome.found !== undefined ? outcome.found : await adapter.read(context);

@@ -3,15 +3,15 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { checkNumber, checkOneOf } from "../core/validate.js";
-import { isTargetNotFoundError } from "../errors.js";
+import { isConcurrencyError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
-import type { LeaseGuard } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { acquireLease } from "../lease/with-lease.js";
 import type { TargetAdapter } from "../target/target.js";
 
-/** What an update holds while it runs: a `LeaseGuard` or a `LockGuard`. */
-export interface HeldLike {
+/** What an update holds while it runs: a `LeaseHandle` or a `LockHandle`. */
+export interface LockHandleLike {
   /** Aborts when it is lost; its reason says why. */
   readonly signal: AbortSignal;
   assertHeld(): void;
@@ -19,7 +19,7 @@ export interface HeldLike {
 }
 
 /** Provides named locks: `BlobLocks`. */
-export interface LocksLike {
+export interface LockProviderLike {
   acquire(
     name: string,
     options?: {
@@ -27,27 +27,27 @@ export interface LocksLike {
       tracingOptions?: OperationTracingOptions | undefined;
       waitInMs?: number | undefined;
     },
-  ): Promise<HeldLike>;
+  ): Promise<LockHandleLike>;
 }
 
 /** A named lock that replaces a lease. */
-export interface LockChoice {
-  readonly locks: LocksLike;
+export interface NamedLockRef {
+  readonly locks: LockProviderLike;
   /** Must be the same for all writers of the target. */
   readonly name: string;
 }
 
 /** Options of {@link leasedUpdate}: those of the lease, and those of the update. */
-export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfMissing" | "leaseId"> {
+export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfNotExists" | "leaseId"> {
   /** The initial value if the target does not exist, which is then created. Without it: `TargetNotFoundError`. */
   initial?: T | (() => T) | undefined;
   /**
    * A lease on the target that the caller holds: the update neither acquires nor releases a lease. Without this option, an
    * update inside `withLease` on the same target would wait for itself.
    */
-  lease?: LeaseGuard | undefined;
+  lease?: LeaseHandle | undefined;
   /** For a target without leases (`queueMetadata`): the lock that all its writers acquire instead. */
-  lock?: LockChoice | undefined;
+  lock?: NamedLockRef | undefined;
   /**
    * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if another client
    * created or deleted the target in between, or wrote to it in spite of the lease.
@@ -74,8 +74,8 @@ export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "creat
 
 /** The options of the lease. */
 export function leaseOptionsOf<T>(options: LeasedUpdateOptions<T>): AcquireLeaseOptions {
-  const { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions } = options;
-  return { durationInSeconds, autoRenew, renewEveryInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions };
+  const { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions } = options;
+  return { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, waitInMs, crashGuard, abortSignal, tracingOptions };
 }
 
 const defaults = Object.freeze({ maxAttempts: 10, timeoutInMs: Infinity });
@@ -89,7 +89,7 @@ interface CheckedLeasedOptions {
 }
 
 export function checkLeasedOptions(options: LeasedUpdateOptions<never>): CheckedLeasedOptions {
-  for (const name of ["createIfMissing", "leaseId", "conditions"]) {
+  for (const name of ["createIfNotExists", "leaseId", "conditions"]) {
     if (name in options) throw new TypeError(`${name} is no option of leasedUpdate: pass initial, or a lease that you hold as lease`);
   }
   return {
@@ -104,9 +104,9 @@ export function checkLeasedOptions(options: LeasedUpdateOptions<never>): Checked
 /** What gives an update exclusive access to its target. */
 export interface ExclusiveAccess {
   /** Undefined: the target does not exist and so cannot be leased, and there is no lock. */
-  readonly held: HeldLike | undefined;
+  readonly held: LockHandleLike | undefined;
   /** `held`, if it is a lease on the target. */
-  readonly lease: LeaseGuard | undefined;
+  readonly lease: LeaseHandle | undefined;
   /** The caller holds it: the update does not release it, and does not replace it if it is lost. */
   readonly callerOwned: boolean;
   /** Whether another caller may hold the lease under the same id afterwards. */
@@ -144,12 +144,12 @@ async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpda
     // With a crash guard each holder has its own lease id, by which its successor identifies it.
     return { held: lease, lease, callerOwned: false, leaseIdReused: !options.crashGuard };
   } catch (error) {
-    if (!isTargetNotFoundError(error) || !isNotFound(error.cause)) throw error;
+    if (!isConcurrencyError(error, "TARGET_NOT_FOUND") || !isNotFound(error.cause)) throw error;
     return { held: undefined, lease: undefined, callerOwned: false, leaseIdReused: false };
   }
 }
 
-function isLockChoice(lock: unknown): lock is LockChoice {
+function isLockChoice(lock: unknown): lock is NamedLockRef {
   const { locks, name } = (lock ?? {}) as { locks?: { acquire?: unknown } | null; name?: unknown };
   return typeof locks?.acquire === "function" && typeof name === "string" && name !== "";
 }

@@ -3,14 +3,14 @@ import { linkSignals, onAbort } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
-import type { LeaseGuard } from "../lease/lease-guard.js";
-import type { GuardedTarget, RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { LeaseHandle } from "../lease/lease-guard.js";
+import type { LeasedTarget, RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
-import type { AcquireAccess, ExclusiveAccess, HeldLike, LeasedUpdateOptions } from "./exclusive-access.js";
+import type { AcquireAccess, ExclusiveAccess, LockHandleLike, LeasedUpdateOptions } from "./exclusive-access.js";
 import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 
@@ -28,7 +28,7 @@ import type { TargetSettings } from "./options.js";
  * document.
  */
 export function leasedUpdate<T = unknown>(
-  target: GuardedTarget<T> | UpdateTarget<T> | BlockBlobLike,
+  target: LeasedTarget<T> | UpdateTarget<T> | BlockBlobLike,
   mutator: Mutator<T>,
   options: LeasedUpdateOptions<T> = {},
 ): Promise<UpdateResult<T>> {
@@ -44,10 +44,10 @@ export function leasedUpdate<T = unknown>(
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
       initial: options.initial,
-      firstRead: undefined,
+      startFrom: undefined,
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
       trace,
-      label: adapter.url,
+      url: adapter.url,
     });
     call.promise.catch(() => undefined);
     try {
@@ -255,14 +255,14 @@ class LeasedRun<T, Raw> {
 }
 
 /** With a crash guard, the id of the caller's lease cannot change. But then only the caller's own requests were sent under it. */
-async function changeId(lease: LeaseGuard): Promise<void> {
+async function changeId(lease: LeaseHandle): Promise<void> {
   await lease.change().catch((error: unknown) => {
     if (!(error instanceof TypeError)) throw error;
   });
 }
 
 /** The outcome of the update is already decided: a failed release does not change it. */
-async function release(held: HeldLike, url: string): Promise<void> {
+async function release(held: LockHandleLike, url: string): Promise<void> {
   await held.release().catch((error: unknown) => {
     logger.warning(`after an update of ${url} the lease could not be released: ${errorLabel(error)}`);
   });

@@ -33,10 +33,10 @@ export function optimisticUpdate<T = unknown>(
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),
       initial: options.initial,
-      firstRead: options.firstRead && snapshotOf(options.firstRead, adapter, settings.journalName),
+      startFrom: options.startFrom && snapshotOf(options.startFrom, adapter, settings.journalName),
       options: { abortSignal: options.abortSignal },
       trace,
-      label: adapter.url,
+      url: adapter.url,
     });
     enqueueUpdate(adapter, call, settings);
     const result = await call.promise;
@@ -89,7 +89,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
 
   protected override async runBatch(): Promise<void> {
     beginTogether(this.waiting.slice(0, 1));
-    let base = this.#base ?? this.#firstRead() ?? (await this.#read());
+    let base = this.#base ?? this.#startFrom() ?? (await this.#read());
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
     const calls = this.takeBatch(maxBatch);
@@ -108,11 +108,11 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   }
 
   /** A single caller may provide what it has already read. */
-  #firstRead(): Base<Raw> | undefined {
+  #startFrom(): Base<Raw> | undefined {
     const [call] = this.waiting;
-    if (!call || this.waiting.length > 1 || call.attempts > 0 || !call.settings.firstRead) return undefined;
+    if (!call || this.waiting.length > 1 || call.attempts > 0 || !call.settings.startFrom) return undefined;
     // Read before the call was made: recent enough for a conditional write, but not for a result.
-    return { snapshot: call.settings.firstRead, readAt: call.enqueuedAt - 1, checked: true };
+    return { snapshot: call.settings.startFrom, readAt: call.enqueuedAt - 1, checked: true };
   }
 
   async #read(): Promise<Base<Raw>> {

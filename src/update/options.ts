@@ -5,7 +5,7 @@ import type { RetryLimits } from "../core/validate.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
-import type { GuardedTarget, ReadResult, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, ReadResult, TargetAdapter, UpdateTarget } from "../target/target.js";
 
 /** How the requests of a call treat their target, after defaults and checks. */
 export interface TargetSettings {
@@ -16,7 +16,7 @@ export interface TargetSettings {
 }
 
 /** Conditions that every request of a call carries. */
-export interface TargetConditions {
+export interface LeaseCondition {
   /** The id of a lease that the caller holds on the blob. */
   leaseId?: string | undefined;
 }
@@ -26,7 +26,7 @@ export interface RequestOptions extends CallOptions {
   /**
    * The time for the whole call, including requests and delays. The SDKs have no limit of their own: on a network that drops
    * packets silently they wait forever. A write without a response by then is a `CommitUnknownError`, anything else a
-   * `DeadlineError`. `Infinity`: no limit.
+   * `OperationTimeoutError`. `Infinity`: no limit.
    * @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s
    */
   timeoutInMs?: number | undefined;
@@ -35,7 +35,7 @@ export interface RequestOptions extends CallOptions {
 /** Options of helpers that read and write a target. */
 export interface TargetOptions extends RequestOptions {
   /** Sent with every request of the call; for blobs only. */
-  conditions?: TargetConditions | undefined;
+  conditions?: LeaseCondition | undefined;
   /**
    * Whether writes carry a journal, and under which name (of a metadata entry or a table property). All writers of one target
    * should use the same name. Without a journal, a write whose response was lost is a `CommitUnknownError`.
@@ -72,7 +72,7 @@ export interface OptimisticUpdateOptions<T> extends TargetOptions {
    */
   onUnknown?: "throw" | "retry" | undefined;
   /** A result of `readTarget` for this target, which saves the first read. If it is outdated, it costs one attempt. */
-  firstRead?: ReadResult<T> | undefined;
+  startFrom?: ReadResult<T> | undefined;
 }
 
 export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
@@ -123,7 +123,7 @@ export function checkTargetSettings(options: TargetOptions & { coalesce?: boolea
 
 /** The adapter behind what a caller passed as a target: a target, or a block-blob client that means a JSON document. */
 export function resolveTarget<T>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   settings: Pick<TargetSettings, "leaseId">,
 ): TargetAdapter<T, unknown> {
   const adapter = adapterOf(target) ?? (isBlockBlob(target) ? adapterOf(jsonBlob(target)) : undefined);

@@ -1,7 +1,7 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError } from "../errors.js";
 import { checkedResult, readIfChanged } from "../target/target.js";
-import type { GuardedTarget, ReadResult, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, ReadResult, UpdateTarget } from "../target/target.js";
 import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./single-call.js";
@@ -22,15 +22,15 @@ export interface ReadTargetOptions extends TargetOptions {
  * that has tags, unless it is unchanged).
  */
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   options?: ReadTargetOptions & { ifChangedSince?: undefined },
 ): Promise<ReadResult<T>>;
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   options: ReadTargetOptions,
 ): Promise<ReadResult<T> | "unchanged">;
 export async function readTarget<T = unknown>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   options: ReadTargetOptions = {},
 ): Promise<ReadResult<T> | "unchanged"> {
   const settings = checkTargetSettings(options);
@@ -39,7 +39,7 @@ export async function readTarget<T = unknown>(
   return runCall("readTarget", options, settings, adapter.url, async (context) => {
     const snapshot = await (known === undefined ? adapter.read(context) : readIfChanged(adapter, known, context));
     if (snapshot === "unchanged") return snapshot;
-    if (!snapshot) throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url });
+    if (!snapshot) throw createError(TargetNotFoundError, `${adapter.url} does not exist`, { url: adapter.url });
     return checkedResult(adapter, snapshot, context.journalName);
   }, { targetKind: adapter.kind });
 }

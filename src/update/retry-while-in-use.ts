@@ -6,7 +6,7 @@ import { codeOf, isInUse } from "../core/storage-errors.js";
 import { logger, withAttempts } from "../core/telemetry.js";
 import { checkRetryLimits } from "../core/validate.js";
 import type { RetryLimits } from "../core/validate.js";
-import { FileInUseError } from "../errors.js";
+import { createError, FileInUseError } from "../errors.js";
 
 /** Options of {@link retryWhileInUse}. */
 export interface RetryWhileInUseOptions extends CallOptions {
@@ -30,7 +30,7 @@ export interface RetryWhileInUseOptions extends CallOptions {
 }
 
 /** What `fn` gets. It can be passed to an SDK call as its options. */
-export interface InUseAttempt {
+export interface RetryContext {
   /** From 1. */
   readonly attempt: number;
   /** Aborts when the caller's signal does. */
@@ -49,7 +49,7 @@ const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_
  *
  * @throws `FileInUseError` with the number of attempts when the attempts or the time are exhausted.
  */
-export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
+export function retryWhileInUse<R>(fn: (attempt: RetryContext) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
   return withAttempts("retryWhileInUse", options, async (trace) => {
     if (typeof fn !== "function") throw new TypeError("fn must be a function");
     const settings = checkRetryLimits(options, defaults, { timeoutInMs: 0 });
@@ -95,5 +95,5 @@ export function retryWhileInUse<R>(fn: (attempt: InUseAttempt) => Promise<R>, op
 function gaveUp(details: { attempts: number; elapsedInMs: number; reason: string; cause: unknown }): FileInUseError {
   const { attempts: count, elapsedInMs, reason } = details;
   const message = `an SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
-  return new FileInUseError(`${message}: have it closed, or raise timeoutInMs`, details);
+  return createError(FileInUseError, `${message}: have it closed, or raise timeoutInMs`, { url: undefined, ...details });
 }

@@ -4,16 +4,16 @@ import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { CommitUnknownError, ConflictError, DeadlineError, TargetNotFoundError } from "../errors.js";
-import type { GuardedTarget, RequestContext, UpdateTarget } from "../target/target.js";
+import { createError, CommitUnknownError, ConflictError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
+import type { LeasedTarget, RequestContext, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";
-import type { RequestOptions, TargetConditions, TargetSettings } from "./options.js";
+import type { RequestOptions, LeaseCondition, TargetSettings } from "./options.js";
 
 /** Options of {@link overwrite}. */
-export interface OverwriteOptions extends RequestOptions {
+export interface WriteTargetOptions extends RequestOptions {
   /** The id of a lease that the caller holds on the blob. */
-  conditions?: TargetConditions | undefined;
+  conditions?: LeaseCondition | undefined;
 }
 
 /**
@@ -22,9 +22,9 @@ export interface OverwriteOptions extends RequestOptions {
  * progress in another call or process detects the write and starts again from this value.
  */
 export async function overwrite<T>(
-  target: UpdateTarget<T> | GuardedTarget<T> | BlockBlobLike,
+  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   value: T,
-  options: OverwriteOptions = {},
+  options: WriteTargetOptions = {},
 ): Promise<{ etag: string }> {
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
@@ -39,17 +39,17 @@ export async function overwrite<T>(
  * Deletes the target if it still has this ETag. Changed since: `ConflictError`. Not found: `TargetNotFoundError` (but not if
  * the response was lost and the target does not exist now: it counts as deleted). Costs 1 request.
  */
-export async function removeIfUnchanged<T>(
+export async function deleteIfUnchanged<T>(
   target: UpdateTarget<T> | BlockBlobLike,
   etag: string,
-  options: OverwriteOptions = {},
+  options: WriteTargetOptions = {},
 ): Promise<void> {
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
-  requireConditional(adapter, "removeIfUnchanged");
+  requireConditional(adapter, "deleteIfUnchanged");
   requireETag(etag, adapter.url);
   if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
-  await runCall("removeIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
+  await runCall("deleteIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
     const started = performance.now();
     const base = { etag, raw: undefined, journal: undefined };
     const outcome = await markWrite(() => commit(adapter, { base, draft: undefined, journaling: false }, context));
@@ -59,18 +59,20 @@ export async function removeIfUnchanged<T>(
       case "rejected":
         throw outcome.error;
       case "unknown":
-        throw new CommitUnknownError(`whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
+        throw createError(CommitUnknownError, `whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
+          url: adapter.url,
           attempts: 1,
           cause: outcome.error,
         });
       case "conflict":
         if (isNotFound(outcome.error)) {
-          throw new TargetNotFoundError(`${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
+          throw createError(TargetNotFoundError, `${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
         }
-        throw new ConflictError(`${adapter.url} was changed since it was read. It was not deleted.`, {
+        throw createError(ConflictError, `${adapter.url} was changed since it was read. It was not deleted.`, {
+          url: adapter.url,
           attempts: 1,
           elapsedInMs: performance.now() - started,
-          lastETag: etag,
+          currentETag: outcome.found?.etag,
           cause: outcome.error,
         });
     }
@@ -141,12 +143,13 @@ export function runCall<R>(
 }
 
 function timeoutError(url: string, timeoutInMs: number, started: number, inFlight: boolean): Error {
-  const cause = new DeadlineError(`${url}: no result within ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
+  const cause = createError(OperationTimeoutError, `${url}: no result within ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
+    url,
     elapsedInMs: performance.now() - started,
   });
   if (!inFlight) return cause;
-  return new CommitUnknownError(
+  return createError(CommitUnknownError, 
     `a write to ${url} was sent, but not answered within ${timeoutInMs} ms (timeoutInMs): whether it landed is not known`,
-    { attempts: 1, cause },
+    { url, attempts: 1, cause },
   );
 }

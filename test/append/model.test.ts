@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 
-import { appendExactly } from "../../src/index.js";
+import { appendExactlyOnce } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { busy, connectionReset, failAfterCommit, type Fault, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
@@ -56,8 +56,8 @@ async function play(work: readonly (readonly string[])[], script: readonly strin
     const client = new FakeAppendBlob(service, { pipeline: {} });
     return records.map(async (letters, index): Promise<Outcome> => {
       const record = uniqueRecords ? `${letters}-${appender}-${index};` : letters;
-      const options = { uniqueRecords, timeoutInMs: Number.POSITIVE_INFINITY, maxAttempts: 1_000, maxBatchInBytes: 5, retryDelayInMs: 1 };
-      return appendExactly(client, record, options).then(
+      const options = { uniqueRecords, timeoutInMs: Number.POSITIVE_INFINITY, maxAttempts: 1_000, maxBatchSizeInBytes: 5, retryDelayInMs: 1 };
+      return appendExactlyOnce(client, record, options).then(
         ({ offset }) => ({ appender, record, offset }),
         (error: unknown) => {
           if ((error as Error).name === "CommitUnknownError") return { appender, record, offset: undefined };

@@ -23,7 +23,7 @@ class TestCall extends WriteCall<string> {
       maxRetryDelayInMs: 1_000,
       onUnknown: "throw",
       options: {},
-      label: "the target",
+      url: "the target",
     };
     super({ ...defaults, ...settings });
     this.name = name;
@@ -372,7 +372,7 @@ describe("the deadline of one caller", () => {
     const [patient] = queue.addAll("patient");
     const outcome = outcomeOf(gone.promise);
     await pass(100);
-    expect(outcome).toMatchObject({ at: 100, error: { name: "DeadlineError" } });
+    expect(outcome).toMatchObject({ at: 100, error: { name: "OperationTimeoutError" } });
     held.open();
     await patient!.promise;
     expect(queue.batches).toEqual([["a"], ["patient"]]);
@@ -388,13 +388,13 @@ describe("the deadline of one caller", () => {
     const [patient] = queue.addAll("patient");
     read.resolve();
     await pass(100);
-    expect(await rejection(impatient.promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "DeadlineError" } });
+    expect(await rejection(impatient.promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "OperationTimeoutError" } });
     expect(queue.signals[0]!.aborted).toBe(false);
     held.open();
     expect(await patient!.promise).toBe("patient");
   });
 
-  it("is a ConflictError if it had met a conflict, and a DeadlineError otherwise", async () => {
+  it("is a ConflictError if it had met a conflict, and a OperationTimeoutError otherwise", async () => {
     const queue = new TestQueue();
     queue.write = (calls) => {
       queue.begin(calls);

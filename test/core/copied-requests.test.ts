@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { appendExactly, jsonBlob, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { appendExactlyOnce, jsonBlob, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -29,8 +29,8 @@ interface Subject {
 }
 
 const subjects: Readonly<Record<string, () => Subject>> = {
-  appendExactly: () => appendSubject(false),
-  "appendExactly with uniqueRecords": () => appendSubject(true),
+  appendExactlyOnce: () => appendSubject(false),
+  "appendExactlyOnce with uniqueRecords": () => appendSubject(true),
   "optimisticUpdate of a blob": () => {
     const { service, blob } = counterBlob();
     return {
@@ -81,7 +81,7 @@ function appendSubject(uniqueRecords: boolean): Subject {
   let records = 0;
   return {
     service,
-    run: () => appendExactly(blob, uniqueRecords ? `${records++}\n` : "same\n", { uniqueRecords }),
+    run: () => appendExactlyOnce(blob, uniqueRecords ? `${records++}\n` : "same\n", { uniqueRecords }),
     effects: () => blob.text.split("\n").length - 1,
     interfere: () => blob.appendForeign("x"),
     write: "appendBlock",
@@ -124,12 +124,12 @@ describe.each(Object.entries(subjects))("%s", (_, subject) => {
   });
 });
 
-it.each([false, true])("appendExactly (uniqueRecords: %s) also reads its range if another client appended as much there without a claim", async (uniqueRecords) => {
+it.each([false, true])("appendExactlyOnce (uniqueRecords: %s) also reads its range if another client appended as much there without a claim", async (uniqueRecords) => {
   const service = new FakeService();
   const blob = new FakeAppendBlob(service);
   blob.put();
   service.next("appendBlock", before(() => blob.appendForeign("another client's record\n")));
-  expect(await inFakeTime(appendExactly(blob, "record\n", { uniqueRecords }))).toMatchObject({ attempts: 2 });
+  expect(await inFakeTime(appendExactlyOnce(blob, "record\n", { uniqueRecords }))).toMatchObject({ attempts: 2 });
   expect(blob.text).toBe("another client's record\nrecord\n");
   const attempt = [...(uniqueRecords ? [] : ["setMetadata"]), "appendBlock"];
   expect(service.operations).toEqual(["getProperties", ...attempt, "getProperties", "download", ...attempt]);

@@ -1,10 +1,11 @@
+import { createError } from "../../src/errors.js";
 import { describe, expect, it } from "vitest";
 
 import { ConflictError } from "../../src/index.js";
 import { errorLabel, errorType, isStorageError } from "../../src/core/telemetry.js";
 
 const restError = Object.assign(new Error("GET https://a/b?sig=abc failed"), { name: "RestError", code: "ServerBusy", statusCode: 503 });
-const conflict = new ConflictError("gave up", { attempts: 1, elapsedInMs: 1, lastETag: undefined });
+const conflict = createError(ConflictError, "gave up", { attempts: 1, elapsedInMs: 1, currentETag: undefined, url: undefined });
 
 describe("the label of an error", () => {
   it.each([

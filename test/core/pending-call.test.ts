@@ -162,7 +162,7 @@ function writeCall(settings: Partial<WriteCallSettings> = {}): WriteCall<string>
     maxRetryDelayInMs: 100,
     onUnknown: "throw",
     options: {},
-    label: "https://account.test/target",
+    url: "https://account.test/target",
     ...settings,
   });
   call.promise.catch(() => undefined);
@@ -174,7 +174,7 @@ describe("the deadline of a write", () => {
     const call = writeCall();
     await pass(1_000);
     const error = await rejection(call.promise);
-    expect(error).toMatchObject({ name: "DeadlineError", elapsedInMs: 1_000 });
+    expect(error).toMatchObject({ name: "OperationTimeoutError", elapsedInMs: 1_000 });
     expect(error.message).toContain("Nothing was written");
   });
 
@@ -182,9 +182,9 @@ describe("the deadline of a write", () => {
     const call = writeCall();
     call.hadConflict = true;
     call.attempts = 3;
-    call.lastETag = '"1"';
+    call.currentETag = '"1"';
     await pass(1_000);
-    expect(await rejection(call.promise)).toMatchObject({ name: "ConflictError", attempts: 3, lastETag: '"1"', cause: { name: "DeadlineError" } });
+    expect(await rejection(call.promise)).toMatchObject({ name: "ConflictError", attempts: 3, currentETag: '"1"', cause: { name: "OperationTimeoutError" } });
   });
 
   it.each(["inFlight", "mayHaveCommitted"] as const)("is a CommitUnknownError if a write is or was sent whose outcome is unknown (%s)", async (flag) => {
@@ -193,7 +193,7 @@ describe("the deadline of a write", () => {
     calls[1]!.hadConflict = true;
     await pass(1_000);
     for (const { promise } of calls) {
-      expect(await rejection(promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "DeadlineError" } });
+      expect(await rejection(promise)).toMatchObject({ name: "CommitUnknownError", cause: { name: "OperationTimeoutError" } });
     }
   });
 

@@ -38,8 +38,8 @@ class Hold {
   }
 }
 
-function renewed(holdInMs = durationInMs): Renewal {
-  return { kind: "renewed", clock: startStopwatch(), holdInMs };
+function renewed(claimDurationInMs = durationInMs): Renewal {
+  return { kind: "renewed", clock: startStopwatch(), claimDurationInMs };
 }
 
 const busy = new Error("busy");
@@ -198,7 +198,7 @@ describe("the deadline", () => {
     await pass(10_000);
     const result = outcomeOf(hold.loop.renew());
     await pass(18_500);
-    late.resolve({ kind, clock: startStopwatch(), holdInMs: durationInMs });
+    late.resolve({ kind, clock: startStopwatch(), claimDurationInMs: durationInMs });
     await pass(0);
     expect(hold.loop.isHeld()).toBe(false);
     expect(hold.loop.remainingInMs).toBe(0);
@@ -346,7 +346,7 @@ describe("a renewal that was made outside of the loop", () => {
   it("and was the last one ends the renewals, and the end is still reported", async () => {
     const hold = new Hold();
     await pass(8_000);
-    hold.loop.adopt({ kind: "last", clock: startStopwatch(), holdInMs: durationInMs });
+    hold.loop.adopt({ kind: "last", clock: startStopwatch(), claimDurationInMs: durationInMs });
     await pass(60_000);
     expect(hold.renewedAt).toEqual([]);
     expect(hold.losses).toEqual([{ at: 36_500, error: undefined, expired: true }]);
@@ -400,7 +400,7 @@ describe("a renewal by the loop that says", () => {
 
   it("that it is the last one ends the renewals", async () => {
     const hold = new Hold();
-    hold.renew = () => Promise.resolve({ kind: "last", clock: startStopwatch(), holdInMs: durationInMs });
+    hold.renew = () => Promise.resolve({ kind: "last", clock: startStopwatch(), claimDurationInMs: durationInMs });
     await pass(60_000);
     expect(hold.renewedAt).toEqual([10_000]);
     expect(hold.losses).toEqual([{ at: 38_500, error: undefined, expired: true }]);

@@ -1,3 +1,4 @@
+import { createError } from "../../src/errors.js";
 import { describe, expect, it, vi } from "vitest";
 import { resolveWrite, WriteNotSentError } from "../../src/core/resolve-write.js";
 import type { Recognition, ResolvableWrite, ResolveLimits } from "../../src/core/resolve-write.js";
@@ -253,7 +254,7 @@ describe("reading back", () => {
   it.each([
     ["is denied", restError(denied)],
     ["is misuse", new TypeError("not an append blob")],
-    ["does not fit the schema", new SchemaError("no", { issues: [], url: "u" } as never)],
+    ["does not fit the schema", createError(SchemaError, "no", { issues: [], url: "u" } as never)],
   ])("that %s is not repeated, and the outcome is unknown", async (_, error) => {
     const write = new ScriptedWrite([reset], [error]);
     expect(await resolve(write)).toMatchObject({ kind: "unknown", error: { errors: [{ code: "ECONNRESET" }, error] } });

@@ -2,7 +2,7 @@ import { useInstrumenter } from "@azure/core-tracing";
 import type { InstrumenterSpanOptions, TracingContext, TracingSpan } from "@azure/core-tracing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Attempts } from "../../src/core/telemetry.js";
-import { appendExactly, optimisticUpdate, runTransaction } from "../../src/index.js";
+import { appendExactlyOnce, optimisticUpdate, runTransaction } from "../../src/index.js";
 import type { CallOptions } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
@@ -29,7 +29,7 @@ interface Subject {
 }
 
 /** What each subject is read with before it is written. */
-const reads: Readonly<Record<string, string>> = { optimisticUpdate: "download", runTransaction: "getEntity", appendExactly: "getProperties" };
+const reads: Readonly<Record<string, string>> = { optimisticUpdate: "download", runTransaction: "getEntity", appendExactlyOnce: "getProperties" };
 
 const subjects: Readonly<Record<string, () => Subject>> = {
   optimisticUpdate: () => {
@@ -46,11 +46,11 @@ const subjects: Readonly<Record<string, () => Subject>> = {
       effects: () => Number(valueOf(table, "a")),
     };
   },
-  appendExactly: () => {
+  appendExactlyOnce: () => {
     const service = new FakeService();
     const blob = new FakeAppendBlob(service);
     blob.put();
-    return { service, write: "appendBlock", run: (options) => appendExactly(blob, "x", options), effects: () => blob.text.length };
+    return { service, write: "appendBlock", run: (options) => appendExactlyOnce(blob, "x", options), effects: () => blob.text.length };
   },
 };
 
@@ -200,7 +200,7 @@ const batches: Readonly<Record<string, () => Batch>> = {
 
 describe.each(Object.entries(batches))("a call of %s", (_, batch) => {
   it.each([
-    ["whose deadline passes", { timeoutInMs: 20 }, "DeadlineError"],
+    ["whose deadline passes", { timeoutInMs: 20 }, "OperationTimeoutError"],
     ["whose signal aborts", { abortSignal: undefined }, "AbortError"],
   ])("%s while a later call of its batch is running is not committed, and the others are", async (_, options, name) => {
     const { add, stored } = batch();

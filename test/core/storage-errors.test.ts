@@ -1,15 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  codeOf,
-  isDefinitive,
-  isUnauthorized,
-  isLeaseConflict,
-  isNotFound,
-  isParentNotFound,
-  isNotModified,
-  isConflict,
-  statusOf,
-} from "../../src/core/storage-errors.js";
+import { codeOf, isDefinitive, isUnauthorized, isLeaseConflict, isNotFound, isParentNotFound, isNotModified, isConflict, statusOf } from "../../src/core/storage-errors.js";
 import { connectionReset } from "../fakes/faults.js";
 import { blobError, FakeRestError, headError, tableError } from "../fakes/rest-errors.js";
 

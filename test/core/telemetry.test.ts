@@ -1,8 +1,9 @@
+import { createError } from "../../src/errors.js";
 import { useInstrumenter } from "@azure/core-tracing";
 import { AzureLogger, setLogLevel } from "@azure/logger";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Attempts, beginTogether, describeSpan, inSpan, spanAttributes, withAttempts, withSpan } from "../../src/core/telemetry.js";
-import { appendExactly, ConflictError, optimisticUpdate } from "../../src/index.js";
+import { appendExactlyOnce, ConflictError, optimisticUpdate } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -26,7 +27,7 @@ afterEach(() => {
   AzureLogger.log = logBefore;
 });
 
-const conflict = (): ConflictError => new ConflictError("of https://a/b", { attempts: 1, elapsedInMs: 1, lastETag: undefined });
+const conflict = (): ConflictError => createError(ConflictError, "of https://a/b", { attempts: 1, elapsedInMs: 1, currentETag: undefined, url: undefined });
 
 describe("a span of a call", () => {
   it("ends with the call, and is the parent of what is called in it", async () => {
@@ -159,11 +160,11 @@ describe("attempts", () => {
   it("are counted for every record of a block, also for those that came while the end of the blob was claimed", async () => {
     const blob = new FakeAppendBlob(new FakeService());
     blob.put();
-    await Promise.all(["a", "b", "c"].map((record) => appendExactly(blob, record)));
+    await Promise.all(["a", "b", "c"].map((record) => appendExactlyOnce(blob, record)));
     expect(blob.stored?.blocks).toBe(1);
-    const spans = instrumenter.spans.filter(({ name }) => name === "appendExactly");
+    const spans = instrumenter.spans.filter(({ name }) => name === "appendExactlyOnce");
     expect(spans.map(({ attributes }) => attributes["azsc.attempts"])).toEqual([1, 1, 1]);
-    expect(instrumenter.spans.filter(({ name }) => name === "appendExactly.attempt")).toHaveLength(3);
+    expect(instrumenter.spans.filter(({ name }) => name === "appendExactlyOnce.attempt")).toHaveLength(3);
   });
 
   it("have no spans if nobody records", async () => {

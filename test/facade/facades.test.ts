@@ -16,7 +16,7 @@ describe("ConcurrentBlob", () => {
     const { service, blob } = counterBlob();
     blob.drop();
     const doc = new ConcurrentBlob<Counter>(blob);
-    expect((await doc.createIfAbsent({ n: 1 })).outcome).toBe("created");
+    expect((await doc.createIfNotExists({ n: 1 })).outcome).toBe("created");
     expect((await doc.update(increment)).value).toEqual({ n: 2 });
     expect((await doc.read()).value).toEqual({ n: 2 });
     const { etag } = await doc.overwrite({ n: 9 });
@@ -24,8 +24,8 @@ describe("ConcurrentBlob", () => {
     await doc.updateHttpHeaders((headers) => void (headers.cacheControl = "no-store"));
     await doc.updateTags((tags) => void (tags["t"] = "1"));
     expect(blob.stored).toMatchObject({ metadata: { a: "1" }, headers: { blobCacheControl: "no-store" }, tags: { t: "1" } });
-    expect(await rejection(doc.removeIfUnchanged(etag))).toMatchObject({ name: "ConflictError" });
-    await doc.removeIfUnchanged(blob.stored!.etag);
+    expect(await rejection(doc.deleteIfUnchanged(etag))).toMatchObject({ name: "ConflictError" });
+    await doc.deleteIfUnchanged(blob.stored!.etag);
     expect(blob.stored).toBeUndefined();
     expect(service.count()).toBe(13);
   });
@@ -74,7 +74,7 @@ describe("ConcurrentTable", () => {
   it("reads what changed, and watches, as the functions do", async () => {
     const table = new FakeTransactionTable(new FakeService());
     const orders = new ConcurrentTable<{ n: number }>(table);
-    await orders.createIfAbsent("p", "r", { n: 1 });
+    await orders.createIfNotExists("p", "r", { n: 1 });
     const { etag } = await orders.read("p", "r");
     expect(await orders.read("p", "r", { ifChangedSince: etag })).toBe("unchanged");
     for await (const { value } of orders.watch("p", "r")) {
@@ -87,13 +87,13 @@ describe("ConcurrentTable", () => {
     const service = new FakeService();
     const table = new FakeTransactionTable(service);
     const rows = new ConcurrentTable<Counter>(table, { types: { n: "Double" } });
-    expect((await rows.createIfAbsent("p", "r", { n: 1 })).outcome).toBe("created");
+    expect((await rows.createIfNotExists("p", "r", { n: 1 })).outcome).toBe("created");
     expect(table.property("n")).toEqual({ type: "Double", value: 1 });
     expect((await rows.update("p", "r", increment)).value).toEqual({ partitionKey: "p", rowKey: "r", n: 2 });
     expect((await rows.update("p", "new", increment, { initial: { n: 5 } })).value).toMatchObject({ rowKey: "new", n: 6 });
     expect((await rows.read("p", "r")).value.n).toBe(2);
     const { etag } = await rows.overwrite("p", "r", { n: 9 });
-    await rows.removeIfUnchanged("p", "r", etag);
+    await rows.deleteIfUnchanged("p", "r", etag);
     expect(table.row()).toBeUndefined();
     expect(service.operations).toEqual([
       "createEntity",

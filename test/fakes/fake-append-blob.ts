@@ -1,4 +1,5 @@
-import type { AppendBlobLike, AppendBlobPropertiesLike, AppendBlockOptions, BlobCallOptions, BlobConditions, BlobDownloadLike } from "../../src/index.js";
+import type { AppendBlobPropertiesLike, AppendBlockOptions, BlobCallOptions, BlobConditions, BlobDownloadLike } from "../../src/clients.js";
+import type { AppendBlobLike } from "../../src/index.js";
 import type { FakeService } from "./fake-service.js";
 import { blobError, headError } from "./rest-errors.js";
 

@@ -1,15 +1,6 @@
 import { createHash } from "node:crypto";
-import type {
-  LeaseClientLike,
-  BlobAnswerLike,
-  BlobCallOptions,
-  BlobConditions,
-  BlobDownloadLike,
-  BlobHttpHeadersLike,
-  BlobPropertiesLike,
-  BlobUploadOptions,
-  BlockBlobLike,
-} from "../../src/index.js";
+import type { BlobCallOptions, BlobConditions, BlobDownloadLike, BlobHttpHeadersLike, BlobPropertiesLike, BlobResponseLike, BlobUploadOptions, LeaseClientLike } from "../../src/clients.js";
+import type { BlockBlobLike } from "../../src/index.js";
 import type { FakeService } from "./fake-service.js";
 import { blobError, headError } from "./rest-errors.js";
 
@@ -30,7 +21,7 @@ export class FakeBlockBlob implements BlockBlobLike {
   readonly pipeline: object;
   readonly service: FakeService;
   /** Larger content is refused with a 413. */
-  maxBytes = Number.POSITIVE_INFINITY;
+  maxSizeInBytes = Number.POSITIVE_INFINITY;
   /** Whether answers carry an ETag; a proxy may strip it. */
   withETag = true;
 
@@ -92,7 +83,7 @@ export class FakeBlockBlob implements BlockBlobLike {
   upload(body: Uint8Array, contentLength: number, options: BlobUploadOptions = {}): Promise<{ etag?: string }> {
     return this.#request("upload", "write", options, blobError, () => {
       const before = this.#checkedForWrite(options.conditions);
-      if (contentLength > this.maxBytes) throw blobError(413, "RequestBodyTooLarge");
+      if (contentLength > this.maxSizeInBytes) throw blobError(413, "RequestBodyTooLarge");
       const { blobHTTPHeaders = {}, metadata = {}, tags = {}, tier } = options;
       // Without a tier it falls back to the account's, as on Azurite.
       return this.#store({ content: new Uint8Array(body), metadata, headers: blobHTTPHeaders, tags, tier, leaseId: before?.leaseId });
@@ -185,7 +176,7 @@ export class FakeBlockBlob implements BlockBlobLike {
     return this.withETag ? { etag } : {};
   }
 
-  #properties(blob: StoredBlob): BlobAnswerLike {
+  #properties(blob: StoredBlob): BlobResponseLike {
     const { headers } = blob;
     return {
       etag: this.withETag ? blob.etag : undefined,

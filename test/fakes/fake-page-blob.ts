@@ -1,4 +1,5 @@
-import type { BlobCallOptions, BlobConditions, PageBlobLike, PageWriteOptions } from "../../src/index.js";
+import type { BlobCallOptions, BlobConditions, PageWriteOptions } from "../../src/clients.js";
+import type { PageBlobLike } from "../../src/index.js";
 import type { FakeService } from "./fake-service.js";
 import { blobError, headError } from "./rest-errors.js";
 

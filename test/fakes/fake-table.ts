@@ -1,4 +1,6 @@
-import type { TableCallOptions, TableEntityLike, TableLike } from "../../src/index.js";
+import { notFaked } from "../support/not-faked.js";
+import type { TableCallOptions, TableEntityLike } from "../../src/clients.js";
+import type { TableLike } from "../../src/index.js";
 import type { FakeService } from "./fake-service.js";
 import { tableError } from "./rest-errors.js";
 
@@ -30,6 +32,18 @@ export class FakeTable implements TableLike {
     this.url = "https://account.table.core.windows.net";
     this.tableName = options.tableName ?? "orders";
     this.pipeline = options.pipeline ?? service.pipeline;
+  }
+
+  createTable(...args: Parameters<TableLike["createTable"]>): Promise<void> {
+    return notFaked(...args);
+  }
+
+  listEntities(...args: Parameters<TableLike["listEntities"]>): ReturnType<TableLike["listEntities"]> {
+    return notFaked(...args);
+  }
+
+  submitTransaction(...args: Parameters<TableLike["submitTransaction"]>): ReturnType<TableLike["submitTransaction"]> {
+    return notFaked(...args);
   }
 
   /** What is stored, as a test looks at it: no request, no log. */

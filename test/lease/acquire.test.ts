@@ -177,12 +177,12 @@ describe("acquireLease", () => {
   });
 });
 
-describe("createIfMissing", () => {
+describe("createIfNotExists", () => {
   const missing = status(404, "BlobNotFound");
 
   it("makes an empty blob and leases it", async () => {
     const server = new FakeLeaseServer();
-    const outcome = outcomeOf(acquireLease(server.blob(), { createIfMissing: true }));
+    const outcome = outcomeOf(acquireLease(server.blob(), { createIfNotExists: true }));
     await pass(3);
     expect(server.requests.map((request) => request.operation)).toEqual(["acquire", "create", "acquire"]);
     const release = outcome.value!.release();
@@ -192,7 +192,7 @@ describe("createIfMissing", () => {
 
   it("takes it well if somebody else was faster", async () => {
     const blob = new ScriptedLeasable({ acquire: [missing, ok], create: status(409, "BlobAlreadyExists") });
-    await (await acquireLease(blob, { createIfMissing: true })).release();
+    await (await acquireLease(blob, { createIfNotExists: true })).release();
     expect(blob.times("acquire")).toHaveLength(2);
   });
 
@@ -202,7 +202,7 @@ describe("createIfMissing", () => {
     ["it vanishes all the time", missing, ok],
   ])("gives up if %s", async (_, acquire, create) => {
     const blob = new ScriptedLeasable({ acquire, create });
-    await expect(acquireLease(blob, { createIfMissing: true })).rejects.toThrow();
+    await expect(acquireLease(blob, { createIfNotExists: true })).rejects.toThrow();
     expect(blob.times("create").length).toBeLessThanOrEqual(1);
   });
 });

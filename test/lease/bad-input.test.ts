@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { BlobLeasableLike } from "../../src/clients/blob.js";
+import type { LeasableBlobLike } from "../../src/clients/blob.js";
 import type { LeasableLike } from "../../src/clients/leasable.js";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
@@ -24,13 +24,13 @@ const bad: readonly [string, AcquireLeaseOptions, typeof TypeError | typeof Rang
   ["an empty lease id", { leaseId: "" }, RangeError, "leaseId"],
   ["a lease id in braces", { leaseId: "{11111111-1111-1111-1111-111111111111}" }, RangeError, "leaseId"],
   ["a lease id that is no text", { leaseId: 1 as unknown as string }, RangeError, "leaseId"],
-  ["a negative renewal interval", { renewEveryInMs: -1 }, RangeError, "renewEveryInMs"],
-  ["a renewal interval that would flood the service", { renewEveryInMs: 10 }, RangeError, "renewEveryInMs"],
-  ["a renewal interval that is NaN", { renewEveryInMs: NaN }, TypeError, "renewEveryInMs"],
-  ["a renewal interval of more than half the lease", { renewEveryInMs: 15_001 }, RangeError, "renewEveryInMs"],
+  ["a negative renewal interval", { renewIntervalInMs: -1 }, RangeError, "renewIntervalInMs"],
+  ["a renewal interval that would flood the service", { renewIntervalInMs: 10 }, RangeError, "renewIntervalInMs"],
+  ["a renewal interval that is NaN", { renewIntervalInMs: NaN }, TypeError, "renewIntervalInMs"],
+  ["a renewal interval of more than half the lease", { renewIntervalInMs: 15_001 }, RangeError, "renewIntervalInMs"],
   ["a negative margin", { safetyMarginInMs: -1 }, RangeError, "safetyMarginInMs"],
   ["a margin of more than half the lease", { safetyMarginInMs: 15_001 }, RangeError, "safetyMarginInMs"],
-  ["a renewal that comes when the margin begins", { renewEveryInMs: 15_000, safetyMarginInMs: 15_000 }, RangeError, "renewEveryInMs"],
+  ["a renewal that comes when the margin begins", { renewIntervalInMs: 15_000, safetyMarginInMs: 15_000 }, RangeError, "renewIntervalInMs"],
 ];
 
 describe.each(bad)("%s", (_, options, type, message) => {
@@ -74,26 +74,26 @@ it.each([undefined, null, "fn", {}])("%j is not a function to run", async (fn) =
 
 it("a client that cannot make a block blob is told so", async () => {
   const blob = new ScriptedLeasable();
-  const container: BlobLeasableLike = {
+  const container: LeasableBlobLike = {
     url: blob.url,
     getBlobLeaseClient: (id) => blob.getBlobLeaseClient(id),
     getProperties: (options) => blob.getProperties(options),
   };
-  await expect(acquireLease(container, { createIfMissing: true })).rejects.toThrow(TypeError);
-  await expect(tryAcquireLease(container, { createIfMissing: true })).rejects.toThrow("createIfMissing");
+  await expect(acquireLease(container, { createIfNotExists: true })).rejects.toThrow(TypeError);
+  await expect(tryAcquireLease(container, { createIfNotExists: true })).rejects.toThrow("createIfNotExists");
   expect(blob.calls).toEqual([]);
 });
 
 it.each<[string, BreakLeaseOptions]>([
-  ["a negative period", { periodInSeconds: -1 }],
-  ["a period of 61 s", { periodInSeconds: 61 }],
-  ["half a second", { periodInSeconds: 0.5 }],
+  ["a negative period", { breakPeriodInSeconds: -1 }],
+  ["a period of 61 s", { breakPeriodInSeconds: 61 }],
+  ["half a second", { breakPeriodInSeconds: 0.5 }],
   ["an epoch that is NaN", { expectedEpoch: NaN }],
   ["an epoch of 0", { expectedEpoch: 0 }],
   ["an epoch of 1.5", { expectedEpoch: 1.5 }],
 ])("%s breaks nothing", async (_, options) => {
   const blob = new ScriptedLeasable();
-  await expect(breakLease(blob, options)).rejects.toThrow(/periodInSeconds|expectedEpoch/);
+  await expect(breakLease(blob, options)).rejects.toThrow(/breakPeriodInSeconds|expectedEpoch/);
   expect(blob.calls).toEqual([]);
 });
 

@@ -37,7 +37,7 @@ it("aborts the signal by itself after the event loop was blocked", async () => {
 
 it("does not renew behind anybody's back when the timer of the renewal is the first to run", async () => {
   const blob = new ScriptedLeasable();
-  const { guard } = await hold(blob, { renewEveryInMs: 100 });
+  const { guard } = await hold(blob, { renewIntervalInMs: 100 });
   await pass(150);
   blockEventLoop(30_000);
   await pass(50);

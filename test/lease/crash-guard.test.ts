@@ -3,7 +3,7 @@ import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
 import type { CrashGuard, CrashGuardLock } from "../../src/lease/lease-options.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
-import type { LeaseGuard } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-guard.js";
 import { checkLeaseId } from "../../src/lease/held-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";
@@ -19,7 +19,7 @@ useFakeClock();
 const lockBlob = "locks/blob~3Aaccount~2Etest~2Fcontainer~2Fblob";
 
 /** A process of its own: what it acquires, and with what. */
-function party(server: FakeLeaseServer): { acquire: (options?: AcquireLeaseOptions) => Promise<LeaseGuard>; options: AcquireLeaseOptions } {
+function party(server: FakeLeaseServer): { acquire: (options?: AcquireLeaseOptions) => Promise<LeaseHandle>; options: AcquireLeaseOptions } {
   const blob = server.blob();
   const options = { durationInSeconds: Infinity, crashGuard: locksOn(server) };
   return { acquire: (more) => acquireLease(blob, { ...options, ...more }), options };
@@ -64,7 +64,7 @@ describe("a lease with a crash guard", () => {
 
   it("is lost when it is broken itself, and the lock is given back", async () => {
     const server = newServer();
-    const guard = await run(party(server).acquire({ renewEveryInMs: 1_000 }));
+    const guard = await run(party(server).acquire({ renewIntervalInMs: 1_000 }));
     server.blobs.get("blob")!.lease = undefined;
     await pass(1_100);
     expect(guard.signal.reason).toMatchObject({ reason: "stolen" });

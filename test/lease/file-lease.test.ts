@@ -65,7 +65,7 @@ describe("the lease of a file", () => {
 
   it.each<[string, AcquireLeaseOptions, new (message: string) => Error, string]>([
     ["a duration", { durationInSeconds: 30 }, RangeError, "never expires: durationInSeconds must be Infinity; got 30"],
-    ["that it be created", { createIfMissing: true }, TypeError, "createIfMissing"],
+    ["that it be created", { createIfNotExists: true }, TypeError, "createIfNotExists"],
   ])("is not asked for with %s", async (_, options, type, message) => {
     const file = new ScriptedFile();
     for (const call of [acquireLease(file, options), tryAcquireLease(file, options), withLease(file, () => 1, options)]) {
@@ -78,7 +78,7 @@ describe("the lease of a file", () => {
 
   it("is broken at once or not at all, and has no epoch", async () => {
     const file = new ScriptedFile();
-    await expect(breakLease(file, { periodInSeconds: 5 })).rejects.toThrow(RangeError);
+    await expect(breakLease(file, { breakPeriodInSeconds: 5 })).rejects.toThrow(RangeError);
     await expect(breakLease(file, { expectedEpoch: 1 })).rejects.toThrow(TypeError);
     expect(file.service.calls).toEqual([]);
     await expect(breakLease(file)).resolves.toBe(true);

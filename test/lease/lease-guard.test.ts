@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { startStopwatch } from "../../src/core/stopwatch.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
-import { LeaseGuard } from "../../src/lease/lease-guard.js";
+import { LeaseHandle } from "../../src/lease/lease-guard.js";
 import { HeldLease } from "../../src/lease/held-lease.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
@@ -34,11 +34,11 @@ it("shows no signature of its URL", async () => {
 });
 
 it("is lost from the start if the lease was lost on the way to it", () => {
-  const times = { durationInMs: 15_000, safetyMarginInMs: 0, renewEveryInMs: 5_000, autoRenew: false };
+  const times = { durationInMs: 15_000, safetyMarginInMs: 0, renewIntervalInMs: 5_000, autoRenew: false };
   const keeper = new HeldLease(leaseAdapterOf(new ScriptedLeasable()), wanted, startStopwatch(), times);
   blockEventLoop(15_000);
   expect(keeper.check()).toBeDefined();
-  const guard = new LeaseGuard(keeper, () => Promise.resolve());
+  const guard = new LeaseHandle(keeper, () => Promise.resolve());
   expect(guard.signal.aborted).toBe(true);
   expect(guard.signal.reason).toBe(keeper.check());
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
-import type { LeaseGuard } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-guard.js";
 import { hang, ok, reset, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import type { BlobClient } from "./fakes/fake-lease-server.js";
@@ -18,13 +18,13 @@ function serverWithBlob(): FakeLeaseServer {
   return server;
 }
 
-async function hold(blob: BlobClient, options?: AcquireLeaseOptions): Promise<LeaseGuard> {
+async function hold(blob: BlobClient, options?: AcquireLeaseOptions): Promise<LeaseHandle> {
   const promise = acquireLease(blob, options);
   await pass(1);
   return promise;
 }
 
-async function finish(...guards: (LeaseGuard | undefined)[]): Promise<void> {
+async function finish(...guards: (LeaseHandle | undefined)[]): Promise<void> {
   const releases = Promise.all(guards.map(async (guard) => guard?.release()));
   await pass(5_000);
   await releases;

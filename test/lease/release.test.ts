@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isLeaseLeftError } from "../../src/errors.js";
+import { isConcurrencyError } from "../../src/errors.js";
 import { tryAcquireLease } from "../../src/lease/with-lease.js";
 import { after, deafHang, hang, ok, reset, resent, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
@@ -57,7 +57,7 @@ it("is one request however often it is called", async () => {
 
 it("waits for the renewal that is under way, and starts no other", async () => {
   const blob = new ScriptedLeasable({ renew: after(700, ok), release: after(3_000, ok) });
-  const guard = (await tryAcquireLease(blob, { durationInSeconds: 30, renewEveryInMs: 1_000 }))!;
+  const guard = (await tryAcquireLease(blob, { durationInSeconds: 30, renewIntervalInMs: 1_000 }))!;
   await pass(1_100);
   const release = outcomeOf(guard.release());
   await pass(600);
@@ -141,8 +141,8 @@ describe("of a lease that never expires", () => {
     const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
     const outcome = outcomeOf(guard.release());
     await pass(0);
-    expect(outcome.error).toMatchObject({ name: "LeaseLeftError", code: "LEASE_LEFT", url: "https://account.test/container/blob", leaseId: guard.leaseId, cause: { statusCode: 503 } });
-    expect(isLeaseLeftError(outcome.error)).toBe(true);
+    expect(outcome.error).toMatchObject({ name: "LeaseReleaseError", code: "LEASE_RELEASE_FAILED", url: "https://account.test/container/blob", leaseId: guard.leaseId, cause: { statusCode: 503 } });
+    expect(isConcurrencyError(outcome.error, "LEASE_RELEASE_FAILED")).toBe(true);
     await pass(300_000);
     expect(blob.times("release")).toEqual([0, 1_000, 3_000, 7_000, 15_000, 30_000]);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { tryAcquireLease } from "../../src/lease/with-lease.js";
-import type { LeaseGuard } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-guard.js";
 import type { LeaseLostError } from "../../src/errors.js";
 import { after, deaf, deafHang, hang, ok, okAbout, reset, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";
@@ -38,12 +38,12 @@ const table: readonly { answer: string; given: Answer; lost?: LeaseLostError["re
 
 useFakeClock();
 
-async function hold(blob: ScriptedLeasable): Promise<{ guard: LeaseGuard; aborted: { at: number | undefined } }> {
+async function hold(blob: ScriptedLeasable): Promise<{ guard: LeaseHandle; aborted: { at: number | undefined } }> {
   const guard = (await tryAcquireLease(blob, { durationInSeconds: 30 }))!;
   return { guard, aborted: abortTime(guard.signal) };
 }
 
-function expectLost(guard: LeaseGuard, reason: string): void {
+function expectLost(guard: LeaseHandle, reason: string): void {
   expect(guard.signal.reason).toMatchObject({ name: "LeaseLostError", code: "LEASE_LOST", reason, url: "https://account.test/container/blob" });
   expect(() => guard.assertHeld()).toThrow(guard.signal.reason as Error);
   expect(guard.remainingInMs).toBe(0);
@@ -157,7 +157,7 @@ it("keeps an infinite lease through any trouble, and still notices that it was b
 
 it("honours the interval and the margin that it is given", async () => {
   const blob = new ScriptedLeasable({ renew: [ok, ok, hang] });
-  const guard = (await tryAcquireLease(blob, { durationInSeconds: 60, renewEveryInMs: 5_000, safetyMarginInMs: 20_000 }))!;
+  const guard = (await tryAcquireLease(blob, { durationInSeconds: 60, renewIntervalInMs: 5_000, safetyMarginInMs: 20_000 }))!;
   const aborted = abortTime(guard.signal);
   await pass(100_000);
   expect(blob.times("renew").slice(0, 4)).toEqual([5_000, 10_000, 15_000, 26_000]);

@@ -1,7 +1,7 @@
 import { useInstrumenter } from "@azure/core-tracing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
-import type { LeaseGuard } from "../../src/index.js";
+import type { LeaseHandle } from "../../src/index.js";
 import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "./fakes/time.js";
@@ -75,12 +75,12 @@ const idOf = (): string | undefined => server.blobs.get("blob")!.lease?.id;
 
 describe.each(places)("a tracer that throws in %s", (place) => {
   describe.each([15, Infinity])("changes nothing for a lease of %s seconds:", (durationInSeconds) => {
-    const hold = async (): Promise<LeaseGuard> => {
+    const hold = async (): Promise<LeaseHandle> => {
       const lease = (await settled(acquireLease(server.blob(), { durationInSeconds, autoRenew: false }))).value!;
       tracer.throwsIn = place;
       return lease;
     };
-    const giveBack = async (lease: LeaseGuard): Promise<void> => {
+    const giveBack = async (lease: LeaseHandle): Promise<void> => {
       expect((await settled(lease.release())).error).toBeUndefined();
       expect(idOf()).toBeUndefined();
     };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { LockContainerLike } from "../../src/clients/blob.js";
+import type { ContainerLike } from "../../src/clients/blob.js";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockGuard } from "../../src/lease/lease-guard.js";
+import type { LockHandle } from "../../src/lease/lease-guard.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -114,8 +114,8 @@ describe("defaults", () => {
     const locks = new BlobLocks(server.container(), { prefix: "p/", defaults: { durationInSeconds: 60, waitInMs: 100 } });
     const first = await run(locks.acquire("a", { durationInSeconds: undefined }));
     expect(first.remainingInMs).toBeGreaterThan(50_000);
-    const second = outcomeOf<LockGuard>(locks.acquire("a"));
-    const third = outcomeOf<LockGuard>(locks.acquire("a", { waitInMs: 1_000 }));
+    const second = outcomeOf<LockHandle>(locks.acquire("a"));
+    const third = outcomeOf<LockHandle>(locks.acquire("a", { waitInMs: 1_000 }));
     await pass(500);
     expect(second.error).toMatchObject({ name: "LeaseUnavailableError" });
     expect(third.at).toBeUndefined();
@@ -140,7 +140,7 @@ describe("misuse", () => {
     ["a negative wait for many", (locks) => locks.withLocks(["a"], () => 1, { waitInMs: -1 })],
     ["a duration of 61 s", (locks) => locks.acquire("a", { durationInSeconds: 61 })],
     ["inspecting an empty name", (locks) => locks.inspect("")],
-    ["forcing with a bad epoch", (locks) => locks.forceUnlock("a", { expectedEpoch: NaN })],
+    ["forcing with a bad epoch", (locks) => locks.break("a", { expectedEpoch: NaN })],
   ])("is found out before anything is sent: %s", async (_, call) => {
     const server = new FakeLeaseServer();
     const error: unknown = await call(locksOn(server)).catch((e: unknown) => e);
@@ -150,7 +150,7 @@ describe("misuse", () => {
 
   it("is found out by the constructor", () => {
     for (const container of [undefined, null, {}, { getBlockBlobClient: 1 }]) {
-      expect(() => new BlobLocks(container as unknown as LockContainerLike)).toThrow(TypeError);
+      expect(() => new BlobLocks(container as unknown as ContainerLike)).toThrow(TypeError);
     }
     const container = new FakeLeaseServer().container();
     for (const holder of ["\ud83d", "x".repeat(1_025), 5 as unknown as string]) {

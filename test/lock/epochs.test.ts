@@ -16,7 +16,7 @@ describe("epochs", () => {
       epochs.push(lock.epoch);
       if (i % 3 === 0) await run(lock.release());
       else if (i % 3 === 1) {
-        expect(await run(locksOn(server).forceUnlock("a"))).toBe(true);
+        expect(await run(locksOn(server).break("a"))).toBe(true);
         await pass(10_000);
         expect(lock.signal.reason).toMatchObject({ reason: "broken" });
       } else {
@@ -102,7 +102,7 @@ describe("epochs", () => {
     const here = locksOn(server);
     const first = await run(here.acquire("a"));
     const second = outcomeOf(here.acquire("a"));
-    expect(await run(locksOn(server).forceUnlock("a"))).toBe(true);
+    expect(await run(locksOn(server).break("a"))).toBe(true);
     const other = await run(locksOn(server).acquire("a"));
     await pass(2_000);
     await run(first.release().catch(() => undefined));
@@ -170,12 +170,12 @@ describe("epochs", () => {
 
   it("are not handed out with a lease whose loss was noticed while they were asked for", async () => {
     const server = new FakeLeaseServer();
-    const first = await run(locksOn(server).acquire("a", { renewEveryInMs: 1_000 }));
+    const first = await run(locksOn(server).acquire("a", { renewIntervalInMs: 1_000 }));
     await run(first.release());
     server.disturb = (operation) => (operation === "metadata" && server.count("metadata") === 2 ? { ...ok, afterInMs: 3_000 } : undefined);
     server.intercept = (operation) =>
       operation === "renew" && server.count("renew") === 1 ? status(409, "LeaseIsBrokenAndCannotBeRenewed") : undefined;
-    const outcome = outcomeOf(locksOn(server).acquire("a", { renewEveryInMs: 1_000 }));
+    const outcome = outcomeOf(locksOn(server).acquire("a", { renewIntervalInMs: 1_000 }));
     await pass(40_000);
     outcome.value!.assertHeld();
     expect(outcome.value!.signal.aborted).toBe(false);

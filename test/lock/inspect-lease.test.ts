@@ -19,7 +19,7 @@ describe("inspectLease", () => {
   it("tells free from held", async () => {
     const server = new FakeLeaseServer();
     server.addBlob();
-    expect(await run(inspectLease(server.blob()))).toEqual({ state: "available", duration: undefined, holder: undefined, since: undefined, epoch: undefined });
+    expect(await run(inspectLease(server.blob()))).toEqual({ state: "available", duration: undefined, holder: undefined, acquiredOn: undefined, epoch: undefined });
     const guard = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
     expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "leased", duration: "infinite" });
     await run(guard.release());
@@ -47,7 +47,7 @@ describe("breakLease", () => {
     server.addBlob();
     const guard = await run(acquireLease(server.blob()));
     const aborted = abortTime(guard.signal);
-    await expect(run(breakLease(server.blob(), { periodInSeconds: 20 }))).resolves.toBe(true);
+    await expect(run(breakLease(server.blob(), { breakPeriodInSeconds: 20 }))).resolves.toBe(true);
     expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "breaking" });
     await pass(10_000);
     expect(aborted.at).toBeLessThan(10_010);
@@ -64,7 +64,7 @@ describe("breakLease", () => {
 
   it("is false if the lock has another number by now, or gets one meanwhile", async () => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 3, holder: "h", since: undefined });
+    const metadata = formatLockRecord({ epoch: 7, reserved: 3, holder: "h", acquiredOn: undefined });
     blob.properties = { etag: "e", leaseState: "leased", metadata };
     for (const expectedEpoch of [6, 10]) await expect(breakLease(blob, { expectedEpoch })).resolves.toBe(false);
     expect(blob.times("break")).toEqual([]);
@@ -77,7 +77,7 @@ describe("breakLease", () => {
 
   it("breaks nothing unconditionally for want of an ETag", async () => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined });
+    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", acquiredOn: undefined });
     blob.properties = { leaseState: "leased", metadata };
     await expect(breakLease(blob, { expectedEpoch: 7 })).rejects.toThrow("no ETag");
     expect(blob.times("break")).toEqual([]);
@@ -85,7 +85,7 @@ describe("breakLease", () => {
 
   it.each(["available", "expired", "broken"])("breaks nothing if the one that was looked at is %s by now", async (leaseState) => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", since: undefined });
+    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", acquiredOn: undefined });
     blob.properties = { leaseState, etag: '"1"', metadata };
     expect(await breakLease(blob, { expectedEpoch: 7 })).toBe(false);
     expect(blob.times("break")).toEqual([]);
@@ -99,7 +99,7 @@ describe("breakLease", () => {
 
 describe("the record of a lock", () => {
   it("survives the way through metadata, whatever the case of their names", () => {
-    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", since: new Date("2026-01-02T03:04:05.678Z") };
+    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", acquiredOn: new Date("2026-01-02T03:04:05.678Z") };
     const metadata = formatLockRecord(record);
     expect(Object.values(metadata).join("")).toMatch(/^[\x20-\x7e]*$/);
     expect(parseLockRecord(metadata)).toEqual(record);
@@ -115,7 +115,7 @@ describe("the record of a lock", () => {
 
   it("takes what others wrote into it for what it is", () => {
     const record = parseLockRecord({ asc_epoch: "5", asc_holder: "%E0%A4%A", asc_since: "yesterday" });
-    expect(record).toEqual({ epoch: 5, reserved: 1, holder: "%E0%A4%A", since: undefined });
+    expect(record).toEqual({ epoch: 5, reserved: 1, holder: "%E0%A4%A", acquiredOn: undefined });
     expect(parseLockRecord({ asc_epoch: "-1", asc_reserved: "x" })).toMatchObject({ epoch: 0, reserved: 0 });
   });
 });

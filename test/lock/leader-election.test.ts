@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import type { LeaderElectionOptions, Term } from "../../src/lock/leader-election.js";
+import type { LeaderElectionOptions, LeadershipTerm } from "../../src/lock/leader-election.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { abortTime, blockEventLoop, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -11,7 +11,7 @@ import { later, locksOn, run } from "./support.js";
 
 useFakeClock();
 
-const untilAborted = ({ signal }: Term): Promise<void> =>
+const untilAborted = ({ signal }: LeadershipTerm): Promise<void> =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve()));
 
 describe("a term", () => {
@@ -221,7 +221,7 @@ describe("stop", () => {
 describe("resign", () => {
   it("ends the term, lets others have their turn, and comes back", async () => {
     const server = new FakeLeaseServer();
-    const { election, terms } = candidate(server, { onElected: untilAborted, stayAwayInMs: 4_000 });
+    const { election, terms } = candidate(server, { onElected: untilAborted, cooldownInMs: 4_000 });
     election.start();
     await pass(20);
     const at = elapsed();
@@ -262,7 +262,7 @@ describe("trouble", () => {
   it("is told, and the candidate goes on trying", async () => {
     const server = new FakeLeaseServer();
     server.intercept = () => status(403);
-    const { election, errors } = candidate(server, { stayAwayInMs: 1_000 });
+    const { election, errors } = candidate(server, { cooldownInMs: 1_000 });
     election.start();
     await pass(3_500);
     expect(errors.length).toBeGreaterThanOrEqual(3);
@@ -277,7 +277,7 @@ describe("trouble", () => {
   it("is survived by the election if onError throws as well", async () => {
     const server = new FakeLeaseServer();
     const { election, terms } = candidate(server, {
-      stayAwayInMs: 100,
+      cooldownInMs: 100,
       onElected: () => Promise.reject(new Error("work")),
       onError: () => {
         throw new Error("onError");
@@ -314,6 +314,6 @@ describe("trouble", () => {
     expect(() => new LeaderElection(locks, "a", undefined as unknown as LeaderElectionOptions)).toThrow(TypeError);
     expect(() => new LeaderElection(locks, "", { onElected })).toThrow(RangeError);
     expect(() => new LeaderElection(locks, "a", { onElected, durationInSeconds: 14 })).toThrow(RangeError);
-    expect(() => new LeaderElection(locks, "a", { onElected, stayAwayInMs: -1 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", { onElected, cooldownInMs: -1 })).toThrow(RangeError);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockInfo } from "../../src/lock/blob-locks.js";
+import type { LockStatus } from "../../src/lock/blob-locks.js";
 import { status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -17,7 +17,7 @@ describe("looking at locks", () => {
     const lock = await run(locks.acquire("a"));
     const info = await run(locks.inspect("a"));
     expect(info).toMatchObject({ name: "a", state: "leased", duration: "fixed", epoch: 1, holder: "tür/7" });
-    expect(info.since!.getTime()).toBeGreaterThanOrEqual(since.getTime());
+    expect(info.acquiredOn!.getTime()).toBeGreaterThanOrEqual(since.getTime());
     await run(lock.release());
     expect(await run(locks.inspect("a"))).toMatchObject({ state: "available", epoch: 1, holder: "tür/7" });
   });
@@ -48,7 +48,7 @@ describe("looking at locks", () => {
     const names = ["b", "a/../b", "🔒"];
     for (const name of names) await run(locks.withLock(name, () => undefined));
     const held = await run(locks.acquire("b"));
-    const list: LockInfo[] = [];
+    const list: LockStatus[] = [];
     const listing = (async () => {
       for await (const info of locks.list()) list.push(info);
     })();
@@ -62,10 +62,10 @@ describe("looking at locks", () => {
   it("tells a missing container from a lock that was never used", async () => {
     const server = new FakeLeaseServer();
     const locks = locksOn(server);
-    await expect(run(locks.forceUnlock("a"))).resolves.toBe(false);
+    await expect(run(locks.break("a"))).resolves.toBe(false);
     server.intercept = () => status(404, "ContainerNotFound");
     await expect(run(locks.inspect("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
-    await expect(run(locks.forceUnlock("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+    await expect(run(locks.break("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
     await expect(run(locks.acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
   });
 
@@ -75,14 +75,14 @@ describe("looking at locks", () => {
     const first = await run(locks.acquire("a"));
     await run(first.release());
     const second = await run(locksOn(server).acquire("a"));
-    expect(await run(locks.forceUnlock("a", { expectedEpoch: first.epoch }))).toBe(false);
+    expect(await run(locks.break("a", { expectedEpoch: first.epoch }))).toBe(false);
     second.assertHeld();
     expect(server.isLeased("locks/a")).toBe(true);
-    expect(await run(locks.forceUnlock("a", { expectedEpoch: second.epoch }))).toBe(true);
+    expect(await run(locks.break("a", { expectedEpoch: second.epoch }))).toBe(true);
     expect(server.isLeased("locks/a")).toBe(false);
     await pass(10_000);
     expect(second.signal.aborted).toBe(true);
-    expect(await run(locks.forceUnlock("never used"))).toBe(false);
+    expect(await run(locks.break("never used"))).toBe(false);
   });
 
   it("says that there is no such container", async () => {

@@ -20,7 +20,7 @@ describe("observe", () => {
     const seen: Seen[] = [];
     const ended = outcomeOf(
       (async () => {
-        for await (const { state, epoch, isSelf } of election.observe({ abortSignal: caller.signal, intervalInMs: 100 })) seen.push({ state, epoch, isSelf });
+        for await (const { state, epoch, isSelf } of election.observe({ abortSignal: caller.signal, pollIntervalInMs: 100 })) seen.push({ state, epoch, isSelf });
       })(),
     );
     const stop = async (): Promise<void> => {
@@ -35,7 +35,7 @@ describe("observe", () => {
 
   it("tells of each change once, and who is meant", async () => {
     const server = new FakeLeaseServer();
-    const first = candidate(server, { stayAwayInMs: 60_000 });
+    const first = candidate(server, { cooldownInMs: 60_000 });
     const second = candidate(server);
     const here = watch(first.election);
     await pass(500);

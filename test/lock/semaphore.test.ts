@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockGuard } from "../../src/lease/lease-guard.js";
+import type { LockHandle } from "../../src/lease/lease-guard.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { after, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -13,13 +13,13 @@ function semaphoreOn(server: FakeLeaseServer, slots: number): Semaphore {
   return new Semaphore(new BlobLocks(server.container()), "exports", slots);
 }
 
-async function hold(semaphore: Semaphore, count: number): Promise<LockGuard[]> {
-  const slots: LockGuard[] = [];
+async function hold(semaphore: Semaphore, count: number): Promise<LockHandle[]> {
+  const slots: LockHandle[] = [];
   for (let i = 0; i < count; i++) slots.push(await run(semaphore.acquire()));
   return slots;
 }
 
-async function giveBack(slots: readonly (LockGuard | null | undefined)[]): Promise<void> {
+async function giveBack(slots: readonly (LockHandle | null | undefined)[]): Promise<void> {
   await run(Promise.all(slots.map(async (slot) => slot?.release())));
 }
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { isConflictError, isFencedError, isTargetNotFoundError, runTransaction } from "../../src/index.js";
-import type { LockGuard } from "../../src/index.js";
-import { HeldTable } from "../../src/lock/locked-table.js";
+import { isConcurrencyError, runTransaction } from "../../src/index.js";
+import type { LockHandle } from "../../src/index.js";
+import { LockedTable } from "../../src/lock/locked-table.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
@@ -16,22 +16,22 @@ afterEach(() => {
 });
 
 /** What the holder of this number has in its hands. */
-function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): HeldTable {
-  return new HeldTable(table, { epoch } as LockGuard, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
+function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): LockedTable {
+  return new LockedTable(table, { epoch } as LockHandle, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
 }
 
 describe("a holder that has a successor", () => {
   test.each([
-    ["submit", (held: HeldTable) => held.partition("p").then((p) => p.submit([["upsert", { rowKey: "a", n: -1 }]]))],
-    ["update", (held: HeldTable) => held.partition("p").then((p) => p.update<Numbered>("a", (e) => { e.n = -1; }))],
-    ["delete", (held: HeldTable) => held.partition("p").then((p) => p.delete("a"))],
-    ["create", (held: HeldTable) => held.partition("p").then((p) => p.create({ rowKey: "b", n: -1 }))],
+    ["submit", (held: LockedTable) => held.partition("p").then((p) => p.submit([["upsert", { rowKey: "a", n: -1 }]]))],
+    ["update", (held: LockedTable) => held.partition("p").then((p) => p.update<Numbered>("a", (e) => { e.n = -1; }))],
+    ["delete", (held: LockedTable) => held.partition("p").then((p) => p.delete("a"))],
+    ["create", (held: LockedTable) => held.partition("p").then((p) => p.create({ rowKey: "b", n: -1 }))],
   ])("is refused by the service at its next %s", async (_, write) => {
     const { table, other } = fakePartition({ a: 1 });
     const old = holder(table, 7);
     await old.partition("p");
     await holder(other, 9).partition("p");
-    await expect(write(old)).rejects.toSatisfy((error) => isFencedError(error) && error.epoch === 7 && error.fencedBy === 9);
+    await expect(write(old)).rejects.toSatisfy((error) => isConcurrencyError(error, "FENCED") && error.epoch === 7 && error.fencedBy === 9);
     expect(table.rowKeys()).toEqual(["a", "~asc~fence"]);
     expect(valueOf(table, "a")).toBe(1);
   });
@@ -40,7 +40,7 @@ describe("a holder that has a successor", () => {
     const { service, table, other } = fakePartition({ a: 1 });
     const partition = await holder(table, 7).partition("p");
     service.next("submitTransaction", before(() => holder(other, 8).partition("p")));
-    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy(isFencedError);
+    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "FENCED"));
     expect(valueOf(table, "a")).toBe(1);
   });
 
@@ -49,7 +49,7 @@ describe("a holder that has a successor", () => {
     const partition = await holder(table, 7).partition("p");
     await holder(other, 8).partition("p");
     service.next("submitTransaction", loseAnswerForGood);
-    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy(isFencedError);
+    await expect(partition.submit([["update", { rowKey: "a", n: -1 }]])).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "FENCED"));
     expect(valueOf(table, "a")).toBe(1);
   });
 
@@ -64,7 +64,7 @@ describe("a holder that has a successor", () => {
   test("cannot open the partition any more", async () => {
     const { table, other } = fakePartition();
     await holder(other, 9).partition("p");
-    await expect(holder(table, 7).partition("p")).rejects.toSatisfy(isFencedError);
+    await expect(holder(table, 7).partition("p")).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "FENCED"));
   });
 });
 
@@ -112,7 +112,7 @@ describe("writing", () => {
     const { service, table } = fakePartition({ a: 1 });
     const partition = await holder(table, 7).partition("p");
     service.next("submitTransaction", before(() => set(table, "a", 5)));
-    await expect(partition.update<Numbered>("a", (e) => { e.n += 1; })).rejects.toSatisfy(isConflictError);
+    await expect(partition.update<Numbered>("a", (e) => { e.n += 1; })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
     await partition.update<Numbered>("a", (e) => { e.n += 1; });
     expect(valueOf(table, "a")).toBe(6);
   });
@@ -144,7 +144,7 @@ describe("writing", () => {
     const partition = await holder(table, 7).partition("p");
     await partition.update("a", () => undefined);
     expect(service.count("submitTransaction")).toBe(1);
-    await expect(partition.update("b", () => undefined)).rejects.toSatisfy(isTargetNotFoundError);
+    await expect(partition.update("b", () => undefined)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
     expect(await partition.update("b", (e) => { e["n"] = 2; }, { initial: { n: 1 } })).toEqual({ partitionKey: "p", rowKey: "b", n: 2 });
   });
 

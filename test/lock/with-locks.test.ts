@@ -40,7 +40,7 @@ describe("withLocks", () => {
     let began = false;
     const outcome = outcomeOf(locksOn(server).withLocks(["a", "b"], () => void (began = true)));
     await pass(100);
-    await run(locksOn(server).forceUnlock("a"));
+    await run(locksOn(server).break("a"));
     await pass(11_000);
     expect(outcome.error).toMatchObject({ name: "LeaseLostError", reason: "broken" });
     expect(began).toBe(false);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BlobLocks, breakLease, isLeaseLostError, isLeaseUnavailableError } from "../../src/index.js";
-import type { LockGuard } from "../../src/index.js";
+import { BlobLocks, breakLease, isConcurrencyError } from "../../src/index.js";
+import type { LockHandle } from "../../src/index.js";
 import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimBlob } from "../simulation/storage/sim-blob.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
@@ -15,7 +15,7 @@ const safetyMarginInMs = 750;
 
 interface Holder {
   readonly process: number;
-  readonly lock: LockGuard;
+  readonly lock: LockHandle;
 }
 
 /** The model is one holder at most, each with a larger number than the one before. */
@@ -40,14 +40,14 @@ class Locks implements Scenario {
     this.#blob = operator.blob("l");
   }
 
-  start(process: number, holdInMs: number, waitInMs: number, watchful: boolean): void {
+  start(process: number, claimDurationInMs: number, waitInMs: number, watchful: boolean): void {
     const locks = this.#locks[process]!;
     this.#running.push(
       locks.acquire("l", { durationInSeconds, waitInMs }).then(
-        (lock) => this.#hold({ process, lock }, holdInMs, watchful),
+        (lock) => this.#hold({ process, lock }, claimDurationInMs, watchful),
         (error: unknown) => {
           // Unavailable, or the network is so bad that five looks in a row failed.
-          if (!isLeaseUnavailableError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError)$/));
+          if (!isConcurrencyError(error, "LEASE_UNAVAILABLE")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError)$/));
         },
       ),
     );
@@ -55,7 +55,7 @@ class Locks implements Scenario {
 
   breakIt(): void {
     // With notice: the holder may go on until its time is over, and learns of it at its next renewal.
-    this.#running.push(breakLease(this.#blob, { periodInSeconds: 60 }).then(nothing, nothing));
+    this.#running.push(breakLease(this.#blob, { breakPeriodInSeconds: 60 }).then(nothing, nothing));
   }
 
   cutOff(process: number): void {
@@ -75,25 +75,25 @@ class Locks implements Scenario {
     expect(this.#blob.lease.state).toBe("available");
   }
 
-  async #hold(holder: Holder, holdInMs: number, watchful: boolean): Promise<void> {
+  async #hold(holder: Holder, claimDurationInMs: number, watchful: boolean): Promise<void> {
     const { lock } = holder;
     if (!lock.signal.aborted) {
       this.#enter(holder);
       lock.signal.addEventListener("abort", () => this.#leave(holder));
-      if (watchful) await this.#watch(holder, holdInMs);
+      if (watchful) await this.#watch(holder, claimDurationInMs);
       // Never looks at a clock: it has to be told.
-      else await Promise.race([this.world.time.sleep(holdInMs), new Promise((resolve) => lock.signal.addEventListener("abort", resolve))]);
+      else await Promise.race([this.world.time.sleep(claimDurationInMs), new Promise((resolve) => lock.signal.addEventListener("abort", resolve))]);
       this.#leave(holder);
     }
     await lock.release().catch((error: unknown) => {
-      if (!isLeaseLostError(error)) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError|AbortError)$/));
+      if (!isConcurrencyError(error, "LEASE_LOST")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError|AbortError)$/));
     });
     expect(() => lock.assertHeld()).toThrow();
   }
 
   /** Looks now and then whether what the holder believes is true. */
-  async #watch({ lock }: Holder, holdInMs: number): Promise<void> {
-    const until = this.world.time.now + holdInMs;
+  async #watch({ lock }: Holder, claimDurationInMs: number): Promise<void> {
+    const until = this.world.time.now + claimDurationInMs;
     while (this.world.time.now < until && !lock.signal.aborted) {
       await this.world.time.sleep(Math.min(500, until - this.world.time.now));
       if (isLost(lock)) break;
@@ -118,7 +118,7 @@ class Locks implements Scenario {
 }
 
 /** Asked anew after an await. */
-function isLost(lock: LockGuard): boolean {
+function isLost(lock: LockHandle): boolean {
   return lock.signal.aborted;
 }
 
@@ -128,22 +128,22 @@ function nothing(): void {
 
 class Acquire extends Step<Locks> {
   readonly process: number;
-  readonly holdInMs: number;
+  readonly claimDurationInMs: number;
   readonly waitInMs: number;
   readonly watchful: boolean;
   readonly pauseInMs: number;
 
-  constructor([process, holdInMs, waitInMs, watchful, pauseInMs]: [number, number, number, boolean, number]) {
+  constructor([process, claimDurationInMs, waitInMs, watchful, pauseInMs]: [number, number, number, boolean, number]) {
     super();
     this.process = process;
-    this.holdInMs = holdInMs;
+    this.claimDurationInMs = claimDurationInMs;
     this.waitInMs = waitInMs;
     this.watchful = watchful;
     this.pauseInMs = pauseInMs;
   }
 
   override act(locks: Locks): void {
-    locks.start(this.process, this.holdInMs, this.waitInMs, this.watchful);
+    locks.start(this.process, this.claimDurationInMs, this.waitInMs, this.watchful);
   }
 }
 

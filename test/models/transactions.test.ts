@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { isCommitUnknownError, isConflictError, isDeadlineError, runTransaction } from "../../src/index.js";
+import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
@@ -69,13 +69,13 @@ class Bank implements Scenario {
           call.took = value.took;
         },
         (error: unknown) => {
-          if (isCommitUnknownError(error)) {
+          if (isConcurrencyError(error, "COMMIT_UNKNOWN")) {
             expect(call.unknownAllowed(), "a CommitUnknownError, although all writes were answered").toBe(true);
             call.outcome = "unknown";
           } else if (error === stop.signal.reason) call.outcome = "aborted";
           else {
             if (error instanceof Refusal) expect(deed.kind).toBe("refuse");
-            else if (!isConflictError(error) && !isDeadlineError(error)) expect(error).toHaveProperty("name", "RestError");
+            else if (!isConcurrencyError(error, "CONFLICT") && !isConcurrencyError(error, "OPERATION_TIMEOUT")) expect(error).toHaveProperty("name", "RestError");
             call.outcome = "not written";
           }
         },

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { isCommitUnknownError, isConflictError, isDeadlineError, jsonBlob, optimisticUpdate, tableEntity } from "../../src/index.js";
+import { isConcurrencyError, jsonBlob, optimisticUpdate, tableEntity } from "../../src/index.js";
 import type { UpdateResult } from "../../src/index.js";
 import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
@@ -116,14 +116,14 @@ class Updates implements Scenario {
   }
 
   #judge(error: unknown, signal: AbortSignal, call: Call): NonNullable<Call["outcome"]> {
-    if (isCommitUnknownError(error)) {
+    if (isConcurrencyError(error, "COMMIT_UNKNOWN")) {
       expect(call.unknownAllowed(), "a CommitUnknownError, although all its writes were answered").toBe(true);
       return "unknown";
     }
     if (error === signal.reason) return "aborted";
     if (error instanceof Refusal) expect(call.behaviour).toMatch(/^throw/);
     // All else means by contract that nothing was written; what the service itself said is passed on.
-    else if (!isConflictError(error) && !isDeadlineError(error)) expect(error).toHaveProperty("name", "RestError");
+    else if (!isConcurrencyError(error, "CONFLICT") && !isConcurrencyError(error, "OPERATION_TIMEOUT")) expect(error).toHaveProperty("name", "RestError");
     return "not written";
   }
 

@@ -71,7 +71,7 @@ describe("a handler that", () => {
         attempts.push([attempt, Math.round((Date.now() - started) / 1_000)]);
         throw new RangeError("no luck");
       },
-      { maxAttempts: 4, pollIntervalInMs: { min: 100, max: 100 } },
+      { maxAttempts: 4, minPollIntervalInMs: 100, maxPollIntervalInMs: 100 },
     );
     await pass(60_000);
     expect(attempts).toEqual([[1, 0], [2, 1], [3, 3], [4, 7]]); // prettier-ignore
@@ -91,7 +91,7 @@ describe("a handler that", () => {
   it("asks for a retry gets it, when it said", async () => {
     await enqueue(queue, "p");
     const handler = vi.fn<Handler>((_, context) => (context.attempt === 1 ? context.retry({ delayInMs: 30_000 }) : undefined));
-    await consume(handler, { pollIntervalInMs: { max: 100 } });
+    await consume(handler, { maxPollIntervalInMs: 100 });
     await pass(29_000);
     expect(handler).toHaveBeenCalledTimes(1);
     await pass(2_000);
@@ -137,9 +137,9 @@ describe("a handler that", () => {
   it("takes longer than it may is told to stop, and its message is tried again", async () => {
     await enqueue(queue, "p");
     const handler = vi.fn<Handler>((_, { signal, attempt }) => (attempt === 1 ? until(signal) : undefined));
-    await consume(handler, { maxProcessingTimeInMs: 5_000, pollIntervalInMs: { max: 100 } });
+    await consume(handler, { maxProcessingTimeInMs: 5_000, maxPollIntervalInMs: 100 });
     await pass(5_000);
-    expect(last("retry").error).toMatchObject({ code: "DEADLINE" });
+    expect(last("retry").error).toMatchObject({ code: "OPERATION_TIMEOUT" });
     await pass(2_000);
     expect(names()).toEqual(["retry", "completed"]);
   });
@@ -162,7 +162,7 @@ describe("messages that never reached a handler", () => {
     queue.faults.next("receive", "mute"); // hidden, and nobody knows
     const inbox = new MemoryInbox();
     const attempts: number[] = [];
-    await consume((_, { attempt }) => void attempts.push(attempt), { inbox, pollIntervalInMs: { max: 100 } });
+    await consume((_, { attempt }) => void attempts.push(attempt), { inbox, maxPollIntervalInMs: 100 });
     await pass(100_000);
     expect(attempts).toEqual([1]);
   });
@@ -214,7 +214,7 @@ describe("messages of others", () => {
 
 describe("a message that cannot be decoded", () => {
   const schema = {
-    "~standard": { version: 1, vendor: "test", validate: (value: unknown) => (typeof value === "number" ? {} : { issues: [{ message: "not a number" }] }) },
+    "~standard": { version: 1, vendor: "test", validate: (value: unknown) => (typeof value === "number" ? { value } : { issues: [{ message: "not a number" }] }) },
   } as const;
 
   it.each<[string, string, QueueConsumerOptions<unknown>, Record<string, unknown>]>([
@@ -245,7 +245,7 @@ describe("a message that cannot be decoded", () => {
   it("stays until the poison queue takes it", async () => {
     await queue.sendMessage("x");
     poisonQueue.faults.next("send", "busy");
-    await consume(vi.fn(), { decode: () => { throw new Error("no") }, pollIntervalInMs: { max: 100 } }); // prettier-ignore
+    await consume(vi.fn(), { decode: () => { throw new Error("no") }, maxPollIntervalInMs: 100 }); // prettier-ignore
     await pass(5_000);
     expect(poisons()).toHaveLength(1);
     expect(queue.messages).toEqual([]);
@@ -336,7 +336,7 @@ describe("polling", () => {
   it("does not end for any error, tells it, and slows down", async () => {
     queue.faults.next("receive", "busy", "denied", "lost", "hang");
     await enqueue(queue, "p");
-    const consumer = await consume(vi.fn(), { pollIntervalInMs: { max: 100 } });
+    const consumer = await consume(vi.fn(), { maxPollIntervalInMs: 100 });
     await pass(10);
     expect(consumer.health()).toMatchObject({ running: true, consecutiveErrors: 1 });
     await pass(120_000);
@@ -482,7 +482,7 @@ describe("start", () => {
     { concurrency: 0 },
     { visibilityTimeoutInSeconds: 0.5 },
     { maxAttempts: 0 },
-    { pollIntervalInMs: { min: 100, max: 10 } },
+    { minPollIntervalInMs: 100, maxPollIntervalInMs: 10 },
     { encoding: "utf-16" as "text" },
   ])("is not even reached with %o", (options) => {
     expect(() => new QueueConsumer(queue, vi.fn(), options)).toThrow(RangeError);
@@ -497,7 +497,7 @@ describe("with an inbox", () => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
     await enqueue(queue, "p", { idempotencyKey: "k" });
     const handler = vi.fn<Handler>();
-    await consume(handler, { inbox: create(), pollIntervalInMs: { max: 100 } });
+    await consume(handler, { inbox: create(), maxPollIntervalInMs: 100 });
     await pass(10_000);
     expect(handler).toHaveBeenCalledTimes(1);
     expect(names()).toEqual(["completed", "duplicate"]);
@@ -508,7 +508,7 @@ describe("with an inbox", () => {
     await enqueue(queue, "p");
     queue.faults.next("update", "lost");
     const handler = vi.fn<Handler>(() => new Promise((resolve) => setTimeout(resolve, 35_000)));
-    await consume(handler, { inbox: new MemoryInbox(), pollIntervalInMs: { max: 100 } });
+    await consume(handler, { inbox: new MemoryInbox(), maxPollIntervalInMs: 100 });
     await pass(36_000);
     expect(names()).toEqual(["completed"]);
     expect(queue.messages).toHaveLength(1);
@@ -523,7 +523,7 @@ describe("with an inbox", () => {
     await enqueue(queue, "p");
     table.faults.always("transaction", "denied");
     const handler = vi.fn<Handler>();
-    const consumer = await consume(handler, { inbox: new TableInbox(table), pollIntervalInMs: { max: 1_000 } });
+    const consumer = await consume(handler, { inbox: new TableInbox(table), maxPollIntervalInMs: 1_000 });
     await pass(30_000);
     expect(queue.visible).toEqual([]);
     expect(consumer.health().consecutiveErrors).toBeGreaterThan(2);
@@ -577,7 +577,7 @@ describe("with an inbox", () => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
     let calls = 0;
     const handler: Handler = (_, context) => (++calls === 1 ? context.poison("first") : undefined);
-    await consume(handler, { inbox, pollIntervalInMs: { max: 100 } });
+    await consume(handler, { inbox, maxPollIntervalInMs: 100 });
     await pass(100);
     await enqueue(queue, "p", { idempotencyKey: "k" });
     await pass(200);
@@ -651,7 +651,7 @@ describe("a checkpoint", () => {
         context.checkpoint({ page: 4 });
         throw new Error("later");
       },
-      { pollIntervalInMs: { max: 100 } },
+      { maxPollIntervalInMs: 100 },
     );
     await pass(30_500);
     expect(JSON.parse(queue.messages[0]!.text)).toMatchObject({ key: "k", body: "p", checkpoint: { page: 3 } });

@@ -32,7 +32,7 @@ const timesOf = (name: string): number[] => events.flatMap(([event, at]) => (eve
 async function consume(options: QueueConsumerOptions<unknown>): Promise<void> {
   await enqueue(queue, "p", { idempotencyKey: "k" });
   consumer = new QueueConsumer(queue, (_, { signal }) => void handled.push({ at: Date.now() - started, aborted: signal.aborted }), {
-    pollIntervalInMs: { min: 100, max: 200 },
+    minPollIntervalInMs: 100, maxPollIntervalInMs: 200,
     ...options,
   });
   for (const event of ["completed", "duplicate", "retry", "lost", "error"] as const) {

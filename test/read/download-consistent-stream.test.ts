@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { ContentChangedError, ContentTooLargeError, DeadlineError, downloadConsistentStream, TargetNotFoundError } from "../../src/index.js";
+import { ContentChangedError, ContentTooLargeError, OperationTimeoutError, downloadConsistentStream, TargetNotFoundError } from "../../src/index.js";
 import type { DownloadProgress } from "../../src/index.js";
 import { answer, before, gate, hang, pass } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
@@ -86,11 +86,11 @@ describe("downloadConsistentStream", () => {
 
   it("rejects at once if there is nothing, too much, or no answer", async () => {
     const { service, blob } = contentBlob();
-    expect(await rejection(downloadConsistentStream(blob, { maxBytes: 99 }))).toBeInstanceOf(ContentTooLargeError);
+    expect(await rejection(downloadConsistentStream(blob, { maxSizeInBytes: 99 }))).toBeInstanceOf(ContentTooLargeError);
     service.next("download", hang, hang, hang, hang, hang);
     const late = rejection(downloadConsistentStream(blob, { tryTimeoutInMs: 100 }));
     await vi.advanceTimersByTimeAsync(500);
-    expect(await late).toBeInstanceOf(DeadlineError);
+    expect(await late).toBeInstanceOf(OperationTimeoutError);
     blob.drop();
     expect(await rejection(downloadConsistentStream(blob))).toBeInstanceOf(TargetNotFoundError);
     expect(await rejection(downloadConsistentStream(blob, { concurrency: 0 }))).toBeInstanceOf(RangeError);

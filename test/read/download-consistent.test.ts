@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { describe, expect, it, vi } from "vitest";
-import { ContentChangedError, ContentTooLargeError, DeadlineError, downloadConsistent, LeaseUnavailableError, TargetNotFoundError } from "../../src/index.js";
+import { ContentChangedError, ContentTooLargeError, OperationTimeoutError, downloadConsistent, LeaseUnavailableError, TargetNotFoundError } from "../../src/index.js";
 import type { DownloadOptions, DownloadProgress } from "../../src/index.js";
 import { answer, before, gate, hang, pass } from "../fakes/faults.js";
 import { blobError } from "../fakes/rest-errors.js";
@@ -231,7 +231,7 @@ describe("downloadConsistent", () => {
     const { service, blob } = contentBlob();
     service.next("download", ...Array.from({ length: answers }, () => pass), hang, hang, hang, hang, hang);
     const error = await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })));
-    expect(error).toBeInstanceOf(DeadlineError);
+    expect(error).toBeInstanceOf(OperationTimeoutError);
     expect(error.message).toContain("5 times");
     expect(service.count()).toBe(answers + 5);
     expect(vi.getTimerCount()).toBe(0);
@@ -256,11 +256,11 @@ describe("downloadConsistent", () => {
 
   it("refuses what is too large after its first answer", async () => {
     const { service, blob } = contentBlob();
-    const error = await rejection(downloadConsistent(blob, { ...small, maxBytes: 99 }));
+    const error = await rejection(downloadConsistent(blob, { ...small, maxSizeInBytes: 99 }));
     expect(error).toBeInstanceOf(ContentTooLargeError);
-    expect(error).toMatchObject({ sizeInBytes: 100, maxBytes: 99 });
+    expect(error).toMatchObject({ sizeInBytes: 100, maxSizeInBytes: 99 });
     expect(service.count()).toBe(1);
-    expect((await downloadConsistent(blob, { ...small, maxBytes: 100 })).content).toEqual(version(1));
+    expect((await downloadConsistent(blob, { ...small, maxSizeInBytes: 100 })).content).toEqual(version(1));
   });
 
   it("does not guess a size that it is not told", async () => {
@@ -300,7 +300,7 @@ describe("downloadConsistent", () => {
     [{ blockSizeInBytes: 0 }, RangeError],
     [{ blockSizeInBytes: 1.5 }, RangeError],
     [{ concurrency: 0 }, RangeError],
-    [{ maxBytes: -1 }, RangeError],
+    [{ maxSizeInBytes: -1 }, RangeError],
     [{ maxRestarts: -1 }, RangeError],
     [{ tryTimeoutInMs: 0 }, RangeError],
     [{ onChange: "ignore" }, RangeError],

@@ -1,4 +1,4 @@
-import type { BlobCallOptions, BlobDownloadLike } from "../../src/index.js";
+import type { BlobCallOptions, BlobDownloadLike } from "../../src/clients.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 

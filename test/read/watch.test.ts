@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { blobMetadata, blobTags, DeadlineError, jsonBlob, optimisticUpdate, SchemaError, tableEntity, TargetNotFoundError, watch, WatchFailedError } from "../../src/index.js";
+import { blobMetadata, blobTags, OperationTimeoutError, jsonBlob, optimisticUpdate, SchemaError, tableEntity, TargetNotFoundError, watch, WatchFailedError } from "../../src/index.js";
 import type { Watch, WatchOptions } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -23,7 +23,7 @@ function steady(): void {
 
 function watched(options: WatchOptions = {}): ReturnType<typeof counterBlob> & { states: Watch<Counter> } {
   const subject = counterBlob();
-  return { ...subject, states: watch<Counter>(subject.blob, { intervalInMs: interval, ...options }) };
+  return { ...subject, states: watch<Counter>(subject.blob, { pollIntervalInMs: interval, ...options }) };
 }
 
 describe("watch", () => {
@@ -148,7 +148,7 @@ describe("watch", () => {
     const { service, blob, states } = watched();
     const { value } = await states.next();
     if (!value?.exists) throw new Error("it exists");
-    await optimisticUpdate<Counter>(blob, increment, { firstRead: value });
+    await optimisticUpdate<Counter>(blob, increment, { startFrom: value });
     expect(service.operations).toEqual(["download", "upload"]);
   });
 
@@ -157,9 +157,9 @@ describe("watch", () => {
     const table = new FakeTable(service);
     table.put({ n: { type: "Int32", value: 1 } });
     const { blob } = counterBlob();
-    const metadata = watch(blobMetadata(blob), { intervalInMs: interval });
-    const tags = watch(blobTags(blob), { intervalInMs: interval });
-    const entity = watch(tableEntity<{ n: number }>(table, "p", "r"), { intervalInMs: interval });
+    const metadata = watch(blobMetadata(blob), { pollIntervalInMs: interval });
+    const tags = watch(blobTags(blob), { pollIntervalInMs: interval });
+    const entity = watch(tableEntity<{ n: number }>(table, "p", "r"), { pollIntervalInMs: interval });
     const firsts = await Promise.all([metadata.next(), tags.next(), entity.next()]);
     expect(firsts.map(({ value }) => value?.value)).toEqual([{}, {}, { partitionKey: "p", rowKey: "r", n: 1 }]);
     const next = Promise.all([metadata.next(), tags.next(), entity.next()]);
@@ -175,7 +175,7 @@ describe("a watch whose looks fail", () => {
   it("goes on after what passes, and backs off meanwhile", async () => {
     steady();
     const errors: unknown[] = [];
-    const { service, blob, states } = watched({ maxIntervalInMs: 3 * interval, onError: (error) => errors.push(error) });
+    const { service, blob, states } = watched({ maxPollIntervalInMs: 3 * interval, onError: (error) => errors.push(error) });
     await states.next();
     service.next("download", busy, loseRequest, answer(500, "InternalError"), answer(408, "RequestTimeout"));
     blob.put({ n: 1 });
@@ -193,7 +193,7 @@ describe("a watch whose looks fail", () => {
 
   it("gives up in time, and says for how long it tried", async () => {
     steady();
-    const { service, states } = watched({ giveUpAfterInMs: 10 * interval });
+    const { service, states } = watched({ maxFailureTimeInMs: 10 * interval });
     await states.next();
     service.next("download", ...Array.from({ length: 20 }, () => busy));
     await vi.advanceTimersByTimeAsync(100 * interval); // an idle consumer's time does not count
@@ -206,7 +206,7 @@ describe("a watch whose looks fail", () => {
 
   it("counts failures in a row only", async () => {
     steady();
-    const { service, states } = watched({ giveUpAfterInMs: 1.5 * interval });
+    const { service, states } = watched({ maxFailureTimeInMs: 1.5 * interval });
     await states.next();
     for (let i = 0; i < 10; i++) service.next("download", busy, (exchange) => exchange.send());
     void states.next();
@@ -225,7 +225,7 @@ describe("a watch whose looks fail", () => {
     const next = states.next();
     await vi.advanceTimersByTimeAsync(2 * interval + 200);
     expect((await next).value).toMatchObject({ value: { n: 1 } });
-    expect(errors).toEqual([expect.any(DeadlineError)]);
+    expect(errors).toEqual([expect.any(OperationTimeoutError)]);
   });
 
   it("loses no state to a look whose answer comes too late", async () => {
@@ -262,7 +262,7 @@ describe("a watch whose looks fail", () => {
       const { service, blob } = counterBlob();
       const errors: unknown[] = [];
       const target = jsonBlob(blob, { schema: z.object({ n: z.number() }) });
-      const states = watch(target, { intervalInMs: interval, onError: (error) => errors.push(error) });
+      const states = watch(target, { pollIntervalInMs: interval, onError: (error) => errors.push(error) });
       await states.next();
       blob.put(bad);
       const next = states.next();
@@ -355,11 +355,11 @@ describe("the end of a watch", () => {
 
 describe("misuse of watch", () => {
   it.each([
-    [{ intervalInMs: 0 }, RangeError],
-    [{ intervalInMs: Number.NaN }, TypeError],
-    [{ intervalInMs: 2 ** 31 }, RangeError],
-    [{ intervalInMs: 100, maxIntervalInMs: 99 }, RangeError],
-    [{ giveUpAfterInMs: -1 }, RangeError],
+    [{ pollIntervalInMs: 0 }, RangeError],
+    [{ pollIntervalInMs: Number.NaN }, TypeError],
+    [{ pollIntervalInMs: 2 ** 31 }, RangeError],
+    [{ pollIntervalInMs: 100, maxPollIntervalInMs: 99 }, RangeError],
+    [{ maxFailureTimeInMs: -1 }, RangeError],
     [{ timeoutInMs: 0 }, RangeError],
     [{ onError: 7 }, TypeError],
     [{ conditions: { ifMatch: "e" } }, TypeError],

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { bytesBlob, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, SchemaError, textBlob } from "../../src/index.js";
+import { bytesBlob, createIfNotExists, jsonBlob, optimisticUpdate, overwrite, readTarget, SchemaError, textBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { anyText } from "../support/any-text.js";
@@ -64,7 +64,7 @@ describe("jsonBlob", () => {
       fc.asyncProperty(fc.jsonValue(), async (value) => {
         const service = new FakeService();
         const blob = new FakeBlockBlob(service);
-        await createIfAbsent(jsonBlob(blob), value);
+        await createIfNotExists(jsonBlob(blob), value);
         const expected: unknown = JSON.parse(JSON.stringify(value));
         expect((await readTarget(jsonBlob(blob))).value).toEqual(expected);
         expect((await optimisticUpdate(jsonBlob(blob), () => undefined)).outcome).toBe("unchanged");
@@ -155,7 +155,7 @@ describe("jsonBlob", () => {
       const { service, blob } = counterBlob();
       blob.drop();
       const target = jsonBlob<{ n: number }>(blob, { schema });
-      expect(await rejection(createIfAbsent(target, { n: 6 }))).toBeInstanceOf(SchemaError);
+      expect(await rejection(createIfNotExists(target, { n: 6 }))).toBeInstanceOf(SchemaError);
       expect(await rejection(overwrite(target, { n: 6 }))).toBeInstanceOf(SchemaError);
       expect(service.count()).toBe(0);
       expect(await rejection(optimisticUpdate(target, () => undefined, { initial: { n: 6 } }))).toBeInstanceOf(SchemaError);

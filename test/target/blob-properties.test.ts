@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { blobHttpHeaders, blobMetadata, blobTags, createIfAbsent, optimisticUpdate, remove, removeIfUnchanged } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, createIfNotExists, optimisticUpdate, DELETE, deleteIfUnchanged } from "../../src/index.js";
 import { before } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -129,12 +129,12 @@ for (const target of [blobMetadata, blobHttpHeaders, blobTags]) {
     it("belongs to a blob that exists: it can be neither created nor removed", async () => {
       const { service, blob } = counterBlob();
       const any = target(blob) as ReturnType<typeof blobMetadata>;
-      await expect(optimisticUpdate(any, () => remove)).rejects.toBeInstanceOf(TypeError);
-      await expect(removeIfUnchanged(any, '"x"')).rejects.toBeInstanceOf(TypeError);
+      await expect(optimisticUpdate(any, () => DELETE)).rejects.toBeInstanceOf(TypeError);
+      await expect(deleteIfUnchanged(any, '"x"')).rejects.toBeInstanceOf(TypeError);
       blob.drop();
       expect(await rejection(optimisticUpdate(any, () => undefined))).toMatchObject({ name: "TargetNotFoundError" });
       await expect(optimisticUpdate(any, () => undefined, { initial: {} })).rejects.toBeInstanceOf(TypeError);
-      await expect(createIfAbsent(any, {})).rejects.toBeInstanceOf(TypeError);
+      await expect(createIfNotExists(any, {})).rejects.toBeInstanceOf(TypeError);
       expect(service.count("write")).toBe(0);
     });
   });

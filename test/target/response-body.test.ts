@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
-import type { BlobDownloadLike } from "../../src/index.js";
+import type { BlobDownloadLike } from "../../src/clients.js";
 import { eachChunk, readBody } from "../../src/target/content.js";
 
 async function* chunks(...parts: string[]): AsyncGenerator<Uint8Array> {

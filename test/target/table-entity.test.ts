@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { optimisticUpdate, readTarget, remove, tableEntity } from "../../src/index.js";
+import { optimisticUpdate, readTarget, DELETE, tableEntity } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import type { WireProperty } from "../fakes/fake-table.js";
@@ -196,7 +196,7 @@ describe("tableEntity", () => {
   it("deletes under the ETag that it read", async () => {
     const { service, table } = setUp();
     service.next("deleteEntity", before(() => table.merge({ n: { type: "Int32", value: 100 } })));
-    const result = await inFakeTime(optimisticUpdate(tableEntity<Row>(table, "p", "r"), (row) => (row.n < 100 ? remove : undefined)));
+    const result = await inFakeTime(optimisticUpdate(tableEntity<Row>(table, "p", "r"), (row) => (row.n < 100 ? DELETE : undefined)));
     expect(result).toMatchObject({ outcome: "unchanged", value: { n: 100 } });
     expect(table.row()).toBeDefined();
   });

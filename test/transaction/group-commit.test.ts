@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { isTransactionLimitError, runTransaction } from "../../src/index.js";
+import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
 import { before, gate, hang } from "../fakes/faults.js";
@@ -157,7 +157,7 @@ describe("slow functions", () => {
       await add("a", 10)(tx);
       await new Promise(() => undefined);
     }, { timeoutInMs: 5_000 });
-    const failed = expect(hanging).rejects.toMatchObject({ name: "DeadlineError" });
+    const failed = expect(hanging).rejects.toMatchObject({ name: "OperationTimeoutError" });
     await vi.advanceTimersByTimeAsync(5_000);
     await failed;
     expect(valueOf(table, "a")).toBe(0);
@@ -211,7 +211,7 @@ describe("limits, named before anything is sent", () => {
     ["properties", (tx: Transaction) => tx.create({ rowKey: "x", ...Object.fromEntries(many("p", 252).map((name) => [name, 1])) })],
   ] as const)("%s", async (limit, fn) => {
     const { service, table } = fakePartition();
-    await expect(runTransaction(table, "p", fn)).rejects.toSatisfy((error) => isTransactionLimitError(error) && error.limit === limit);
+    await expect(runTransaction(table, "p", fn)).rejects.toSatisfy((error) => isConcurrencyError(error, "TRANSACTION_LIMIT") && error.limit === limit);
     expect(service.requests).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { isAlreadyExistsError, isCommitUnknownError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { after, answer, before, failAfterCommit, ghost, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
@@ -111,7 +111,7 @@ test("a first try that arrives after the transaction has failed does not land, a
     tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 });
     tx.create({ rowKey: "x", n: 2 });
   });
-  await expect(creating).rejects.toSatisfy(isAlreadyExistsError);
+  await expect(creating).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "ALREADY_EXISTS"));
   table.drop("p", "x");
   late.arrive();
   expect(valueOf(table, "a")).toBe(5);
@@ -157,7 +157,7 @@ test("if the row that would tell is gone, the fate is unknown and said to be", a
   const { service, table } = fakePartition({ a: 5, b: 5 });
   const cut = after(() => table.drop("p", "a"), loseAnswerForGood);
   service.next("submitTransaction", cut, cut);
-  await expect(runTransaction(table, "p", move)).rejects.toSatisfy(isCommitUnknownError);
+  await expect(runTransaction(table, "p", move)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "COMMIT_UNKNOWN"));
 });
 
 test("one that is refused is tried alone, so that it takes nobody with it", async () => {

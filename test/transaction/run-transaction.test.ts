@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { isAlreadyExistsError, isTargetNotFoundError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import { before } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
@@ -106,7 +106,7 @@ describe("what a transaction does", () => {
         tx.delete("missing");
         tx.create({ rowKey: "missing", n: 2 });
       }),
-    ).rejects.toSatisfy(isTargetNotFoundError);
+    ).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
     expect(table.rowKeys()).toEqual(["a"]);
   });
 });
@@ -120,7 +120,7 @@ describe("create never overwrites", () => {
       await tx.getMany(["a", "b"]);
       await tx.query();
     });
-    await expect(creating).rejects.toSatisfy(isAlreadyExistsError);
+    await expect(creating).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "ALREADY_EXISTS"));
     expect(valueOf(table, "a")).toBe(1);
   });
 
@@ -131,7 +131,7 @@ describe("create never overwrites", () => {
       const a = await tx.get<Numbered>("a");
       tx.update({ rowKey: "b", n: a?.n });
     });
-    await expect(creating).rejects.toSatisfy(isAlreadyExistsError);
+    await expect(creating).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "ALREADY_EXISTS"));
     await reading;
     expect([valueOf(table, "a"), valueOf(table, "b")]).toEqual([1, 1]);
   });
@@ -140,7 +140,7 @@ describe("create never overwrites", () => {
     const { table } = fakePartition({ a: 1 });
     const creating = runTransaction(table, "p", (tx) => tx.create({ rowKey: "a", n: 2 }));
     const deleting = runTransaction(table, "p", (tx) => tx.delete("a"));
-    await expect(creating).rejects.toSatisfy(isAlreadyExistsError);
+    await expect(creating).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "ALREADY_EXISTS"));
     await deleting;
     await expect.poll(() => table.rowKeys()).toEqual([]);
   });
@@ -197,9 +197,9 @@ describe("serializability", () => {
     await expect(checking).resolves.toMatchObject({ value: "in balance" });
   });
 
-  test("with guardQueries an insert into a queried range is noticed", async () => {
+  test("with detectPhantoms an insert into a queried range is noticed", async () => {
     const { service, table, other } = fakePartition({ a: 1 });
-    service.next("submitTransaction", before(() => runTransaction(other, "p", (tx) => tx.create({ rowKey: "b", n: 1 }), { guardQueries: true })));
+    service.next("submitTransaction", before(() => runTransaction(other, "p", (tx) => tx.create({ rowKey: "b", n: 1 }), { detectPhantoms: true })));
     const { value } = await runTransaction(
       table,
       "p",
@@ -208,12 +208,12 @@ describe("serializability", () => {
         tx.upsert({ rowKey: "z-count", n: rows.length });
         return rows.length;
       },
-      { guardQueries: true },
+      { detectPhantoms: true },
     );
     expect(value).toBe(2);
   });
 
-  test("with guardQueries two queries are of one state, also if they find nothing and nothing is written", async () => {
+  test("with detectPhantoms two queries are of one state, also if they find nothing and nothing is written", async () => {
     const { service, table, other } = fakePartition({ b: 1 });
     const moveIt = (): Promise<unknown> =>
       runTransaction(
@@ -223,7 +223,7 @@ describe("serializability", () => {
           tx.delete("b");
           tx.create({ rowKey: "a", n: 1 });
         },
-        { guardQueries: true },
+        { detectPhantoms: true },
       );
     // It is moved between the two queries, out of the range of the second and into that of the first.
     service.next("listEntities", before(() => undefined), before(moveIt));
@@ -231,7 +231,7 @@ describe("serializability", () => {
       table,
       "p",
       async (tx) => [(await tx.query({ to: "a" })).length, (await tx.query({ from: "b" })).length],
-      { guardQueries: true },
+      { detectPhantoms: true },
     );
     expect(value).toEqual([1, 0]);
   });
@@ -244,7 +244,7 @@ describe("beside optimisticUpdate", () => {
     await runTransaction(table, "p", (tx) => tx.delete("a"));
     await expect.poll(() => service.count("deleteEntity")).toBe(1);
     expect(table.rowKeys()).toEqual(["a"]);
-    await expect(optimisticUpdate(tableEntity<Numbered>(other, "p", "a"), (e) => { e.n++; })).rejects.toSatisfy(isTargetNotFoundError);
+    await expect(optimisticUpdate(tableEntity<Numbered>(other, "p", "a"), (e) => { e.n++; })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
     const { outcome } = await optimisticUpdate(tableEntity<Numbered>(other, "p", "a"), (e) => { e.n++; }, { initial: { partitionKey: "p", rowKey: "a", n: 6 } });
     expect(outcome).toBe("created");
     const { value } = await runTransaction(table, "p", (tx) => tx.get<Numbered>("a"));

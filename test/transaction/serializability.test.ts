@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
-import { isAlreadyExistsError, isCommitUnknownError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTransactionTable } from "./fakes/fake-transaction-table.js";
@@ -125,8 +125,8 @@ async function start(table: FakeTransactionTable, { steps, update }: Program): P
     await runTransaction(table, "p", (tx) => perform(tx, steps, (seen = [])));
     return { kind: "done", seen: JSON.stringify(seen) };
   } catch (error) {
-    if (isCommitUnknownError(error)) return { kind: "unknown" };
-    if (error instanceof Failure || isAlreadyExistsError(error)) return { kind: "failed", seen: JSON.stringify(seen) };
+    if (isConcurrencyError(error, "COMMIT_UNKNOWN")) return { kind: "unknown" };
+    if (error instanceof Failure || isConcurrencyError(error, "ALREADY_EXISTS")) return { kind: "failed", seen: JSON.stringify(seen) };
     throw error;
   }
 }

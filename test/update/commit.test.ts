@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { blobHttpHeaders, blobTags, tableEntity } from "../../src/index.js";
-import type { BlobUploadOptions } from "../../src/index.js";
+import type { BlobUploadOptions } from "../../src/clients.js";
 import { commit } from "../../src/update/commit.js";
 import type { CommitOutcome } from "../../src/update/commit.js";
 import { journalAfter, newWriteId, parseJournal } from "../../src/target/journal.js";

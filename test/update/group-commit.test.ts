@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { ConflictError, jsonBlob, optimisticUpdate, remove, tableEntity, TargetNotFoundError } from "../../src/index.js";
+import { ConflictError, jsonBlob, optimisticUpdate, DELETE, tableEntity, TargetNotFoundError } from "../../src/index.js";
 import type { UpdateResult } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
@@ -280,7 +280,7 @@ describe("group commit", () => {
       await vi.advanceTimersByTimeAsync(50);
       expect((await other).value).toEqual({ n: 1 });
       await vi.advanceTimersByTimeAsync(5_000);
-      expect(await hung).toMatchObject({ name: "DeadlineError" });
+      expect(await hung).toMatchObject({ name: "OperationTimeoutError" });
     });
 
     it("lets it take its time if nobody waits behind it", async () => {
@@ -357,11 +357,11 @@ describe("group commit", () => {
       const { service, blob } = counterBlob();
       const deleted = gate("after");
       service.next("delete", deleted.fault);
-      const first = optimisticUpdate<Counter>(blob, () => remove);
+      const first = optimisticUpdate<Counter>(blob, () => DELETE);
       await deleted.reached;
       blob.put({ n: 7 });
       const creating = optimisticUpdate<Counter>(blob, increment, { initial: { n: 0 } });
-      const removing = optimisticUpdate<Counter>(blob, () => remove);
+      const removing = optimisticUpdate<Counter>(blob, () => DELETE);
       deleted.open();
       await first;
       expect(await creating).toMatchObject({ outcome: "updated", value: { n: 8 } });
@@ -373,7 +373,7 @@ describe("group commit", () => {
   describe("when the service refuses a combined write", () => {
     it("rejects the guilty one only, with the service's error", async () => {
       const { blob } = counterBlob();
-      blob.maxBytes = 100;
+      blob.maxSizeInBytes = 100;
       const results = await Promise.allSettled(
         [0, 1, 2].map((i) =>
           optimisticUpdate<Counter>(blob, (doc) => {
@@ -482,7 +482,7 @@ describe("group commit", () => {
   it("removes and makes anew within one write", async () => {
     const { service, blob } = counterBlob();
     const [removing, missing, creating] = await Promise.allSettled([
-      optimisticUpdate<Counter>(blob, () => remove),
+      optimisticUpdate<Counter>(blob, () => DELETE),
       optimisticUpdate<Counter>(blob, increment),
       optimisticUpdate<Counter>(blob, increment, { initial: { n: 10 } }),
     ]);

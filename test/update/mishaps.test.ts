@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 
 import { blobMetadata, jsonBlob, optimisticUpdate, tableEntity } from "../../src/index.js";
-import type { SchemaOutcome, StandardSchemaLike } from "../../src/index.js";
+import type { SchemaResult, StandardSchemaLike } from "../../src/index.js";
 import { adapterOf } from "../../src/target/target.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -13,23 +13,27 @@ import { useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 
-function schemaOf(validate: () => SchemaOutcome | Promise<SchemaOutcome>): StandardSchemaLike<Counter> {
+type Validate = (value: unknown) => SchemaResult<Counter> | Promise<SchemaResult<Counter>>;
+
+const valid: Validate = (value) => ({ value: value as Counter });
+
+function schemaOf(validate: Validate): StandardSchemaLike<Counter> {
   return { "~standard": { version: 1, vendor: "test", validate } };
 }
 
-const never = (): Promise<SchemaOutcome> => new Promise(() => undefined);
+const never = (): Promise<SchemaResult<Counter>> => new Promise(() => undefined);
 
 describe("a schema check that never ends", () => {
   it("on reading holds up those who waited for it, until their time is over, and nobody else", async () => {
     const { blob } = counterBlob();
-    const validate = vi.fn<() => SchemaOutcome | Promise<SchemaOutcome>>().mockImplementationOnce(never).mockReturnValue({});
+    const validate = vi.fn<Validate>(valid).mockImplementationOnce(never);
     const target = jsonBlob<Counter>(blob, { schema: schemaOf(validate) });
     const stuck = rejection(optimisticUpdate(target, increment, { timeoutInMs: 100 }));
     await vi.advanceTimersByTimeAsync(50);
     // Comes while the check hangs, and is there when the one before it gives up.
     const later = optimisticUpdate(target, increment, { timeoutInMs: 1_000 });
     await vi.advanceTimersByTimeAsync(60);
-    expect(await stuck).toMatchObject({ name: "DeadlineError" });
+    expect(await stuck).toMatchObject({ name: "OperationTimeoutError" });
     expect((await later).value).toEqual({ n: 1 });
   });
 
@@ -37,12 +41,12 @@ describe("a schema check that never ends", () => {
     const { blob } = counterBlob();
     let checks = 0;
     // The first is that of the read.
-    const target = jsonBlob<Counter>(blob, { schema: schemaOf(() => (++checks === 2 ? never() : {})) });
+    const target = jsonBlob<Counter>(blob, { schema: schemaOf((value) => (++checks === 2 ? never() : valid(value))) });
     const stuck = rejection(optimisticUpdate(target, increment, { timeoutInMs: 500 }));
     const other = optimisticUpdate(target, increment, { timeoutInMs: 400 });
     await vi.advanceTimersByTimeAsync(500);
     expect((await other).value).toEqual({ n: 1 });
-    expect(await stuck).toMatchObject({ name: "DeadlineError" });
+    expect(await stuck).toMatchObject({ name: "OperationTimeoutError" });
   });
 });
 

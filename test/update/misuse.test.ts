@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blobHttpHeaders, blobMetadata, blobTags, createIfAbsent, jsonBlob, optimisticUpdate, overwrite, readTarget, removeIfUnchanged, tableEntity } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, createIfNotExists, jsonBlob, optimisticUpdate, overwrite, readTarget, deleteIfUnchanged, tableEntity } from "../../src/index.js";
 import type { OptimisticUpdateOptions } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -28,7 +28,7 @@ describe("misuse is an error before any request", () => {
     ["an unknown onUnknown", { onUnknown: "ignore" }, RangeError, /onUnknown/],
     ["a journal that is no identifier", { journal: "my-journal" }, RangeError, /journal/],
     ["a journal without a name", { journal: "" }, RangeError, /journal/],
-    ["a firstRead of one's own making", { firstRead: { value: { n: 0 }, etag: '"x"' } }, TypeError, /firstRead/],
+    ["a startFrom of one's own making", { startFrom: { value: { n: 0 }, etag: '"x"' } }, TypeError, /startFrom/],
   ];
   it.each(options)("%s", async (_, given, kind, message) => {
     const { service, blob } = counterBlob();
@@ -44,9 +44,9 @@ describe("misuse is an error before any request", () => {
       for (const call of [
         () => optimisticUpdate(target as never, increment as never),
         () => readTarget(target as never),
-        () => createIfAbsent(target as never, {} as never),
+        () => createIfNotExists(target as never, {} as never),
         () => overwrite(target as never, {} as never),
-        () => removeIfUnchanged(target as never, '"x"'),
+        () => deleteIfUnchanged(target as never, '"x"'),
       ]) {
         await expect(call()).rejects.toThrow(/not a target/);
         await expect(call()).rejects.toBeInstanceOf(TypeError);
@@ -62,7 +62,7 @@ describe("misuse is an error before any request", () => {
 
   it.each(["", undefined, "*"])("a delete under the ETag %j", async (etag) => {
     const { service, blob } = counterBlob();
-    await expect(removeIfUnchanged(blob, etag as string)).rejects.toBeInstanceOf(TypeError);
+    await expect(deleteIfUnchanged(blob, etag as string)).rejects.toBeInstanceOf(TypeError);
     expect(service.count()).toBe(0);
     expect(blob.stored).toBeDefined();
   });
@@ -94,7 +94,7 @@ describe("misuse is an error before any request", () => {
   it("a value that cannot be stored", async () => {
     const { service, blob } = counterBlob();
     await expect(overwrite<unknown>(jsonBlob(blob), undefined)).rejects.toBeInstanceOf(TypeError);
-    await expect(createIfAbsent<unknown>(jsonBlob(blob), () => 5)).rejects.toBeInstanceOf(TypeError);
+    await expect(createIfNotExists<unknown>(jsonBlob(blob), () => 5)).rejects.toBeInstanceOf(TypeError);
     await expect(overwrite(blobTags(blob), { a: 5 } as never)).rejects.toBeInstanceOf(TypeError);
     await expect(overwrite(blobMetadata(blob), { city: "東京" })).rejects.toBeInstanceOf(TypeError);
     await expect(overwrite(blobMetadata(blob), { city: "a\nb" })).rejects.toBeInstanceOf(TypeError);

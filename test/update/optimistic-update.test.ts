@@ -1,17 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import {
-  blobTags,
-  CommitUnknownError,
-  ConflictError,
-  DeadlineError,
-  LeaseUnavailableError,
-  optimisticUpdate,
-  readTarget,
-  remove,
-  tableEntity,
-  TargetNotFoundError,
-  textBlob,
-} from "../../src/index.js";
+import { blobTags, CommitUnknownError, ConflictError, OperationTimeoutError, LeaseUnavailableError, optimisticUpdate, readTarget, DELETE, tableEntity, TargetNotFoundError, textBlob } from "../../src/index.js";
 import type { Mutator } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -65,7 +53,7 @@ describe("the mutator", () => {
   it("deletes by returning remove, conditionally", async () => {
     const { service, blob } = counterBlob();
     const { etag } = blob.stored!;
-    expect(await optimisticUpdate<Counter>(blob, () => remove)).toEqual({ value: { n: 0 }, etag, outcome: "deleted", attempts: 1 });
+    expect(await optimisticUpdate<Counter>(blob, () => DELETE)).toEqual({ value: { n: 0 }, etag, outcome: "deleted", attempts: 1 });
     expect(blob.stored).toBeUndefined();
     expect(service.operations).toEqual(["download", "delete"]);
   });
@@ -73,7 +61,7 @@ describe("the mutator", () => {
   it("looks again at what somebody changed before the delete", async () => {
     const { service, blob } = counterBlob();
     service.next("delete", before(() => blob.putKeeping({ n: 5 })));
-    const result = await inFakeTime(optimisticUpdate<Counter>(blob, (doc) => (doc.n === 0 ? remove : undefined)));
+    const result = await inFakeTime(optimisticUpdate<Counter>(blob, (doc) => (doc.n === 0 ? DELETE : undefined)));
     expect(result).toMatchObject({ outcome: "unchanged", value: { n: 5 } });
     expect(blob.json).toEqual({ n: 5 });
   });
@@ -166,7 +154,7 @@ describe("a target that does not exist", () => {
 
   it("stays away if the mutator removes the initial value", async () => {
     const { service, blob } = missingBlob();
-    expect(await optimisticUpdate<Counter>(blob, () => remove, { initial: { n: 0 } })).toMatchObject({ outcome: "unchanged", value: { n: 0 } });
+    expect(await optimisticUpdate<Counter>(blob, () => DELETE, { initial: { n: 0 } })).toMatchObject({ outcome: "unchanged", value: { n: 0 } });
     expect(blob.stored).toBeUndefined();
     expect(service.operations).toEqual(["download"]);
   });
@@ -179,57 +167,57 @@ describe("a target that does not exist", () => {
   });
 });
 
-describe("firstRead", () => {
+describe("startFrom", () => {
   it("saves the read: one request", async () => {
     const { service, blob } = counterBlob();
-    const firstRead = await readTarget<Counter>(blob);
+    const startFrom = await readTarget<Counter>(blob);
     service.requests.length = 0;
-    expect(await optimisticUpdate<Counter>(blob, increment, { firstRead })).toMatchObject({ value: { n: 1 }, attempts: 1 });
+    expect(await optimisticUpdate<Counter>(blob, increment, { startFrom })).toMatchObject({ value: { n: 1 }, attempts: 1 });
     expect(service.operations).toEqual(["upload"]);
   });
 
   it("costs an attempt if it is outdated, and nothing else", async () => {
     const { blob } = counterBlob();
-    const firstRead = await readTarget<Counter>(blob);
+    const startFrom = await readTarget<Counter>(blob);
     blob.putKeeping({ n: 5 });
-    expect(await inFakeTime(optimisticUpdate<Counter>(blob, increment, { firstRead }))).toMatchObject({ value: { n: 6 }, attempts: 2 });
+    expect(await inFakeTime(optimisticUpdate<Counter>(blob, increment, { startFrom }))).toMatchObject({ value: { n: 6 }, attempts: 2 });
   });
 
   it("is not what a caller that changes nothing is answered from", async () => {
     const { service, blob } = counterBlob();
-    const firstRead = await readTarget<Counter>(blob);
+    const startFrom = await readTarget<Counter>(blob);
     blob.putKeeping({ n: 5 });
     service.requests.length = 0;
-    expect(await optimisticUpdate<Counter>(blob, () => undefined, { firstRead })).toMatchObject({ value: { n: 5 }, etag: blob.stored?.etag });
+    expect(await optimisticUpdate<Counter>(blob, () => undefined, { startFrom })).toMatchObject({ value: { n: 5 }, etag: blob.stored?.etag });
     expect(service.operations).toEqual(["download"]);
   });
 
   it("is not what a mutator's objection is judged by", async () => {
     const { blob } = counterBlob();
-    const firstRead = await readTarget<Counter>(blob);
+    const startFrom = await readTarget<Counter>(blob);
     blob.putKeeping({ n: 5 });
     const spend = (doc: Counter): void => {
       if (doc.n < 1) throw new Error("nothing left");
       doc.n--;
     };
-    expect((await optimisticUpdate<Counter>(blob, spend, { firstRead })).value).toEqual({ n: 4 });
+    expect((await optimisticUpdate<Counter>(blob, spend, { startFrom })).value).toEqual({ n: 4 });
   });
 
   it("is not disturbed by changes of its value", async () => {
     const { blob } = counterBlob();
-    const firstRead = await readTarget<Counter>(blob);
-    firstRead.value.n = 1_000;
-    expect((await optimisticUpdate<Counter>(blob, increment, { firstRead })).value).toEqual({ n: 1 });
+    const startFrom = await readTarget<Counter>(blob);
+    startFrom.value.n = 1_000;
+    expect((await optimisticUpdate<Counter>(blob, increment, { startFrom })).value).toEqual({ n: 1 });
   });
 
   it("must be of the same target", async () => {
     const { service, blob } = counterBlob();
     const other = new FakeBlockBlob(service, { url: `${blob.url}2` });
-    const firstRead = await readTarget<Counter>(blob);
+    const startFrom = await readTarget<Counter>(blob);
     service.requests.length = 0;
-    await expect(optimisticUpdate<Counter>(other, increment, { firstRead })).rejects.toBeInstanceOf(TypeError);
-    await expect(optimisticUpdate<Counter>(blob, increment, { firstRead: { value: { n: 0 }, etag: '"1"' } })).rejects.toBeInstanceOf(TypeError);
-    await expect(optimisticUpdate(textBlob(blob), () => "", { firstRead: firstRead as never })).rejects.toBeInstanceOf(TypeError);
+    await expect(optimisticUpdate<Counter>(other, increment, { startFrom })).rejects.toBeInstanceOf(TypeError);
+    await expect(optimisticUpdate<Counter>(blob, increment, { startFrom: { value: { n: 0 }, etag: '"1"' } })).rejects.toBeInstanceOf(TypeError);
+    await expect(optimisticUpdate(textBlob(blob), () => "", { startFrom: startFrom as never })).rejects.toBeInstanceOf(TypeError);
     expect(service.count()).toBe(0);
   });
 });
@@ -342,15 +330,15 @@ describe("exactly once", () => {
 });
 
 describe("time and attempts", () => {
-  it("is a DeadlineError if the read hangs", async () => {
+  it("is a OperationTimeoutError if the read hangs", async () => {
     const { service, blob } = counterBlob();
     service.next("download", hang);
     const error = rejection(optimisticUpdate<Counter>(blob, increment));
     await vi.advanceTimersByTimeAsync(29_999);
     expect(vi.getTimerCount()).toBe(1);
     await vi.advanceTimersByTimeAsync(1);
-    expect(await error).toBeInstanceOf(DeadlineError);
-    expect(await error).toMatchObject({ code: "DEADLINE", elapsedInMs: 30_000 });
+    expect(await error).toBeInstanceOf(OperationTimeoutError);
+    expect(await error).toMatchObject({ code: "OPERATION_TIMEOUT", elapsedInMs: 30_000 });
   });
 
   for (const fault of [hang, hangAfterCommit]) {
@@ -360,11 +348,11 @@ describe("time and attempts", () => {
       const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 500 }));
       await vi.advanceTimersByTimeAsync(500);
       expect(await error).toBeInstanceOf(CommitUnknownError);
-      expect(await error).toMatchObject({ cause: { name: "DeadlineError" } });
+      expect(await error).toMatchObject({ cause: { name: "OperationTimeoutError" } });
     });
   }
 
-  it("is a DeadlineError while a later mutator of the same write runs: nothing was sent", async () => {
+  it("is a OperationTimeoutError while a later mutator of the same write runs: nothing was sent", async () => {
     const { blob } = counterBlob();
     const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 20 }));
     const other = optimisticUpdate<Counter>(blob, async (doc) => {
@@ -372,7 +360,7 @@ describe("time and attempts", () => {
       doc.n++;
     });
     await vi.advanceTimersByTimeAsync(200);
-    expect(await error).toBeInstanceOf(DeadlineError);
+    expect(await error).toBeInstanceOf(OperationTimeoutError);
     expect((await other).value).toEqual({ n: 1 });
   });
 
@@ -383,7 +371,7 @@ describe("time and attempts", () => {
     const error = rejection(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 3_000, maxAttempts: 1_000 }));
     await vi.advanceTimersByTimeAsync(3_000);
     expect(await error).toBeInstanceOf(ConflictError);
-    expect(await error).toMatchObject({ elapsedInMs: 3_000, cause: { name: "DeadlineError" } });
+    expect(await error).toMatchObject({ elapsedInMs: 3_000, cause: { name: "OperationTimeoutError" } });
     vi.mocked(Math.random).mockRestore();
     expect((await error)["attempts"]).toBe(9); // waits of 10, 20, ... 1000, 1000 ms
   });
@@ -414,7 +402,7 @@ describe("time and attempts", () => {
     const mutator = vi.fn(increment);
     const error = await rejection(inFakeTime(optimisticUpdate<Counter>(blob, mutator, { maxAttempts: 4 })));
     expect(error).toBeInstanceOf(ConflictError);
-    expect(error).toMatchObject({ code: "CONFLICT", attempts: 4, lastETag: expect.any(String) as unknown, cause: { statusCode: 412 } });
+    expect(error).toMatchObject({ code: "CONFLICT", attempts: 4, currentETag: expect.any(String) as unknown, cause: { statusCode: 412 } });
     expect(mutator).toHaveBeenCalledTimes(4);
     // The last conflict is confirmed by a read, too: that nothing was written is certain only if the stored journal says so.
     expect(service.count()).toBe(9);

@@ -1,7 +1,8 @@
 import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { z } from "zod";
 import { blobHttpHeaders, blobMetadata, blobTags, jsonBlob, optimisticUpdate, readTarget, tableEntity, TargetNotFoundError } from "../../src/index.js";
-import type { BlobLike, ReadResult, UpdateTarget } from "../../src/index.js";
+import type { BlobLike } from "../../src/clients.js";
+import type { ReadResult, UpdateTarget } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { answer } from "../fakes/faults.js";
@@ -40,7 +41,7 @@ describe("readTarget with ifChangedSince", () => {
     const read = await readTarget<Counter>(blob, { ifChangedSince: etag });
     expect(read).toEqual({ value: { n: 1 }, etag: blob.stored?.etag });
     if (read === "unchanged") throw new Error("impossible");
-    await optimisticUpdate<Counter>(blob, increment, { firstRead: read });
+    await optimisticUpdate<Counter>(blob, increment, { startFrom: read });
     expect(service.operations).toEqual(["download", "upload"]);
     expect(blob.json).toEqual({ n: 2 });
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { CommitUnknownError, createIfAbsent, DeadlineError, overwrite, readTarget, removeIfUnchanged } from "../../src/index.js";
+import { CommitUnknownError, createIfNotExists, OperationTimeoutError, overwrite, readTarget, deleteIfUnchanged } from "../../src/index.js";
 import type { RequestOptions } from "../../src/index.js";
 import { gate, hang, hangAfterCommit, pass } from "../fakes/faults.js";
 import { counterBlob } from "../support/counter.js";
@@ -13,9 +13,9 @@ type Subject = ReturnType<typeof counterBlob>["blob"];
 const calls: Record<string, (blob: Subject, options: RequestOptions) => Promise<unknown>> = {
   readTarget: (blob, options) => readTarget(blob, options),
   "readTarget with ifChangedSince": (blob, options) => readTarget(blob, { ...options, ifChangedSince: '"0x0"' }),
-  createIfAbsent: (blob, options) => createIfAbsent(blob, { n: 1 }, options),
+  createIfNotExists: (blob, options) => createIfNotExists(blob, { n: 1 }, options),
   overwrite: (blob, options) => overwrite(blob, { n: 1 }, options),
-  removeIfUnchanged: (blob, options) => removeIfUnchanged(blob, blob.stored!.etag, options),
+  deleteIfUnchanged: (blob, options) => deleteIfUnchanged(blob, blob.stored!.etag, options),
 };
 
 describe.each(Object.entries(calls))("the time of %s", (name, call) => {
@@ -30,9 +30,9 @@ describe.each(Object.entries(calls))("the time of %s", (name, call) => {
       await vi.advanceTimersByTimeAsync(limitInMs - 1);
       expect(error).toBeUndefined();
       await vi.advanceTimersByTimeAsync(1);
-      expect(error).toBeInstanceOf(isRead ? DeadlineError : CommitUnknownError);
+      expect(error).toBeInstanceOf(isRead ? OperationTimeoutError : CommitUnknownError);
       expect((error as Error).message).toContain(`${limitInMs} ms (timeoutInMs)`);
-      if (!isRead) expect((error as Error).cause).toBeInstanceOf(DeadlineError);
+      if (!isRead) expect((error as Error).cause).toBeInstanceOf(OperationTimeoutError);
       expect(service.count()).toBe(1);
     }
   });
@@ -42,7 +42,7 @@ describe.each(Object.entries(calls))("the time of %s", (name, call) => {
     service.next("any", () => new Promise(() => undefined));
     const error = rejection(call(blob, { timeoutInMs: 50 }));
     await vi.advanceTimersByTimeAsync(50);
-    expect(await error).toBeInstanceOf(isRead ? DeadlineError : CommitUnknownError);
+    expect(await error).toBeInstanceOf(isRead ? OperationTimeoutError : CommitUnknownError);
   });
 
   it("does not take the place of the caller's reason, and leaves no listener", async () => {
@@ -58,7 +58,7 @@ describe.each(Object.entries(calls))("the time of %s", (name, call) => {
 
   it("leaves no timer when all is well", async () => {
     const { service, blob } = counterBlob();
-    if (name === "createIfAbsent") blob.drop();
+    if (name === "createIfNotExists") blob.drop();
     service.next("any", pass);
     await call(blob, {});
     expect(vi.getTimerCount()).toBe(0);
@@ -66,7 +66,7 @@ describe.each(Object.entries(calls))("the time of %s", (name, call) => {
 
   it("can be without end", async () => {
     const { service, blob } = counterBlob();
-    if (name === "createIfAbsent") blob.drop();
+    if (name === "createIfNotExists") blob.drop();
     const held = gate();
     service.next("any", held.fault);
     const result = call(blob, { timeoutInMs: Number.POSITIVE_INFINITY });
@@ -82,13 +82,13 @@ describe.each(Object.entries(calls))("the time of %s", (name, call) => {
   });
 });
 
-describe("the time of createIfAbsent", () => {
+describe("the time of createIfNotExists", () => {
   it("is over without a doubt if only the read of what exists is late", async () => {
     const { service, blob } = counterBlob();
     service.next("download", hang);
-    const error = rejection(createIfAbsent(blob, { n: 1 }, { timeoutInMs: 50 }));
+    const error = rejection(createIfNotExists(blob, { n: 1 }, { timeoutInMs: 50 }));
     await vi.advanceTimersByTimeAsync(50);
-    expect(await error).toBeInstanceOf(DeadlineError);
+    expect(await error).toBeInstanceOf(OperationTimeoutError);
     expect(service.operations).toEqual(["upload", "download"]);
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { FileInUseError, isFileInUseError, retryWhileInUse } from "../../src/index.js";
+import { FileInUseError, isConcurrencyError, retryWhileInUse } from "../../src/index.js";
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => {
@@ -77,7 +77,7 @@ describe("retryWhileInUse", () => {
     const { fn } = failing(Infinity, cause);
     const error = await settle(retryWhileInUse(fn, { maxAttempts: 3 })).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(FileInUseError);
-    expect(isFileInUseError(error)).toBe(true);
+    expect(isConcurrencyError(error, "FILE_IN_USE")).toBe(true);
     expect(error).toMatchObject({ code: "FILE_IN_USE", attempts: 3, reason: "SharingViolation", cause });
     expect((error as Error).message).toMatch(/SharingViolation.* after 3 attempts in \d+ ms/);
     expect(fn).toHaveBeenCalledTimes(3);

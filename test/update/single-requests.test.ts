@@ -1,17 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import {
-  blobHttpHeaders,
-  blobMetadata,
-  CommitUnknownError,
-  ConflictError,
-  createIfAbsent,
-  LeaseUnavailableError,
-  overwrite,
-  readTarget,
-  removeIfUnchanged,
-  tableEntity,
-  TargetNotFoundError,
-} from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, CommitUnknownError, ConflictError, createIfNotExists, LeaseUnavailableError, overwrite, readTarget, deleteIfUnchanged, tableEntity, TargetNotFoundError } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { after, answer, before, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
@@ -24,17 +12,17 @@ import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 
-describe("createIfAbsent", () => {
+describe("createIfNotExists", () => {
   it("creates with one request", async () => {
     const { service, blob } = counterBlob();
     blob.drop();
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toEqual({ value: { n: 1 }, etag: blob.stored?.etag, outcome: "created", attempts: 1 });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toEqual({ value: { n: 1 }, etag: blob.stored?.etag, outcome: "created", attempts: 1 });
     expect(service.operations).toEqual(["upload"]);
   });
 
   it("returns what exists with two, and leaves it alone", async () => {
     const { service, blob } = counterBlob();
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ value: { n: 0 }, etag: blob.stored?.etag, outcome: "unchanged" });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ value: { n: 0 }, etag: blob.stored?.etag, outcome: "unchanged" });
     expect(service.operations).toEqual(["upload", "download"]);
     expect(blob.json).toEqual({ n: 0 });
   });
@@ -43,16 +31,16 @@ describe("createIfAbsent", () => {
     const { service, blob } = counterBlob();
     blob.drop();
     service.next("upload", loseAnswer);
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", etag: blob.stored?.etag });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", etag: blob.stored?.etag });
     expect(service.operations).toEqual(["upload", "download"]);
   });
 
   it("knows somebody else's after a lost answer, even if the content is the same", async () => {
     const { service, blob } = counterBlob();
     blob.drop();
-    await createIfAbsent<Counter>(blob, { n: 1 });
+    await createIfNotExists<Counter>(blob, { n: 1 });
     service.next("upload", loseAnswer);
-    expect((await createIfAbsent<Counter>(blob, { n: 1 })).outcome).toBe("unchanged");
+    expect((await createIfNotExists<Counter>(blob, { n: 1 })).outcome).toBe("unchanged");
   });
 
   it("does not claim anything if the answer was lost and reading back failed", async () => {
@@ -62,7 +50,7 @@ describe("createIfAbsent", () => {
     const broken = answer(500, "InternalError");
     service.next("download", ...Array<Fault>(100).fill(broken));
     service.next("upload", ...Array<Fault>(100).fill(answer(503, "ServerBusy")));
-    expect(await rejection(inFakeTime(createIfAbsent<Counter>(blob, { n: 1 })))).toBeInstanceOf(CommitUnknownError);
+    expect(await rejection(inFakeTime(createIfNotExists<Counter>(blob, { n: 1 })))).toBeInstanceOf(CommitUnknownError);
   });
 
   it("looks again if reading back failed once", async () => {
@@ -70,20 +58,20 @@ describe("createIfAbsent", () => {
     blob.drop();
     service.next("upload", loseAnswerForGood);
     service.next("download", answer(500, "InternalError"));
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", value: { n: 1 } });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", value: { n: 1 } });
   });
 
   it("does not claim anything without a journal after a lost answer", async () => {
     const { service, blob } = counterBlob();
     blob.drop();
     service.next("upload", loseAnswer);
-    expect(await rejection(createIfAbsent<Counter>(blob, { n: 1 }, { journal: false }))).toBeInstanceOf(CommitUnknownError);
+    expect(await rejection(createIfNotExists<Counter>(blob, { n: 1 }, { journal: false }))).toBeInstanceOf(CommitUnknownError);
   });
 
   it("tries again if what existed is gone when it is read", async () => {
     const { service, blob } = counterBlob();
     service.next("download", before(() => blob.drop()));
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", attempts: 2 });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "created", attempts: 2 });
   });
 
   it("creates an entity", async () => {
@@ -91,16 +79,16 @@ describe("createIfAbsent", () => {
     const table = new FakeTable(service);
     const target = tableEntity<{ n: number }>(table, "p", "r");
     const value = { partitionKey: "p", rowKey: "r", n: 1 };
-    expect(await createIfAbsent(target, value)).toMatchObject({ outcome: "created", value });
-    expect(await createIfAbsent(target, { ...value, n: 2 })).toMatchObject({ outcome: "unchanged", value });
+    expect(await createIfNotExists(target, value)).toMatchObject({ outcome: "created", value });
+    expect(await createIfNotExists(target, { ...value, n: 2 })).toMatchObject({ outcome: "unchanged", value });
     expect(service.operations).toEqual(["createEntity", "createEntity", "getEntity"]);
   });
 
   it("returns what exists under a lease, whether the lease is the caller's or not, and leaves it alone", async () => {
     const { blob } = counterBlob();
     blob.stored!.leaseId = "mine";
-    expect(await createIfAbsent<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "unchanged", value: { n: 0 } });
-    const own = await createIfAbsent<Counter>(blob, { n: 1 }, { conditions: { leaseId: "mine" } });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ outcome: "unchanged", value: { n: 0 } });
+    const own = await createIfNotExists<Counter>(blob, { n: 1 }, { conditions: { leaseId: "mine" } });
     expect(own).toMatchObject({ outcome: "unchanged", value: { n: 0 } });
     expect(blob.json).toEqual({ n: 0 });
   });
@@ -173,10 +161,10 @@ describe("readTarget", () => {
   });
 });
 
-describe("removeIfUnchanged", () => {
+describe("deleteIfUnchanged", () => {
   it("deletes with one request", async () => {
     const { service, blob } = counterBlob();
-    await removeIfUnchanged(blob, blob.stored!.etag);
+    await deleteIfUnchanged(blob, blob.stored!.etag);
     expect(blob.stored).toBeUndefined();
     expect(service.operations).toEqual(["delete"]);
   });
@@ -185,9 +173,9 @@ describe("removeIfUnchanged", () => {
     const { service, blob } = counterBlob();
     const { etag } = blob.stored!;
     blob.putKeeping({ n: 1 });
-    const error = await rejection(removeIfUnchanged(blob, etag));
+    const error = await rejection(deleteIfUnchanged(blob, etag));
     expect(error).toBeInstanceOf(ConflictError);
-    expect(error).toMatchObject({ lastETag: etag });
+    expect(error).toMatchObject({ code: "CONFLICT", committed: false, currentETag: undefined });
     expect(service.count()).toBe(1);
     expect(blob.json).toEqual({ n: 1 });
   });
@@ -196,27 +184,27 @@ describe("removeIfUnchanged", () => {
     const { blob } = counterBlob();
     const { etag } = blob.stored!;
     blob.drop();
-    expect(await rejection(removeIfUnchanged(blob, etag))).toBeInstanceOf(TargetNotFoundError);
+    expect(await rejection(deleteIfUnchanged(blob, etag))).toBeInstanceOf(TargetNotFoundError);
   });
 
   it("succeeds if the answer was lost and it is gone", async () => {
     const { service, blob } = counterBlob();
     service.next("delete", loseAnswer);
-    await removeIfUnchanged(blob, blob.stored!.etag);
+    await deleteIfUnchanged(blob, blob.stored!.etag);
     expect(service.operations).toEqual(["delete", "download"]);
   });
 
   it("is sent again if the request was lost", async () => {
     const { service, blob } = counterBlob();
     service.next("delete", loseRequest);
-    await inFakeTime(removeIfUnchanged(blob, blob.stored!.etag));
+    await inFakeTime(deleteIfUnchanged(blob, blob.stored!.etag));
     expect(blob.stored).toBeUndefined();
   });
 
   it("does not know if the answer was lost and something is there again", async () => {
     const { service, blob } = counterBlob();
     service.next("delete", after(() => blob.put({ n: 1 }), loseAnswer));
-    expect(await rejection(removeIfUnchanged(blob, blob.stored!.etag))).toBeInstanceOf(CommitUnknownError);
+    expect(await rejection(deleteIfUnchanged(blob, blob.stored!.etag))).toBeInstanceOf(CommitUnknownError);
     expect(blob.json).toEqual({ n: 1 });
   });
 
@@ -227,15 +215,15 @@ describe("removeIfUnchanged", () => {
     const { etag } = table.row()!;
     table.merge({ n: { type: "Int32", value: 2 } });
     const target = tableEntity(table, "p", "r");
-    expect(await rejection(removeIfUnchanged(target, etag))).toBeInstanceOf(ConflictError);
-    await removeIfUnchanged(target, table.row()!.etag);
+    expect(await rejection(deleteIfUnchanged(target, etag))).toBeInstanceOf(ConflictError);
+    await deleteIfUnchanged(target, table.row()!.etag);
     expect(table.row()).toBeUndefined();
   });
 
   it("passes the lease on", async () => {
     const { blob } = counterBlob();
     blob.stored!.leaseId = "mine";
-    await removeIfUnchanged(blob, blob.stored!.etag, { conditions: { leaseId: "mine" } });
+    await deleteIfUnchanged(blob, blob.stored!.etag, { conditions: { leaseId: "mine" } });
     expect(blob.stored).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@ import { BlobLocks } from "../../../src/index.js";
 import type { Contender, Scenario } from "../scenario.js";
 
 /** How long each holder needs the lock. */
-const holdInMs = 20;
+const claimDurationInMs = 20;
 
 const name = "one lock";
 const service: Scenario["service"] = (world) => world.blobs;
@@ -18,7 +18,7 @@ async function contend({ world, process, number, tally }: Contender): Promise<vo
     try {
       await locks.withLock("l", async () => {
         tally.done(number, world.time.now - since);
-        await world.time.sleep(holdInMs);
+        await world.time.sleep(claimDurationInMs);
       });
     } catch {
       tally.failures++;
@@ -44,7 +44,7 @@ async function contendByHand({ world, process, number, tally }: Contender): Prom
       await world.time.sleep(500 + world.time.random() * 1_000);
     }
     tally.done(number, world.time.now - since);
-    await world.time.sleep(holdInMs);
+    await world.time.sleep(claimDurationInMs);
     await lease.releaseLease().catch(() => tally.failures++);
   }
 }

@@ -1,4 +1,4 @@
-import { appendExactly, isCommitUnknownError } from "../../../src/index.js";
+import { appendExactlyOnce, isConcurrencyError } from "../../../src/index.js";
 import { fastContainer } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 import type { Appended, AppendJob } from "./job.js";
@@ -11,12 +11,12 @@ runWorker(async (_config, parent) => {
 
 async function run(job: AppendJob): Promise<Appended[]> {
   const blob = fastContainer(job.connectionString, job.container).getAppendBlobClient(job.blob);
-  const options = { uniqueRecords: job.uniqueRecords, coalesce: job.coalesce, createIfMissing: true, timeoutInMs: 200_000, maxAttempts: 1_000 };
+  const options = { uniqueRecords: job.uniqueRecords, coalesce: job.coalesce, createIfNotExists: true, timeoutInMs: 200_000, maxAttempts: 1_000 };
   const append = async (record: string): Promise<number | null> => {
     try {
-      return (await appendExactly(blob, record, options)).offset;
+      return (await appendExactlyOnce(blob, record, options)).offset;
     } catch (error) {
-      if (isCommitUnknownError(error)) return null;
+      if (isConcurrencyError(error, "COMMIT_UNKNOWN")) return null;
       throw error;
     }
   };

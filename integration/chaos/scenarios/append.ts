@@ -3,7 +3,7 @@ import type { Scenario } from "../scenario.js";
 /** The records of all tasks in one append blob; each names its task and its number. */
 export const append: Scenario = {
   name: "append",
-  invariant: "every record is there exactly once, those of a task in order (appendExactly)",
+  invariant: "every record is there exactly once, those of a task in order (appendExactlyOnce)",
   tasks: 2,
   prepare: async ({ container }) => {
     await container.getAppendBlobClient("log").create();
@@ -11,7 +11,7 @@ export const append: Scenario = {
   work: async (task) => {
     const log = task.storage.container.getAppendBlobClient("log");
     while (!task.finish.aborted) {
-      await task.operation((op) => task.library.appendExactly(log, `${task.id}#${op}\n`, { timeoutInMs: 8_000 }));
+      await task.operation((op) => task.library.appendExactlyOnce(log, `${task.id}#${op}\n`, { timeoutInMs: 8_000 }));
       await task.pause(20, 150);
     }
   },

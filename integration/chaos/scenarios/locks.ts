@@ -56,7 +56,7 @@ export const election: Scenario = {
     const blobLocks = new task.library.BlobLocks(task.storage.container);
     const candidate = new task.library.LeaderElection(blobLocks, "leader", {
       durationInSeconds: 15,
-      stayAwayInMs: 200,
+      cooldownInMs: 200,
       onError: () => undefined,
       onElected: async (term) => {
         const end = performance.now() + task.random.between(200, 2_000);

@@ -9,7 +9,7 @@ interface Job {
   readonly key: string;
 }
 
-const consumerOptions = { concurrency: 8, visibilityTimeoutInSeconds: 10, maxAttempts: 1_000, pollIntervalInMs: { min: 50, max: 500 }, drainTimeoutInMs: 5_000 };
+const consumerOptions = { concurrency: 8, visibilityTimeoutInSeconds: 10, maxAttempts: 1_000, minPollIntervalInMs: 50, maxPollIntervalInMs: 500, drainTimeoutInMs: 5_000 };
 
 /** The first task of a worker consumes, the others produce. */
 function work(queueOf: (task: Task) => QueueClient, consume: (task: Task) => Promise<void>): Scenario["work"] {

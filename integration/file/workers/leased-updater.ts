@@ -1,6 +1,6 @@
 import { ShareServiceClient } from "@azure/storage-file-share";
 
-import { containerMetadata, type GuardedTarget, jsonFile, leasedUpdate } from "../../../src/index.js";
+import { containerMetadata, type LeasedTarget, jsonFile, leasedUpdate } from "../../../src/index.js";
 import { fastContainer } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 
@@ -41,7 +41,7 @@ runWorker(async (config: LeasedUpdaterConfig) => {
   return runs;
 });
 
-function targetOf({ kind, connectionString, name }: LeasedUpdaterConfig): GuardedTarget<Counter> {
+function targetOf({ kind, connectionString, name }: LeasedUpdaterConfig): LeasedTarget<Counter> {
   if (kind === "container") return containerMetadata(fastContainer(connectionString, name));
   const retryOptions = { retryDelayInMs: 5, maxRetryDelayInMs: 50, maxTries: 12 };
   const service = ShareServiceClient.fromConnectionString(connectionString, { retryOptions });

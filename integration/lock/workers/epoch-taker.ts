@@ -1,4 +1,4 @@
-import { BlobLocks, isLeaseLostError } from "../../../src/index.js";
+import { BlobLocks, isConcurrencyError } from "../../../src/index.js";
 import { fastContainer } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 
@@ -34,5 +34,5 @@ runWorker(async ({ connectionString, container }: EpochTakerConfig, parent) => {
 
 async function noticeLoss(renew: () => Promise<void>): Promise<void> {
   const failure = await renew().catch((error: unknown) => error);
-  if (!isLeaseLostError(failure)) throw new Error(`a lock that was taken away was renewed: ${String(failure)}`);
+  if (!isConcurrencyError(failure, "LEASE_LOST")) throw new Error(`a lock that was taken away was renewed: ${String(failure)}`);
 }

@@ -1,4 +1,4 @@
-import { acquireLease, BlobLocks, isLeaseLostError } from "../../../src/index.js";
+import { acquireLease, BlobLocks, isConcurrencyError } from "../../../src/index.js";
 import { fastContainer } from "../../support/fast-clients.js";
 import { nextTurn } from "../../support/pause.js";
 import { runWorker } from "../../support/worker-process.js";
@@ -26,8 +26,8 @@ runWorker(async ({ connectionString, container: name }: HolderConfig, parent) =>
   const container = fastContainer(connectionString, name);
   const lock = await new BlobLocks(container).acquire("crash", { durationInSeconds: 15 });
   const [a, b] = [container.getBlockBlobClient("a"), container.getBlockBlobClient("b")];
-  const asked = await acquireLease(a, { durationInSeconds: 15, createIfMissing: true });
-  const watched = await acquireLease(b, { durationInSeconds: 15, createIfMissing: true });
+  const asked = await acquireLease(a, { durationInSeconds: 15, createIfNotExists: true });
+  const watched = await acquireLease(b, { durationInSeconds: 15, createIfNotExists: true });
   const told = Date.now();
   parent.send({ epoch: lock.epoch });
   sleepUntilStopped(told);
@@ -43,7 +43,7 @@ runWorker(async ({ connectionString, container: name }: HolderConfig, parent) =>
     at: Date.now(),
     firstAssertHeld: failure instanceof Error ? failure.name : "passed",
     abortedInNextTurn: aborted,
-    reason: isLeaseLostError(loss) ? loss.reason : loss,
+    reason: isConcurrencyError(loss, "LEASE_LOST") ? loss.reason : loss,
     writes,
   };
   return awakening;

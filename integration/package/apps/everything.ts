@@ -6,23 +6,8 @@ import { TableClient } from "@azure/data-tables";
 import { ContainerClient } from "@azure/storage-blob";
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { QueueClient } from "@azure/storage-queue";
-import {
-  BlobLocks,
-  enqueue,
-  jsonBlob,
-  jsonFile,
-  leasedUpdate,
-  optimisticUpdate,
-  QueueConsumer,
-  retryWhileInUse,
-  runTransaction,
-  TableInbox,
-  tableEntity,
-  TableLock,
-  tryAcquireLease,
-  withLease,
-} from "azure-storage-concurrency";
-import { dropAnswer, isLease, isWrite, replaceEndpoints, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
+import { BlobLocks, enqueue, jsonBlob, jsonFile, leasedUpdate, optimisticUpdate, QueueConsumer, retryWhileInUse, runTransaction, TableInbox, tableEntity, TableLock, tryAcquireLease, withLease } from "azure-storage-concurrency";
+import { dropResponse, isLease, isWrite, replaceEndpoints, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
 
 const { STORAGE = "", BLOB_URL = "", TABLE_URL = "", SCENE = "" } = process.env;
 
@@ -33,7 +18,7 @@ interface Counter {
 const container = (storage = STORAGE): ContainerClient => new ContainerClient(storage, SCENE);
 const table = (storage = STORAGE): TableClient => TableClient.fromConnectionString(storage, SCENE, { allowInsecureConnection: true });
 const newCounter = { partitionKey: "p", rowKey: "counter", n: 0 };
-const oneLost = (): ReturnType<typeof dropAnswer> => dropAnswer({ when: isWrite, times: 1 });
+const oneLost = (): ReturnType<typeof dropResponse> => dropResponse({ when: isWrite, times: 1 });
 
 async function updateBlobs(): Promise<object> {
   const proxy = await startFaultProxy(BLOB_URL);
@@ -41,7 +26,7 @@ async function updateBlobs(): Promise<object> {
   await optimisticUpdate(jsonBlob<Counter>(blob), (counter) => void (counter.n += 1), { initial: { n: 0 } });
   proxy.setRules([oneLost()]);
   const { value } = await optimisticUpdate<Counter>(blob, (counter) => void (counter.n += 1));
-  const lost = proxy.fired();
+  const lost = proxy.faultCount();
 
   const second = await withLease(
     blob,
@@ -50,7 +35,7 @@ async function updateBlobs(): Promise<object> {
       lease.assertHeld();
       return tryAcquireLease(blob);
     },
-    { durationInSeconds: 15, renewEveryInMs: 100 },
+    { durationInSeconds: 15, renewIntervalInMs: 100 },
   );
   await proxy.stop();
   return { n: value.n, lost, second };
@@ -90,7 +75,7 @@ async function consume(): Promise<object> {
   const consumer = new QueueConsumer<{ amount: number }>(queue, ({ amount }) => void (seen.handled += amount), {
     inbox: new TableInbox(table()),
     concurrency: 1,
-    pollIntervalInMs: { min: 20, max: 100 },
+    minPollIntervalInMs: 20, maxPollIntervalInMs: 100,
   });
   const stop = new AbortController();
   consumer.on("duplicate", () => {

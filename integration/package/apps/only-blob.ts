@@ -1,6 +1,6 @@
 /** With no other SDK than the one for blobs. */
 import { ContainerClient } from "@azure/storage-blob";
-import { BlobLocks, ConcurrentBlob, isLeaseUnavailableError, tryAcquireLease, withLease } from "azure-storage-concurrency/blob";
+import { BlobLocks, ConcurrentBlob, isConcurrencyError, tryAcquireLease, withLease } from "azure-storage-concurrency";
 
 const { STORAGE = "", SCENE = "" } = process.env;
 const container = new ContainerClient(STORAGE, SCENE);
@@ -16,4 +16,4 @@ const second = await withLease(container.getBlobClient("document"), (lease) => {
 });
 const epoch = await new BlobLocks(container).withLock("orders", async (lock) => lock.epoch);
 
-console.log(JSON.stringify({ value, second, epoch, guard: isLeaseUnavailableError(new Error()) }));
+console.log(JSON.stringify({ value, second, epoch, guard: isConcurrencyError(new Error(), "LEASE_UNAVAILABLE") }));

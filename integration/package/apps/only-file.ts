@@ -1,6 +1,6 @@
 /** With no other SDK than the one for files. */
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
-import { isFileInUseError, jsonFile, leasedUpdate, retryWhileInUse, tryAcquireLease, withLease } from "azure-storage-concurrency/file";
+import { isConcurrencyError, jsonFile, leasedUpdate, retryWhileInUse, tryAcquireLease, withLease } from "azure-storage-concurrency";
 import { startFileShareServer } from "azure-storage-concurrency/testing";
 
 const server = await startFileShareServer();
@@ -21,7 +21,7 @@ const { fileClient } = await share.createFile("a.txt", 0);
 
 const handle = server.smb.open("docs", "a.txt", { shares: [] });
 const remove = (maxAttempts: number): Promise<unknown> => retryWhileInUse((options) => fileClient.delete(options), { maxAttempts });
-const refused = await remove(1).catch(isFileInUseError);
+const refused = await remove(1).catch((error: unknown) => isConcurrencyError(error, "FILE_IN_USE"));
 handle.close();
 await remove(1);
 const exists = await fileClient.exists();

@@ -1,6 +1,6 @@
 /** With no other SDK than the one for queues. */
 import { QueueServiceClient } from "@azure/storage-queue";
-import { enqueue, MemoryInbox, QueueConsumer } from "azure-storage-concurrency/queue";
+import { enqueue, MemoryInbox, QueueConsumer } from "azure-storage-concurrency";
 
 const { STORAGE = "", SCENE = "" } = process.env;
 const queue = QueueServiceClient.fromConnectionString(STORAGE).getQueueClient(SCENE);

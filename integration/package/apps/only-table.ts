@@ -1,6 +1,6 @@
 /** With no other SDK than the one for tables. */
 import { TableClient } from "@azure/data-tables";
-import { ConcurrentTable, optimisticUpdate, runTransaction, tableEntity } from "azure-storage-concurrency/table";
+import { ConcurrentTable, optimisticUpdate, runTransaction, tableEntity } from "azure-storage-concurrency";
 
 const { STORAGE = "", SCENE = "" } = process.env;
 const table = TableClient.fromConnectionString(STORAGE, SCENE, { allowInsecureConnection: true });
@@ -12,7 +12,7 @@ interface Account {
 
 const initial = (rowKey: string): Account & { partitionKey: string; rowKey: string } => ({ partitionKey: "bank", rowKey, balance: 100 });
 const { outcome } = await optimisticUpdate(tableEntity<Account>(table, "bank", "anna"), () => undefined, { initial: initial("anna") });
-await new ConcurrentTable(table).createIfAbsent<Account>("bank", "bert", initial("bert"));
+await new ConcurrentTable(table).createIfNotExists<Account>("bank", "bert", initial("bert"));
 await runTransaction(table, "bank", async (tx) => {
   const [from, to] = await tx.getMany<Account>(["anna", "bert"]);
   tx.update({ rowKey: "anna", balance: (from?.balance ?? 0) - 30 });

@@ -53,7 +53,7 @@ runWorker(async (config: ConsumerConfig, parent) => {
     poisonQueue: fastQueue(config.connectionString, config.poisonQueue),
     concurrency: config.concurrency,
     visibilityTimeoutInSeconds: config.visibilityTimeoutInSeconds,
-    pollIntervalInMs: { min: 20, max: 200 },
+    minPollIntervalInMs: 20, maxPollIntervalInMs: 200,
     retryDelay: 0,
     // The queue counts also the deliveries of receives whose answers are lost.
     maxAttempts: 1_000,

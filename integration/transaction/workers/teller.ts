@@ -1,4 +1,4 @@
-import { isCommitUnknownError, runTransaction } from "../../../src/index.js";
+import { isConcurrencyError, runTransaction } from "../../../src/index.js";
 import { fastTable } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 
@@ -57,7 +57,7 @@ runWorker(async (job: TellerJob): Promise<TellerReport> => {
         await transfer(id, ids.length % 10 === 0);
         report.transferred.push(id);
       } catch (error) {
-        if (isCommitUnknownError(error)) report.unknown.push(id);
+        if (isConcurrencyError(error, "COMMIT_UNKNOWN")) report.unknown.push(id);
         else if (error instanceof WrongSum) report.wrongSums.push(error.sum);
         else report.failed.push(String(error));
       }

@@ -1,4 +1,4 @@
-import { isCommitUnknownError, jsonBlob, optimisticUpdate, readTarget, tableEntity, type UpdateTarget } from "../../../src/index.js";
+import { isConcurrencyError, jsonBlob, optimisticUpdate, readTarget, tableEntity, type UpdateTarget } from "../../../src/index.js";
 import { fastContainer, fastTable } from "../../support/fast-clients.js";
 import { runWorker } from "../../support/worker-process.js";
 import { updateBlobByHand, updateEntityByHand } from "./hand-written.js";
@@ -20,7 +20,7 @@ async function run(job: UpdateJob): Promise<UpdateReport> {
         await update(id);
         report.resolved.push(id);
       } catch (error) {
-        if (isCommitUnknownError(error)) report.unknown.push(id);
+        if (isConcurrencyError(error, "COMMIT_UNKNOWN")) report.unknown.push(id);
         else report.failed.push({ id, message: String(error) });
       }
     }
@@ -50,7 +50,7 @@ function updaterFor(job: UpdateJob, report: { looked: number; attempts: number }
     try {
       await optimisticUpdate(target, applying(id), { coalesce });
     } catch (error) {
-      if (job.onUnknown !== "look" || !isCommitUnknownError(error)) throw error;
+      if (job.onUnknown !== "look" || !isConcurrencyError(error, "COMMIT_UNKNOWN")) throw error;
       report.looked++;
       if (!appliedIds((await readTarget(target)).value).includes(id)) await update(id);
     }

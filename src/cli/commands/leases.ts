@@ -27,8 +27,8 @@ export function addLeases(program: Command, terminal: Terminal): void {
     .option("-f, --file <path>", "a file in it")
     .action(async (options: LeaseOptions, command: Command) => {
       const context = contextOf(terminal, command);
-      const { state, duration, holder, epoch, since } = await inspectLease(await open(context, options));
-      const lock = holder === undefined ? {} : { holder, epoch, since, held: context.json ? undefined : ago(since) };
+      const { state, duration, holder, epoch, acquiredOn } = await inspectLease(await open(context, options));
+      const lock = holder === undefined ? {} : { holder, epoch, acquiredOn, held: context.json ? undefined : ago(acquiredOn) };
       printProperties(context, { target: targetName(options), state, duration, ...lock });
     });
 }

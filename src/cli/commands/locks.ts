@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { BlobLocks } from "../../lock/blob-locks.js";
-import type { LockInfo } from "../../lock/blob-locks.js";
+import type { LockStatus } from "../../lock/blob-locks.js";
 import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
 import { ago, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
@@ -21,7 +21,7 @@ export function addLocks(program: Command, terminal: Terminal): void {
     .option("--held", "only those that somebody holds")
     .action(async (options: LocksOptions & { held?: boolean }, command: Command) => {
       const context = contextOf(terminal, command);
-      const shown: LockInfo[] = [];
+      const shown: LockStatus[] = [];
       for await (const lock of (await openLocks(context, options)).list()) {
         if (isHeld(lock) || !options.held) shown.push(lock);
       }
@@ -33,9 +33,9 @@ export function addLocks(program: Command, terminal: Terminal): void {
     .argument("<name>", "its name")
     .action(async (name: string, options: LocksOptions, command: Command) => {
       const context = contextOf(terminal, command);
-      const { epoch, state, duration, holder, since } = await (await openLocks(context, options)).inspect(name);
+      const { epoch, state, duration, holder, acquiredOn } = await (await openLocks(context, options)).inspect(name);
       if (!epoch && state === "available") throw new CommandError(exitCodes.notFound, `The lock ${quote(name)} was never used.`);
-      printProperties(context, { name, state, duration, epoch, holder, since, held: context.json ? undefined : ago(since) });
+      printProperties(context, { name, state, duration, epoch, holder, acquiredOn, held: context.json ? undefined : ago(acquiredOn) });
     });
 
   withContainer(locks.command("break"))
@@ -50,10 +50,10 @@ export function addLocks(program: Command, terminal: Terminal): void {
       const inspected = await locks.inspect(name);
       if (!isHeld(inspected)) throw new CommandError(exitCodes.notFound, `Nobody holds the lock ${quote(name)}.`);
       const epoch = options.epoch ?? inspected.epoch;
-      const holder = `${inspected.holder ?? "an unknown holder"}${inspected.since ? `, ${ago(inspected.since) ?? ""}` : ""}`;
+      const holder = `${inspected.holder ?? "an unknown holder"}${inspected.acquiredOn ? `, ${ago(inspected.acquiredOn) ?? ""}` : ""}`;
       await confirm(terminal, `The lock ${quote(name)} (epoch ${inspected.epoch ?? "none"}) is held by ${holder}. It will be taken away.`, options.yes ?? false);
       // Only from the holder that was shown: a process that acquired the lock while the user decided keeps it.
-      const broken = await locks.forceUnlock(name, { periodInSeconds: options.period, ...(epoch !== undefined && { expectedEpoch: epoch }) });
+      const broken = await locks.break(name, { breakPeriodInSeconds: options.period, ...(epoch !== undefined && { expectedEpoch: epoch }) });
       if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} is not that of epoch ${epoch ?? "none"} any more: nothing was done.`);
       printOutcome(context, `The lock ${quote(name)} was taken away from ${inspected.holder ?? "its holder"}.`, { broken, ...inspected });
     });
@@ -66,11 +66,11 @@ interface BreakOptions {
 }
 
 const columns = {
-  name: (lock: LockInfo) => lock.name,
-  state: (lock: LockInfo) => lock.state,
-  epoch: (lock: LockInfo) => lock.epoch,
-  holder: (lock: LockInfo) => (isHeld(lock) ? lock.holder : undefined),
-  since: (lock: LockInfo) => (isHeld(lock) ? ago(lock.since) : undefined),
+  name: (lock: LockStatus) => lock.name,
+  state: (lock: LockStatus) => lock.state,
+  epoch: (lock: LockStatus) => lock.epoch,
+  holder: (lock: LockStatus) => (isHeld(lock) ? lock.holder : undefined),
+  acquiredOn: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
 };
 
 function withContainer(command: Command): Command {
@@ -81,7 +81,7 @@ async function openLocks(context: ReturnType<typeof contextOf>, { container, pre
   return new BlobLocks(await context.account.container(container), { prefix });
 }
 
-function isHeld({ state }: LockInfo): boolean {
+function isHeld({ state }: LockStatus): boolean {
   return state === "leased" || state === "breaking";
 }
 

@@ -2,7 +2,7 @@ import type { PeekedMessageItem } from "@azure/storage-queue";
 import { Option } from "commander";
 import type { Command } from "commander";
 import { openEnvelope } from "../../queue/envelope.js";
-import type { Envelope, PoisonFacts, QueueEncoding } from "../../queue/envelope.js";
+import type { Envelope, PoisonDetails, QueueEncoding } from "../../queue/envelope.js";
 import { redrive } from "../../queue/redrive.js";
 import { contextOf } from "../connect.js";
 import { ago, oneLine, printOutcome, printRows, wholeNumber } from "../print.js";
@@ -61,7 +61,7 @@ interface PeekedMessage {
   readonly expiresOn: Date;
   readonly dequeueCount: number;
   readonly content: unknown;
-  readonly poison: PoisonFacts | undefined;
+  readonly poison: PoisonDetails | undefined;
 }
 
 const peekColumns = {

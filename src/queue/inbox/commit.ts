@@ -1,9 +1,9 @@
 import type { CallOptions } from "../../clients/call.js";
-import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
+import type { TransactionActionLike, TableLike } from "../../clients/table.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
 import { redactUrl } from "../../core/telemetry.js";
-import { CommitUnknownError } from "../../errors.js";
+import { createError, CommitUnknownError } from "../../errors.js";
 import { entityOf, readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
@@ -13,7 +13,7 @@ export interface InboxCommit {
   readonly rowKey: string;
   /** `owner` identifies this call: it distinguishes its record from that of another delivery. */
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount">;
-  readonly actions: readonly InboxTableAction[];
+  readonly actions: readonly TransactionActionLike[];
 }
 
 const timeoutInMs = 30_000;
@@ -34,16 +34,16 @@ const maxResends = 9;
  * | anything else                 |                   | the caller's error                                               |
  */
 export async function commitOnce(
-  table: InboxTableLike,
+  table: TableLike,
   commit: InboxCommit,
   options: CallOptions = {},
 ): Promise<"committed" | "duplicate"> {
   const { partitionKey, rowKey, record } = commit;
   const { abortSignal, tracingOptions } = options;
-  const actions: InboxTableAction[] = [["create", entityOf(partitionKey, rowKey, { ...record, state: "done" })], ...commit.actions];
+  const actions: TransactionActionLike[] = [["create", entityOf(partitionKey, rowKey, { ...record, state: "done" })], ...commit.actions];
   const outcome = await resolveWrite<unknown, InboxRecord | undefined>(
     {
-      send: (signal) => table.submitTransaction(actions, { abortSignal: signal, ...(tracingOptions && { tracingOptions }) }),
+      send: (signal) => table.submitTransaction(actions as never[], { abortSignal: signal, ...(tracingOptions && { tracingOptions }) }),
       readBack: () => readRecord(table, partitionKey, rowKey, timeoutInMs, abortSignal),
       recognise: (found) => (found ? (found.owner === record.owner ? "committed" : "not committed") : "unchanged"),
       // Nothing to do, whenever an earlier send arrives: of all transactions for one key only one can be committed.
@@ -62,10 +62,10 @@ export async function commitOnce(
     case "rejected":
       throw outcome.error;
     case "unknown":
-      throw new CommitUnknownError(
+      throw createError(CommitUnknownError, 
         `a commit to ${redactUrl(table.url)} got no answer, and neither did the question what became of it. ` +
           `Throw from the handler: the next delivery finds out.`,
-        { attempts: maxResends + 1, cause: outcome.error },
+        { url: redactUrl(table.url), attempts: maxResends + 1, cause: outcome.error },
       );
   }
 }

@@ -1,5 +1,5 @@
 import type { CallOptions } from "../../clients/call.js";
-import type { InboxTableAction } from "../../clients/table.js";
+import type { TransactionActionLike } from "../../clients/table.js";
 import type { Renewal } from "../../core/renewal.js";
 import type { Clock } from "../../core/stopwatch.js";
 
@@ -19,7 +19,7 @@ export interface InboxDelivery {
 }
 
 /** The outcome of claiming a delivery. */
-export type InboxVerdict =
+export type InboxClaimResult =
   /** The handler may start. */
   | { readonly kind: "claimed"; readonly claim: InboxClaim }
   /** A handler has completed it before. */
@@ -34,7 +34,7 @@ export interface InboxClaim {
   /** How many handlers were started for this message, including this one. */
   readonly attempts: number;
   readonly clock: Clock;
-  readonly holdInMs: number;
+  readonly claimDurationInMs: number;
   extend(): Promise<Renewal>;
   /** False: another consumer has taken over. @throws if the inbox cannot be reached; call again. */
   complete(): Promise<boolean>;
@@ -54,13 +54,13 @@ export interface Inbox {
   /** Called once before the first message. */
   prepare(options?: CallOptions): Promise<void>;
   /** Returns one outcome for each delivery. Safe to call again with the same deliveries. */
-  claim(deliveries: readonly InboxDelivery[], options?: CallOptions): Promise<InboxVerdict[]>;
+  claim(deliveries: readonly InboxDelivery[], options?: CallOptions): Promise<InboxClaimResult[]>;
   /** Writes the actions if the key has not been committed yet. Only with the mode `"commit"`. */
   commit?(
     delivery: InboxDelivery,
     call: number,
     partitionKey: string,
-    actions: readonly InboxTableAction[],
+    actions: readonly TransactionActionLike[],
     options?: CallOptions,
   ): Promise<"committed" | "duplicate">;
 }

@@ -1,6 +1,6 @@
 import type { Renewal } from "../../core/renewal.js";
 import { startStopwatch } from "../../core/stopwatch.js";
-import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
+import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";
 import { claimDurationOf, decideClaim, ownerIdOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
@@ -18,11 +18,11 @@ export class MemoryInbox implements Inbox {
     return Promise.resolve();
   }
 
-  claim(deliveries: readonly InboxDelivery[]): Promise<InboxVerdict[]> {
+  claim(deliveries: readonly InboxDelivery[]): Promise<InboxClaimResult[]> {
     return Promise.resolve(deliveries.map((delivery) => this.#claim(delivery)));
   }
 
-  #claim(delivery: InboxDelivery): InboxVerdict {
+  #claim(delivery: InboxDelivery): InboxClaimResult {
     const id = JSON.stringify([delivery.queue, delivery.key]);
     const owner = ownerIdOf(this.#consumer, delivery);
     const found = this.#records.get(id);
@@ -36,11 +36,11 @@ export class MemoryInbox implements Inbox {
         messageId,
         dequeueCount,
         attempts: decision.attempts,
-        holdInMs: claimDurationOf(delivery),
+        claimDurationInMs: claimDurationOf(delivery),
       });
       return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
     }
-    return decision as InboxVerdict;
+    return decision as InboxClaimResult;
   }
 
   #claimOf(id: string, claimed: InboxRecord, delivery: InboxDelivery): InboxClaim {
@@ -53,11 +53,11 @@ export class MemoryInbox implements Inbox {
     return {
       attempts: claimed.attempts,
       clock: delivery.clock,
-      holdInMs: claimed.holdInMs,
+      claimDurationInMs: claimed.claimDurationInMs,
       extend: (): Promise<Renewal> => {
         const clock = startStopwatch();
         const extended = transition({});
-        return Promise.resolve(extended ? { kind: "renewed", clock, holdInMs: claimed.holdInMs } : { kind: "lost", error: undefined });
+        return Promise.resolve(extended ? { kind: "renewed", clock, claimDurationInMs: claimed.claimDurationInMs } : { kind: "lost", error: undefined });
       },
       complete: () => Promise.resolve(transition({ state: "done" })),
       release: () => {

@@ -1,5 +1,5 @@
 import type { CallOptions } from "../../clients/call.js";
-import type { InboxTableLike } from "../../clients/table.js";
+import type { TableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
 import { isConflict, isNotFound } from "../../core/storage-errors.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
@@ -22,7 +22,7 @@ interface OldRecord {
  * Removes old records page by page, a hundred in one transaction. The service applies the filter: newer records cost it a scan,
  * but they are not downloaded.
  */
-export async function purgeRecords(table: InboxTableLike, scope: PurgeScope, options: CallOptions): Promise<number> {
+export async function purgeRecords(table: TableLike, scope: PurgeScope, options: CallOptions): Promise<number> {
   const call = {
     ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
     ...(options.tracingOptions && { tracingOptions: options.tracingOptions }),
@@ -44,7 +44,7 @@ export async function purgeRecords(table: InboxTableLike, scope: PurgeScope, opt
   return removed;
 }
 
-async function removeAll(table: InboxTableLike, records: readonly OldRecord[], call: { abortSignal?: AbortSignal }): Promise<number> {
+async function removeAll(table: TableLike, records: readonly OldRecord[], call: { abortSignal?: AbortSignal }): Promise<number> {
   let removed = 0;
   // A delete in a transaction cannot be conditional. Done is final, so no other consumer can have changed such a record; a record
   // that is still claimed may be taken over at this moment, and is deleted separately, on the condition that it is unchanged.
@@ -52,7 +52,7 @@ async function removeAll(table: InboxTableLike, records: readonly OldRecord[], c
   for (let i = 0; i < done.length; i += maxGroup) {
     const group = done.slice(i, i + maxGroup);
     try {
-      await table.submitTransaction(group.map(({ partitionKey, rowKey }) => ["delete", { partitionKey, rowKey }]), call);
+      await table.submitTransaction(group.map(({ partitionKey, rowKey }) => ["delete", { partitionKey, rowKey }] as never), call);
       removed += group.length;
     } catch (error) {
       // Another purge has deleted one of them; the next purge deletes the rest.

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../../clients/call.js";
-import type { InboxTableLike, TableEntityLike } from "../../clients/table.js";
+import type { TableLike, TableEntityLike } from "../../clients/table.js";
 import { sha256 } from "../../core/identity.js";
 import { read } from "../../core/request.js";
 import { isNotFound } from "../../core/storage-errors.js";
@@ -14,7 +14,7 @@ export interface InboxRecord {
   /** How many handlers were started for this message. */
   readonly attempts: number;
   /** How long the claim lasts, counted from `writtenAt`. */
-  readonly holdInMs: number;
+  readonly claimDurationInMs: number;
   /** Identifies the group of writes with which it was last written. */
   readonly group?: string | undefined;
   /** By the clock of the service: the clocks of the consumers may differ. */
@@ -54,7 +54,7 @@ export function decideClaim(record: InboxRecord | undefined, delivery: InboxDeli
   if (record.state === "released") return { kind: "free", attempts };
   if (record.owner === owner) return { kind: "own" };
   if (sameMessage) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", attempts } : { kind: "outdated" };
-  const forInMs = record.writtenAt + record.holdInMs - delivery.serviceTime();
+  const forInMs = record.writtenAt + record.claimDurationInMs - delivery.serviceTime();
   return forInMs > 0 ? { kind: "busy", forInMs } : { kind: "free", attempts };
 }
 
@@ -86,8 +86,8 @@ function hex(byte: number): string {
 }
 
 export function entityOf(partitionKey: string, rowKey: string, record: Partial<InboxRecord>): TableEntityLike {
-  const { state, owner, messageId, dequeueCount, attempts, holdInMs, group } = record;
-  const properties = Object.entries({ state, owner, messageId, dequeueCount, attempts, holdInMs, group });
+  const { state, owner, messageId, dequeueCount, attempts, claimDurationInMs, group } = record;
+  const properties = Object.entries({ state, owner, messageId, dequeueCount, attempts, claimDurationInMs, group });
   return { partitionKey, rowKey, ...Object.fromEntries(properties.filter(([, value]) => value !== undefined)) };
 }
 
@@ -100,7 +100,7 @@ export function recordOf(entity: object): InboxRecord {
     messageId: e.messageId ?? "",
     dequeueCount: e.dequeueCount ?? 0,
     attempts: e.attempts ?? 0,
-    holdInMs: e.holdInMs ?? 0,
+    claimDurationInMs: e.claimDurationInMs ?? 0,
     group: e.group,
     writtenAt: Date.parse(e.timestamp ?? ""),
     etag: e.etag,
@@ -108,7 +108,7 @@ export function recordOf(entity: object): InboxRecord {
 }
 
 export async function readRecord(
-  table: InboxTableLike,
+  table: TableLike,
   partitionKey: string,
   rowKey: string,
   timeoutInMs: number,

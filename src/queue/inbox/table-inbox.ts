@@ -1,11 +1,11 @@
 import type { CallOptions } from "../../clients/call.js";
-import type { InboxTableAction, InboxTableLike } from "../../clients/table.js";
+import type { TransactionActionLike, TableLike } from "../../clients/table.js";
 import { startStopwatch } from "../../core/stopwatch.js";
 import type { Clock } from "../../core/stopwatch.js";
 import { withSpan } from "../../core/telemetry.js";
 import { checkOneOf } from "../../core/validate.js";
 import { commitOnce } from "./commit.js";
-import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "./inbox.js";
+import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";
 import { purgeRecords } from "./purge.js";
 import { ownerIdOf, readRecord, rowKeyOf } from "./record.js";
 import { ClaimWrite, TransitionWrite } from "./transition-write.js";
@@ -48,12 +48,12 @@ export interface PurgeOptions extends CallOptions {
  */
 export class TableInbox implements Inbox {
   readonly mode: "claim" | "commit";
-  readonly #table: InboxTableLike;
+  readonly #table: TableLike;
   readonly #createTable: boolean;
   readonly #consumer = crypto.randomUUID();
   readonly #batchers = new Map<string, WriteBatcher>();
 
-  constructor(table: InboxTableLike, options: TableInboxOptions = {}) {
+  constructor(table: TableLike, options: TableInboxOptions = {}) {
     this.#table = table;
     this.mode = checkOneOf("mode", options.mode ?? "claim", ["claim", "commit"]);
     this.#createTable = options.createTable ?? false;
@@ -64,7 +64,7 @@ export class TableInbox implements Inbox {
     await this.#table.createTable(options.abortSignal ? { abortSignal: options.abortSignal as AbortSignal } : {});
   }
 
-  async claim(deliveries: readonly InboxDelivery[], { abortSignal }: CallOptions = {}): Promise<InboxVerdict[]> {
+  async claim(deliveries: readonly InboxDelivery[], { abortSignal }: CallOptions = {}): Promise<InboxClaimResult[]> {
     const [first] = deliveries;
     if (!first) return [];
     const partitionKey = first.queue;
@@ -93,12 +93,12 @@ export class TableInbox implements Inbox {
     });
   }
 
-  #outcomeOf(write: ClaimWrite, delivery: InboxDelivery): InboxVerdict {
+  #outcomeOf(write: ClaimWrite, delivery: InboxDelivery): InboxClaimResult {
     const { result } = write;
     if (result.kind !== "claimed") return result;
     const { messageId, dequeueCount } = delivery;
-    const { etag, attempts, holdInMs } = result;
-    const record = { owner: write.owner, messageId, dequeueCount, attempts, holdInMs };
+    const { etag, attempts, claimDurationInMs } = result;
+    const record = { owner: write.owner, messageId, dequeueCount, attempts, claimDurationInMs };
     const held: HeldClaim = { partitionKey: delivery.queue, rowKey: write.rowKey, record, etag, ended: false };
     return { kind: "claimed", claim: this.#claimOf(held, delivery) };
   }
@@ -110,12 +110,12 @@ export class TableInbox implements Inbox {
       await batcher.add(write);
       return write.succeeded;
     };
-    const { attempts, holdInMs } = held.record;
+    const { attempts, claimDurationInMs } = held.record;
     // The next extension may find that one without a response was committed: the time counts from the first one.
     let clock: Clock | undefined;
     return {
       attempts,
-      holdInMs,
+      claimDurationInMs,
       // However long the claim took: it cannot have been written before the message was received.
       clock: delivery.clock,
       extend: async () => {
@@ -123,7 +123,7 @@ export class TableInbox implements Inbox {
         const started = clock;
         if (!(await transition("claimed"))) return { kind: "lost", error: new Error("the inbox record was taken over") };
         clock = undefined;
-        return { kind: "renewed", clock: started, holdInMs };
+        return { kind: "renewed", clock: started, claimDurationInMs };
       },
       complete: () => transition("done"),
       release: async () => {
@@ -143,7 +143,7 @@ export class TableInbox implements Inbox {
     delivery: InboxDelivery,
     call: number,
     partitionKey: string,
-    actions: readonly InboxTableAction[],
+    actions: readonly TransactionActionLike[],
     options: CallOptions = {},
   ): Promise<"committed" | "duplicate"> {
     // The record itself is the hundredth action.

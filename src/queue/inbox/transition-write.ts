@@ -1,5 +1,5 @@
-import type { InboxTableAction } from "../../clients/table.js";
-import type { InboxDelivery, InboxVerdict } from "./inbox.js";
+import type { TransactionActionLike } from "../../clients/table.js";
+import type { InboxDelivery, InboxClaimResult } from "./inbox.js";
 import { claimDurationOf, decideClaim, entityOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
@@ -11,7 +11,7 @@ export interface BatchedWrite {
   /** Whether nothing is left to do. */
   readonly settled: boolean;
   /** What to send. The record contains `group`, which shows later that the whole group was committed. */
-  action(group: string): InboxTableAction;
+  action(group: string): TransactionActionLike;
   /** The write was committed. A write that needs the ETag, and does not get it, stays unsettled. */
   committed(etag: string | undefined): void;
   /** What the table contains: settles the write, or prepares it to be sent again on that basis. */
@@ -22,7 +22,7 @@ export interface BatchedWrite {
 export interface HeldClaim {
   readonly partitionKey: string;
   readonly rowKey: string;
-  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "holdInMs">;
+  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "claimDurationInMs">;
   etag: string;
   /** Done or released. An extension must not be sent after that: with the new ETag, it would undo it. */
   ended: boolean;
@@ -59,7 +59,7 @@ export class TransitionWrite implements BatchedWrite {
     return this.#result === true;
   }
 
-  action(group: string): InboxTableAction {
+  action(group: string): TransactionActionLike {
     const { partitionKey, rowKey, record, etag } = this.claim;
     if (this.#recreate) return ["create", entityOf(partitionKey, rowKey, { ...record, state: this.#to, group })];
     return ["update", entityOf(partitionKey, rowKey, { state: this.#to, group }), "Merge", { etag }];
@@ -92,8 +92,8 @@ export class TransitionWrite implements BatchedWrite {
 
 /** The outcome of a {@link ClaimWrite}. */
 export type ClaimOutcome =
-  | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number; readonly holdInMs: number }
-  | Exclude<InboxVerdict, { kind: "claimed" }>;
+  | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number; readonly claimDurationInMs: number }
+  | Exclude<InboxClaimResult, { kind: "claimed" }>;
 
 /** The claim of one key. At first the key is assumed to be new, as most are. */
 export class ClaimWrite implements BatchedWrite {
@@ -125,7 +125,7 @@ export class ClaimWrite implements BatchedWrite {
     return this.#result;
   }
 
-  action(group: string): InboxTableAction {
+  action(group: string): TransactionActionLike {
     const { messageId, dequeueCount } = this.#delivery;
     const entity = entityOf(this.#partitionKey, this.rowKey, {
       state: "claimed",
@@ -133,14 +133,14 @@ export class ClaimWrite implements BatchedWrite {
       messageId,
       dequeueCount,
       attempts: this.#attempts,
-      holdInMs: claimDurationOf(this.#delivery),
+      claimDurationInMs: claimDurationOf(this.#delivery),
       group,
     });
     return this.#base ? ["update", entity, "Replace", { etag: this.#base.etag }] : ["create", entity];
   }
 
   committed(etag: string | undefined): void {
-    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, holdInMs: claimDurationOf(this.#delivery) };
+    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, claimDurationInMs: claimDurationOf(this.#delivery) };
   }
 
   found(record: InboxRecord | undefined): void {
@@ -151,7 +151,7 @@ export class ClaimWrite implements BatchedWrite {
         this.#attempts = decision.attempts;
         break;
       case "own":
-        if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts, holdInMs: record.holdInMs };
+        if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts, claimDurationInMs: record.claimDurationInMs };
         break;
       default:
         this.#result = decision;

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../../clients/call.js";
-import type { InboxTableLike } from "../../clients/table.js";
+import type { TableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
@@ -23,14 +23,14 @@ interface Waiting {
 
 /** Combines the transitions of many claims in one partition into few transactions, sent one at a time. */
 export class WriteBatcher {
-  readonly #table: InboxTableLike;
+  readonly #table: TableLike;
   readonly #partitionKey: string;
   readonly #timeoutInMs: number;
   #waiting: Waiting[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #sending: { readonly writes: readonly TransitionWrite[]; readonly controller: AbortController } | undefined;
 
-  constructor(table: InboxTableLike, partitionKey: string, timeoutInMs: number) {
+  constructor(table: TableLike, partitionKey: string, timeoutInMs: number) {
     this.#table = table;
     this.#partitionKey = partitionKey;
     this.#timeoutInMs = timeoutInMs;
@@ -109,7 +109,7 @@ const maxResends = 3;
  * which, and sending it again does no harm, as each write is conditional on the earlier state of its record.
  */
 export async function submitWrites(
-  table: InboxTableLike,
+  table: TableLike,
   partitionKey: string,
   writes: readonly BatchedWrite[],
   timeoutInMs: number,
@@ -131,7 +131,7 @@ export async function submitWrites(
     const { baseETag } = first;
     const outcome = await resolveWrite<{ subResponses: readonly { etag?: string | undefined }[] }, InboxRecord | undefined>(
       {
-        send: (signal) => table.submitTransaction(actions, { abortSignal: signal }),
+        send: (signal) => table.submitTransaction(actions as never[], { abortSignal: signal }),
         readBack: () => read(first),
         recognise: (record) => (record?.group === group ? "committed" : record?.etag === baseETag ? "unchanged" : "not committed"),
         // Another record of the batch has changed, so no send of it can be committed any more.

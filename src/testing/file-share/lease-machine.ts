@@ -24,7 +24,7 @@ export type LeaseRequest =
   | { readonly action: "acquire"; readonly id: string; readonly durationInSeconds: number }
   | { readonly action: "renew" | "release"; readonly id: string }
   | { readonly action: "change"; readonly id: string; readonly proposedId: string }
-  | { readonly action: "break"; readonly periodInSeconds?: number | undefined };
+  | { readonly action: "break"; readonly breakPeriodInSeconds?: number | undefined };
 
 export interface LeaseOutcome {
   readonly lease: Lease;
@@ -73,7 +73,7 @@ export function applyLease(kind: LeaseKind, stored: Lease, request: LeaseRequest
       return { lease: available(), status: 200 };
     }
     case "break":
-      return breakLease(kind, lease, request.periodInSeconds, now);
+      return breakLease(kind, lease, request.breakPeriodInSeconds, now);
   }
 }
 

@@ -1,17 +1,10 @@
-import type {
-  BlobCallOptions,
-  BlobLeasableLike,
-  BlobUploadOptions,
-  BlockBlobLike,
-  LeaseAnswerLike,
-  LeaseCallOptions,
-  LockContainerLike,
-} from "../../../src/clients/blob.js";
+import { notFaked } from "../../support/not-faked.js";
+import type { BlobCallOptions, LeasableBlobLike, BlobUploadOptions, BlockBlobLike, LeaseResponseLike, LeaseCallOptions, ContainerLike } from "../../../src/clients/blob.js";
 import { after, give, ok, restError, status } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
 
-export type BlobClient = BlobLeasableLike & BlockBlobLike;
+export type BlobClient = LeasableBlobLike & BlockBlobLike;
 type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "list";
 
 interface Blob {
@@ -37,11 +30,16 @@ export class FakeLeaseServer {
   }
 
   /** A client with rights of its own, as another process has: nothing is shared with other owners. */
-  container(): LockContainerLike {
+  container(): ContainerLike {
     const pipeline = {};
     return {
       url: "https://account.test/container",
       getBlockBlobClient: (name) => this.#client(name, pipeline),
+      setMetadata: notFaked,
+      getAccessPolicy: notFaked,
+      setAccessPolicy: notFaked,
+      getBlobLeaseClient: notFaked,
+      getProperties: notFaked,
       listBlobsFlat: (options) => this.#list(options?.prefix ?? "", options?.abortSignal),
     };
   }
@@ -100,7 +98,7 @@ export class FakeLeaseServer {
     };
   }
 
-  async *#list(prefix: string, abortSignal: AbortSignal | undefined): ReturnType<LockContainerLike["listBlobsFlat"]> & AsyncGenerator {
+  async *#list(prefix: string, abortSignal: AbortSignal | undefined): ReturnType<ContainerLike["listBlobsFlat"]> & AsyncGenerator {
     this.requests.push({ operation: "list", blob: prefix, at: elapsed(), leaseId: undefined, tracing: undefined });
     await give(this.intercept?.("list", prefix) ?? after(this.latencyInMs, ok), abortSignal, () => undefined);
     for (const [name, blob] of [...this.blobs].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -151,7 +149,7 @@ function describe(blob: Blob): { leaseState: State; leaseDuration: string | unde
   return { leaseState: state, leaseDuration: state === "leased" ? (blob.lease?.durationInMs === Infinity ? "infinite" : "fixed") : undefined };
 }
 
-function acquire(blob: Blob, id: string, duration: number): LeaseAnswerLike {
+function acquire(blob: Blob, id: string, duration: number): LeaseResponseLike {
   const state = stateOf(blob);
   if (state === "breaking") throw refusal(409, "LeaseIsBreakingAndCannotBeAcquired");
   if (state === "leased" && blob.lease?.id !== id) throw refusal(409, "LeaseAlreadyPresent");
@@ -161,26 +159,26 @@ function acquire(blob: Blob, id: string, duration: number): LeaseAnswerLike {
   return { leaseId: id };
 }
 
-function renew(blob: Blob, id: string): LeaseAnswerLike {
+function renew(blob: Blob, id: string): LeaseResponseLike {
   if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   if (blob.lease.breaking) throw refusal(409, "LeaseIsBrokenAndCannotBeRenewed");
   blob.lease.ends = elapsed() + blob.lease.durationInMs;
   return { leaseId: id };
 }
 
-function change(blob: Blob, id: string, proposed: string): LeaseAnswerLike {
+function change(blob: Blob, id: string, proposed: string): LeaseResponseLike {
   if (stateOf(blob) !== "leased" || blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   blob.lease.id = proposed;
   return { leaseId: proposed };
 }
 
-function release(blob: Blob, id: string): LeaseAnswerLike {
+function release(blob: Blob, id: string): LeaseResponseLike {
   if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   blob.lease = undefined;
   return {};
 }
 
-function breakIt(blob: Blob, period: number, options: LeaseCallOptions | undefined): LeaseAnswerLike {
+function breakIt(blob: Blob, period: number, options: LeaseCallOptions | undefined): LeaseResponseLike {
   if (options?.conditions?.ifMatch !== undefined && options.conditions.ifMatch !== String(blob.etag)) throw refusal(412, "ConditionNotMet");
   if (!blob.lease) throw refusal(409, "LeaseNotPresentWithLeaseOperation");
   blob.lease.breaking = true;

@@ -1,9 +1,9 @@
 import type { LeasePropertiesLike } from "../../../src/clients/blob.js";
-import type { FileLeasableLike, ShareLeaseCallOptions, ShareLeaseClientLike } from "../../../src/clients/file.js";
+import type { LeasableShareLike, ShareLeaseCallOptions, ShareLeaseClientLike } from "../../../src/clients/file.js";
 import { ScriptedLeasable } from "./scripted-leasable.js";
 
 /** A file client whose answers are written down beforehand; a share client with `asShare`. */
-export class ScriptedFile implements FileLeasableLike {
+export class ScriptedFile implements LeasableShareLike {
   readonly url = "https://account.test/share/Some%20dir/F.json?sig=secret";
   readonly pipeline = {};
   readonly service: ScriptedLeasable;

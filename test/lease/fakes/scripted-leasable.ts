@@ -1,10 +1,4 @@
-import type {
-  BlobLeasableLike,
-  LeaseAnswerLike,
-  LeaseCallOptions,
-  LeaseClientLike,
-  LeasePropertiesLike,
-} from "../../../src/clients/blob.js";
+import type { LeasableBlobLike, LeaseResponseLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike } from "../../../src/clients/blob.js";
 import { give, ok } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
@@ -23,7 +17,7 @@ interface Call {
 }
 
 /** A blob client whose answers are written down beforehand. It has no state: it does not know who holds what. */
-export class ScriptedLeasable implements BlobLeasableLike {
+export class ScriptedLeasable implements LeasableBlobLike {
   readonly url = "https://account.test/container/blob?sig=secret";
   readonly pipeline = {};
   readonly calls: Call[] = [];
@@ -58,11 +52,11 @@ export class ScriptedLeasable implements BlobLeasableLike {
     return this.properties;
   }
 
-  upload(_body: Uint8Array, _length: number, options?: LeaseCallOptions): Promise<LeaseAnswerLike> {
+  upload(_body: Uint8Array, _length: number, options?: LeaseCallOptions): Promise<LeaseResponseLike> {
     return this.#answer("create", "", options);
   }
 
-  #answer(operation: Operation, leaseId: string, options: LeaseCallOptions | undefined): Promise<LeaseAnswerLike> {
+  #answer(operation: Operation, leaseId: string, options: LeaseCallOptions | undefined): Promise<LeaseResponseLike> {
     const nth = this.callsOf(operation).length;
     const call = { operation, leaseId, at: elapsed(), options };
     this.calls.push(call);

@@ -1,4 +1,5 @@
 import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../../../src/clients/queue.js";
+import { notFaked } from "../../support/not-faked.js";
 import { Faults, storageError } from "./faults.js";
 
 interface Stored {
@@ -19,6 +20,7 @@ export class FakeQueue implements QueueLike {
   /** As the service answers a stale receipt; Azurite says 400 PopReceiptMismatch. */
   staleAnswer: "PopReceiptMismatch" | "MessageNotFound" = "MessageNotFound";
   exists = true;
+  readonly setMetadata = notFaked;
   messages: Stored[] = [];
   readonly receivedCounts: number[] = [];
   #ids = 0;

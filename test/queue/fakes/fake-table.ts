@@ -1,11 +1,16 @@
-import type { InboxTableAction, InboxTableLike, TableCallOptions, TableEntityLike } from "../../../src/clients/table.js";
+import type { TransactionActionLike, TableLike, TableCallOptions, TableEntityLike } from "../../../src/clients/table.js";
+import { notFaked } from "../../support/not-faked.js";
 import { Faults, storageError } from "./faults.js";
 
 type Row = TableEntityLike & { etag: string; timestamp: string };
 
 /** A table in memory, on the (fake) clock of the test. */
-export class FakeTable implements InboxTableLike {
+export class FakeTable implements TableLike {
   readonly url = "https://account.table.example/inbox";
+  readonly tableName = "inbox";
+  readonly createEntity = notFaked;
+  readonly updateEntity = notFaked;
+  readonly upsertEntity = notFaked;
   readonly faults = new Faults();
   /** Whether a failed transaction says which operation it was; the service does not always. */
   namesCulprit = true;
@@ -35,14 +40,15 @@ export class FakeTable implements InboxTableLike {
     });
   }
 
-  submitTransaction(actions: InboxTableAction[], options: TableCallOptions = {}): Promise<{ subResponses: { etag?: string }[] }> {
+  submitTransaction(sent: never[], options: TableCallOptions = {}): ReturnType<TableLike["submitTransaction"]> {
+    const actions = sent as readonly TransactionActionLike[];
     return this.faults.request("transaction", options.abortSignal, () => {
       if (actions.length > 100) throw storageError(400, "InvalidInput");
       const rows = new Map(this.rows);
       const subResponses = actions.map((action, index) => {
         try {
           const etag = this.#apply(rows, action);
-          return this.tellsETags && etag ? { etag } : {};
+          return this.tellsETags && etag ? { status: 204, etag } : { status: 204 };
         } catch (error) {
           if (this.namesCulprit) (error as Error).message = `${index}:${(error as Error).message}`;
           throw error;
@@ -70,7 +76,7 @@ export class FakeTable implements InboxTableLike {
     return [...this.rows.values()].filter((row) => row.rowKey.startsWith("inbox!"));
   }
 
-  #apply(rows: Map<string, Row>, [kind, entity, mode, condition]: InboxTableAction): string | undefined {
+  #apply(rows: Map<string, Row>, [kind, entity, mode, condition]: TransactionActionLike): string | undefined {
     const key = id(entity.partitionKey, entity.rowKey);
     const found = rows.get(key);
     const etag = `W/"${++this.#etags}"`;

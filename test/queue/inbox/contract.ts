@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Inbox, InboxClaim, InboxDelivery, InboxVerdict } from "../../../src/index.js";
+import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "../../../src/index.js";
 import { again, deliver } from "./deliveries.js";
 
 /** The time of a contract's run. */
@@ -114,7 +114,7 @@ export function inboxContract(name: string, create: () => Promise<{ inbox: Inbox
   });
 }
 
-export function claimed(verdicts: readonly InboxVerdict[]): InboxClaim {
+export function claimed(verdicts: readonly InboxClaimResult[]): InboxClaim {
   const [verdict] = verdicts;
   if (verdict?.kind !== "claimed") throw new Error(`not claimed: ${JSON.stringify(verdict)}`);
   return verdict.claim;

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { TableInbox } from "../../../src/index.js";
-import type { InboxDelivery, InboxTableAction, InboxVerdict } from "../../../src/index.js";
+import type { TransactionActionLike } from "../../../src/clients.js";
+import type { InboxDelivery, InboxClaimResult } from "../../../src/index.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import type { Fault } from "../fakes/faults.js";
 import { claimed, inboxContract } from "./contract.js";
@@ -33,7 +34,7 @@ async function settle<R>(work: Promise<R>, ms = 30_000): Promise<R> {
 }
 
 const batch = (size: number, prefix = "k"): InboxDelivery[] => Array.from({ length: size }, (_, i) => deliver(`${prefix}${i}`));
-const completeAll = (verdicts: InboxVerdict[]): Promise<boolean[]> => Promise.all(verdicts.map((v) => claimed([v]).complete()));
+const completeAll = (verdicts: InboxClaimResult[]): Promise<boolean[]> => Promise.all(verdicts.map((v) => claimed([v]).complete()));
 
 describe("the cost of an inbox in a table", () => {
   it("is one transaction to claim a batch of 32, and one to complete it", async () => {
@@ -217,7 +218,7 @@ describe("purge", () => {
 });
 
 describe("commit mode", () => {
-  const effect = (rowKey = "order"): InboxTableAction[] => [["create", { partitionKey: "p", rowKey, n: 1 }]];
+  const effect = (rowKey = "order"): TransactionActionLike[] => [["create", { partitionKey: "p", rowKey, n: 1 }]];
   const inboxes = (): [TableInbox, TableInbox] => [new TableInbox(table, { mode: "commit" }), new TableInbox(table, { mode: "commit" })];
 
   it("writes the effect and the record in one transaction", async () => {
@@ -268,7 +269,7 @@ describe("commit mode", () => {
 
   it("refuses more than 99 actions, and entities of another partition, before it sends anything", async () => {
     const [inbox] = inboxes();
-    const many = Array.from({ length: 100 }, (_, i): InboxTableAction => ["create", { partitionKey: "p", rowKey: `${i}` }]);
+    const many = Array.from({ length: 100 }, (_, i): TransactionActionLike => ["create", { partitionKey: "p", rowKey: `${i}` }]);
     await expect(inbox.commit(deliver("a"), 1, "p", many)).rejects.toThrow(RangeError);
     await expect(inbox.commit(deliver("a"), 1, "q", effect())).rejects.toThrow(RangeError);
     expect(table.faults.log).toEqual([]);

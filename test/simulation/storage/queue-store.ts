@@ -1,4 +1,4 @@
-import type { QueueMessageLike } from "../../../src/index.js";
+import type { QueueMessageLike } from "../../../src/clients.js";
 import { blobError } from "../../fakes/rest-errors.js";
 import type { VirtualTime } from "../time/virtual-time.js";
 

@@ -1,4 +1,6 @@
-import type { BlobCallOptions, BlobPropertiesLike, LeaseAnswerLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LockContainerLike } from "../../../src/index.js";
+import { notFaked } from "../../support/not-faked.js";
+import type { BlobCallOptions, BlobPropertiesLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LeaseResponseLike } from "../../../src/clients.js";
+import type { ContainerLike } from "../../../src/index.js";
 import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
 import type { Lease, LeaseRequest } from "../../../src/testing/file-share/lease-machine.js";
 import { FakeBlockBlob } from "../../fakes/fake-block-blob.js";
@@ -40,7 +42,7 @@ export class SimBlob extends FakeBlockBlob {
       renewLease: (options) => this.#apply({ action: "renew", id }, options),
       changeLease: (proposedId, options) => this.#apply({ action: "change", id, proposedId }, options),
       releaseLease: (options) => this.#apply({ action: "release", id }, options),
-      breakLease: (periodInSeconds, options) => this.#apply({ action: "break", periodInSeconds }, options),
+      breakLease: (breakPeriodInSeconds, options) => this.#apply({ action: "break", breakPeriodInSeconds }, options),
     };
   }
 
@@ -48,7 +50,7 @@ export class SimBlob extends FakeBlockBlob {
     return `lease of ${this.url}`;
   }
 
-  #apply(request: LeaseRequest, options: LeaseCallOptions = {}): Promise<LeaseAnswerLike> {
+  #apply(request: LeaseRequest, options: LeaseCallOptions = {}): Promise<LeaseResponseLike> {
     const call = { operation: request.action, kind: "write" as const, resource: this.url };
     return this.#link.request(call, options.abortSignal, blobError, () => {
       const { stored } = this;
@@ -69,12 +71,15 @@ export class SimBlob extends FakeBlockBlob {
 }
 
 /** The container of all simulated blobs, as one process sees it. */
-export function simContainer(link: Link): LockContainerLike {
+export function simContainer(link: Link): ContainerLike {
   return {
     url: containerUrl,
     getBlockBlobClient: (name) => new SimBlob(link, name),
-    listBlobsFlat: () => {
-      throw new Error("nobody lists blobs here");
-    },
+    setMetadata: notFaked,
+    getAccessPolicy: notFaked,
+    setAccessPolicy: notFaked,
+    getBlobLeaseClient: notFaked,
+    getProperties: notFaked,
+    listBlobsFlat: notFaked,
   };
 }

@@ -1,4 +1,6 @@
-import type { QueueCallOptions, QueueLike } from "../../../src/index.js";
+import { notFaked } from "../../support/not-faked.js";
+import type { QueueCallOptions } from "../../../src/clients.js";
+import type { QueueLike } from "../../../src/index.js";
 import { blobError } from "../../fakes/rest-errors.js";
 import type { Link } from "./link.js";
 import { QueueStore } from "./queue-store.js";
@@ -8,6 +10,7 @@ export class SimQueue implements QueueLike {
   readonly name: string;
   readonly url: string;
   readonly pipeline: object;
+  readonly setMetadata = notFaked;
   readonly #link: Link;
 
   constructor(link: Link, name: string) {

@@ -1,4 +1,5 @@
-import type { InboxTableLike, TableCallOptions, TableLike } from "../../../src/index.js";
+import type { TableCallOptions } from "../../../src/clients.js";
+import type { TableLike } from "../../../src/index.js";
 import { tableError } from "../../fakes/rest-errors.js";
 import { FakeTransactionTable } from "../../transaction/fakes/fake-transaction-table.js";
 import type { Link } from "./link.js";
@@ -6,7 +7,7 @@ import type { Link } from "./link.js";
 type ReadOptions = NonNullable<Parameters<TableLike["getEntity"]>[2]>;
 
 /** A table as one process sees it. */
-export class SimTable extends FakeTransactionTable implements InboxTableLike {
+export class SimTable extends FakeTransactionTable implements TableLike {
   readonly #link: Link;
 
   constructor(link: Link, tableName: string) {
@@ -14,7 +15,7 @@ export class SimTable extends FakeTransactionTable implements InboxTableLike {
     this.#link = link;
   }
 
-  createTable(options: TableCallOptions = {}): Promise<void> {
+  override createTable(options: TableCallOptions = {}): Promise<void> {
     const call = { operation: "createTable", kind: "write" as const, resource: this.tableName };
     return this.#link.request(call, options.abortSignal, tableError, () => undefined);
   }

@@ -1,4 +1,4 @@
-import type { LockContainerLike } from "../../../src/index.js";
+import type { ContainerLike } from "../../../src/index.js";
 import { VirtualTime } from "../time/virtual-time.js";
 import { Backend } from "./backend.js";
 import { Link } from "./link.js";
@@ -56,7 +56,7 @@ export class SimProcess {
   readonly blobs: Link;
   readonly tables: Link;
   readonly queues: Link;
-  readonly container: LockContainerLike;
+  readonly container: ContainerLike;
 
   constructor(world: World) {
     this.blobs = new Link(world.blobs);

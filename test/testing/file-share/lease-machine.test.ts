@@ -20,7 +20,7 @@ const acquire = (id: string, durationInSeconds = -1): LeaseRequest => ({ action:
 const renew = (id: string): LeaseRequest => ({ action: "renew", id });
 const release = (id: string): LeaseRequest => ({ action: "release", id });
 const change = (id: string, proposedId: string): LeaseRequest => ({ action: "change", id, proposedId });
-const breakIn = (periodInSeconds?: number): LeaseRequest => ({ action: "break", periodInSeconds });
+const breakIn = (breakPeriodInSeconds?: number): LeaseRequest => ({ action: "break", breakPeriodInSeconds });
 /** Seconds that pass. */
 type Step = LeaseRequest | number;
 

@@ -1,4 +1,5 @@
-import type { TableCallOptions, TransactionActionLike, TransactionTableLike } from "../../../src/index.js";
+import type { TableCallOptions, TransactionActionLike } from "../../../src/clients.js";
+import type { TableLike } from "../../../src/index.js";
 import { FakeTable, fromSdk, sdkEntity, wireText } from "../../fakes/fake-table.js";
 import type { StoredRow } from "../../fakes/fake-table.js";
 import { matchesFilter } from "./odata-filter.js";
@@ -7,12 +8,12 @@ import { FakeRestError, tableError } from "../../fakes/rest-errors.js";
 const timestamp = "2030-01-01T00:00:00.000Z";
 
 /** A table in memory that takes queries and entity group transactions, too. */
-export class FakeTransactionTable extends FakeTable implements TransactionTableLike {
+export class FakeTransactionTable extends FakeTable implements TableLike {
   /** The actions of every transaction that was sent, as the SDK would send them. */
   readonly submitted: (readonly TransactionActionLike[])[] = [];
   pageSize = 1_000;
 
-  submitTransaction(actions: never[], options: TableCallOptions = {}): ReturnType<TransactionTableLike["submitTransaction"]> {
+  override submitTransaction(actions: never[], options: TableCallOptions = {}): ReturnType<TableLike["submitTransaction"]> {
     const sent = actions as readonly TransactionActionLike[];
     this.submitted.push(sent);
     const call = { operation: "submitTransaction", kind: "write" as const, resource: this.tableName };
@@ -23,7 +24,7 @@ export class FakeTransactionTable extends FakeTable implements TransactionTableL
     });
   }
 
-  listEntities(options: NonNullable<Parameters<TransactionTableLike["listEntities"]>[0]> = {}): ReturnType<TransactionTableLike["listEntities"]> {
+  override listEntities(options: NonNullable<Parameters<TableLike["listEntities"]>[0]> = {}): ReturnType<TableLike["listEntities"]> {
     return { byPage: () => this.#pages(options) };
   }
 
@@ -32,7 +33,7 @@ export class FakeTransactionTable extends FakeTable implements TransactionTableL
     return this.#rows().flatMap(([pk, rowKey]) => (pk === partitionKey ? [rowKey] : []));
   }
 
-  async *#pages(options: NonNullable<Parameters<TransactionTableLike["listEntities"]>[0]>): AsyncGenerator<readonly object[]> {
+  async *#pages(options: NonNullable<Parameters<TableLike["listEntities"]>[0]>): AsyncGenerator<readonly object[]> {
     for (let start = 0; ; start += this.pageSize) {
       const call = { operation: "listEntities", kind: "read" as const, resource: this.tableName };
       const { page, more } = await this.service.request(call, options.abortSignal, tableError, () => {

@@ -40,7 +40,7 @@ export function parseLeaseRequest(request: FileRequest): LeaseRequest {
       return { action, id: needed(given), proposedId: normalizeLeaseId(needed(proposed)) };
     case "break": {
       const period = request.headers["x-ms-lease-break-period"];
-      return { action, periodInSeconds: period === undefined ? undefined : numberIn(period) };
+      return { action, breakPeriodInSeconds: period === undefined ? undefined : numberIn(period) };
     }
     default:
       throw new StorageFault("InvalidHeaderValue");

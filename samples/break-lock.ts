@@ -1,14 +1,14 @@
 /* Somebody holds a lock and does not let go. Look who it is, and take it away from exactly that holder. */
-import { BlobLocks, isLeaseLostError, isLeaseUnavailableError } from "azure-storage-concurrency";
+import { BlobLocks, isConcurrencyError } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
-export const forceUnlock: Sample = {
-  name: "force-unlock",
+export const breakLock: Sample = {
+  name: "break-lock",
   title: "A lock that nobody gives back",
-  helper: "BlobLocks.forceUnlock",
+  helper: "BlobLocks.break",
   section: "Named locks: `BlobLocks`",
   plan: "A service took a lock without an end and hangs. Find out who it is, and take the lock away.",
   lesson: "A lock knows its holder and counts its holders. Only the one that was looked at is broken: had the lock changed hands in the meantime, nothing would have happened to the new holder.",
@@ -20,21 +20,21 @@ export const forceUnlock: Sample = {
     const holder = await locks.acquire("invoices", { waitInMs: 500 }).then(
       () => undefined,
       (error: unknown) => {
-        if (!isLeaseUnavailableError(error)) throw error;
+        if (!isConcurrencyError(error, "LEASE_UNAVAILABLE")) throw error;
         return error.holder;
       },
     );
     say.trouble(`billing-8 waits for "invoices" in vain: ${holder} has it`);
 
     const seen = await locks.inspect("invoices");
-    const broken = await locks.forceUnlock("invoices", { expectedEpoch: seen.epoch });
+    const broken = await locks.break("invoices", { expectedEpoch: seen.epoch });
     say.step(`the lock of its holder number ${seen.epoch} is ${broken ? "broken" : "gone already"}`);
     const epoch = await locks.withLock("invoices", async (lock) => {
       const loss = await stuck.renew().then(
         () => undefined,
         (error: unknown) => error,
       );
-      check(isLeaseLostError(loss), "the old holder learns of its loss");
+      check(isConcurrencyError(loss, "LEASE_LOST"), "the old holder learns of its loss");
       say.step(`billing-7 wakes up, and learns that its lock is ${loss.reason}`);
       return lock.epoch;
     });
@@ -45,4 +45,4 @@ export const forceUnlock: Sample = {
   },
 };
 
-await runIfStarted(forceUnlock, import.meta.url);
+await runIfStarted(breakLock, import.meta.url);

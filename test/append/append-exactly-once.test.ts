@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { appendExactly, type AppendExactlyOptions, type AppendResult } from "../../src/index.js";
+import { appendExactlyOnce, type AppendExactlyOnceOptions, type AppendResult } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { after, answer, before, failAfterCommit, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
@@ -17,8 +17,8 @@ function emptyLog(text = ""): { service: FakeService; blob: FakeAppendBlob } {
   return { service, blob };
 }
 
-const append = (blob: FakeAppendBlob, data: string | Uint8Array, options?: AppendExactlyOptions): Promise<AppendResult> =>
-  inFakeTime(appendExactly(blob, data, options));
+const append = (blob: FakeAppendBlob, data: string | Uint8Array, options?: AppendExactlyOnceOptions): Promise<AppendResult> =>
+  inFakeTime(appendExactlyOnce(blob, data, options));
 
 describe("an append", () => {
   it("tells where the record stands and how many blocks there are", async () => {
@@ -32,7 +32,7 @@ describe("an append", () => {
     const data = new Uint8Array([1, 2, 3]);
     const held = gate();
     service.next("appendBlock", held.fault);
-    const appended = appendExactly(blob, data);
+    const appended = appendExactlyOnce(blob, data);
     await held.reached;
     data.fill(9);
     held.open();
@@ -97,16 +97,16 @@ describe("an append", () => {
 describe("a group of appends", () => {
   it("makes one block of the records that wait, in order, and each caller learns its own offset", async () => {
     const { service, blob } = emptyLog();
-    const results = await inFakeTime(Promise.all(Array.from({ length: 1_000 }, (_, i) => appendExactly(blob, `${i}\n`))));
+    const results = await inFakeTime(Promise.all(Array.from({ length: 1_000 }, (_, i) => appendExactlyOnce(blob, `${i}\n`))));
     expect(blob.text).toBe(Array.from({ length: 1_000 }, (_, i) => `${i}\n`).join(""));
     for (const [i, { offset }] of results.entries()) expect(blob.text.slice(offset).split("\n", 1)).toEqual([String(i)]);
     expect(service.requests).toHaveLength(3);
   });
 
-  it("begins a new block at maxBatchInBytes; a larger record is a block of its own", async () => {
+  it("begins a new block at maxBatchSizeInBytes; a larger record is a block of its own", async () => {
     const { blob } = emptyLog();
     const records = ["aa", "bb", "ccccccc", "d"];
-    const results = await inFakeTime(Promise.all(records.map((r) => appendExactly(blob, r, { maxBatchInBytes: 4 }))));
+    const results = await inFakeTime(Promise.all(records.map((r) => appendExactlyOnce(blob, r, { maxBatchSizeInBytes: 4 }))));
     expect(results.map((r) => [r.offset, r.committedBlockCount])).toEqual([[0, 1], [2, 1], [4, 2], [11, 3]]);
   });
 
@@ -115,8 +115,8 @@ describe("a group of appends", () => {
     const held = gate();
     service.next("setMetadata", held.fault);
     const leaving = countingController();
-    const gone = appendExactly(blob, "gone", { abortSignal: leaving.signal });
-    const stays = appendExactly(blob, "stays");
+    const gone = appendExactlyOnce(blob, "gone", { abortSignal: leaving.signal });
+    const stays = appendExactlyOnce(blob, "stays");
     await held.reached;
     leaving.abort("left");
     held.open();
@@ -129,14 +129,14 @@ describe("a group of appends", () => {
   it("is not shared with coalesce: false, nor with other rights", async () => {
     const { service, blob } = emptyLog();
     const others = new FakeAppendBlob(service, { pipeline: {} });
-    await inFakeTime(Promise.all([appendExactly(blob, "a"), appendExactly(blob, "b", { coalesce: false }), appendExactly(others, "c")]));
+    await inFakeTime(Promise.all([appendExactlyOnce(blob, "a"), appendExactlyOnce(blob, "b", { coalesce: false }), appendExactlyOnce(others, "c")]));
     expect(Array.from(blob.text).sort()).toEqual(["a", "b", "c"]);
     expect(blob.stored?.blocks).toBe(3);
   });
 
   it("lets others have their turn after 16 blocks", async () => {
     const { service, blob } = emptyLog();
-    const appends = Promise.all(Array.from({ length: 40 }, (_, i) => appendExactly(blob, `${i}\n`, { maxBatchInBytes: 1 })));
+    const appends = Promise.all(Array.from({ length: 40 }, (_, i) => appendExactlyOnce(blob, `${i}\n`, { maxBatchSizeInBytes: 1 })));
     await vi.advanceTimersByTimeAsync(5);
     expect(service.count("appendBlock")).toBe(16);
     await inFakeTime(appends);
@@ -225,7 +225,7 @@ describe.each([
   it("a deadline before that says that nothing was appended", async () => {
     const { service, blob } = emptyLog();
     service.next("getProperties", hang);
-    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100 }))).toMatchObject({ name: "DeadlineError" });
+    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100 }))).toMatchObject({ name: "OperationTimeoutError" });
     expect(blob.text).toBe("");
   });
 });
@@ -236,7 +236,7 @@ describe("identical records of two appenders", () => {
     const other = new FakeAppendBlob(service, { pipeline: {} });
     // The other appends the same bytes at the same position, between our claim and our block.
     service.next("appendBlock", async (exchange) => {
-      await appendExactly(other, "tick");
+      await appendExactlyOnce(other, "tick");
       return loseAnswer(exchange);
     });
     expect(await append(blob, "tick")).toMatchObject({ offset: 4, attempts: 2 });
@@ -248,7 +248,7 @@ describe("identical records of two appenders", () => {
     const other = new FakeAppendBlob(service, { pipeline: {} });
     const held = gate();
     service.next("appendBlock", held.fault);
-    const first = appendExactly(blob, "tick");
+    const first = appendExactlyOnce(blob, "tick");
     await held.reached;
     // The other takes the position over; before its block arrives, ours does, which must be refused then.
     service.next("appendBlock", async (exchange) => {
@@ -256,7 +256,7 @@ describe("identical records of two appenders", () => {
       await vi.advanceTimersByTimeAsync(1);
       return loseAnswer(exchange);
     });
-    const results = await inFakeTime(Promise.all([first, appendExactly(other, "tick")]));
+    const results = await inFakeTime(Promise.all([first, appendExactlyOnce(other, "tick")]));
     expect(results.map(({ offset }) => offset).sort()).toEqual([0, 4]);
     expect(blob.text).toBe("ticktick");
   });
@@ -293,7 +293,7 @@ describe("claims", () => {
     const dead = new FakeAppendBlob(service, { pipeline: {} });
     const held = gate();
     service.next("appendBlock", held.fault);
-    const died = rejection(appendExactly(dead, "never", { timeoutInMs: 5 }));
+    const died = rejection(appendExactlyOnce(dead, "never", { timeoutInMs: 5 }));
     await held.reached;
     expect(await append(blob, "a")).toMatchObject({ offset: 0 });
     expect(service.operations.slice(3)).toEqual(["getProperties", "getProperties", "setMetadata", "appendBlock"]);
@@ -338,12 +338,12 @@ describe("a blob that is not there", () => {
     expect(await rejection(append(blob, "a"))).toMatchObject({ name: "TargetNotFoundError", url: blob.url });
   });
 
-  it("is made with createIfMissing, once, also if the answer is lost", async () => {
+  it("is made with createIfNotExists, once, also if the answer is lost", async () => {
     const { service, blob } = emptyLog();
     blob.drop();
     service.next("create", loseAnswer);
-    const createIfMissing = { contentType: "application/jsonl", metadata: { kind: "audit" } };
-    await append(blob, "a", { createIfMissing });
+    const createIfNotExists = { contentType: "application/jsonl", metadata: { kind: "audit" } };
+    await append(blob, "a", { createIfNotExists });
     expect(blob.stored).toMatchObject({ contentType: "application/jsonl", metadata: { kind: "audit" } });
     expect(blob.text).toBe("a");
   });
@@ -352,7 +352,7 @@ describe("a blob that is not there", () => {
     const { service, blob } = emptyLog();
     blob.drop();
     service.next("create", before(() => blob.put("head", { leaseId: "mine" })));
-    await append(blob, "a", { createIfMissing: true, conditions: { leaseId: "mine" } });
+    await append(blob, "a", { createIfNotExists: true, conditions: { leaseId: "mine" } });
     expect(blob.text).toBe("heada");
   });
 
@@ -360,30 +360,30 @@ describe("a blob that is not there", () => {
     const { blob } = emptyLog();
     await append(blob, "a");
     blob.drop();
-    expect(await append(blob, "b", { createIfMissing: true })).toMatchObject({ offset: 0 });
+    expect(await append(blob, "b", { createIfNotExists: true })).toMatchObject({ offset: 0 });
   });
 });
 
 describe("what does not fit", () => {
-  it("is an AppendLimitError if the blob has 50,000 blocks", async () => {
+  it("is a LimitError if the blob has 50,000 blocks", async () => {
     const { service, blob } = emptyLog();
     blob.put("x", { blocks: 50_000 });
-    expect(await rejection(append(blob, "a"))).toMatchObject({ name: "AppendLimitError", limit: "blocks" });
+    expect(await rejection(append(blob, "a"))).toMatchObject({ code: "APPEND_LIMIT", limit: "blocks" });
     expect(service.count("write")).toBe(0);
   });
 
-  it("is an AppendLimitError if only the service knows that", async () => {
+  it("is a LimitError if only the service knows that", async () => {
     const { service, blob } = emptyLog();
     service.next("appendBlock", answer(409, "BlockCountExceedsLimit"));
-    expect(await rejection(append(blob, "a"))).toMatchObject({ name: "AppendLimitError", limit: "blocks" });
+    expect(await rejection(append(blob, "a"))).toMatchObject({ code: "APPEND_LIMIT", limit: "blocks" });
   });
 
-  it("is an AppendLimitError beyond maxSizeInBytes, for that record alone", async () => {
+  it("is a LimitError beyond maxSizeInBytes, for that record alone", async () => {
     const { blob } = emptyLog("12345");
     const [large, small] = await inFakeTime(
-      Promise.allSettled([appendExactly(blob, "678901", { maxSizeInBytes: 10 }), appendExactly(blob, "6789", { maxSizeInBytes: 10 })]),
+      Promise.allSettled([appendExactlyOnce(blob, "678901", { maxSizeInBytes: 10 }), appendExactlyOnce(blob, "6789", { maxSizeInBytes: 10 })]),
     );
-    expect(large).toMatchObject({ reason: { name: "AppendLimitError", limit: "size" } });
+    expect(large).toMatchObject({ reason: { code: "APPEND_LIMIT", limit: "size" } });
     expect(small).toMatchObject({ value: { offset: 5 } });
     expect(await rejection(append(blob, "00", { maxSizeInBytes: 10 }))).toMatchObject({ limit: "size" });
     expect(blob.text).toBe("123456789");
@@ -396,9 +396,9 @@ describe("what does not fit", () => {
     expect(await append(blob, "1234", { maxSizeInBytes: 5 })).toMatchObject({ offset: 0 });
   });
 
-  it("is an AppendLimitError for a record of more than 100 MiB, before any request", async () => {
+  it("is a LimitError for a record of more than 100 MiB, before any request", async () => {
     const { service, blob } = emptyLog();
-    expect(await rejection(append(blob, new Uint8Array(100 * 1024 * 1024 + 1)))).toMatchObject({ name: "AppendLimitError", limit: "record" });
+    expect(await rejection(append(blob, new Uint8Array(100 * 1024 * 1024 + 1)))).toMatchObject({ code: "APPEND_LIMIT", limit: "record" });
     expect(service.requests).toHaveLength(0);
   });
 });
@@ -420,15 +420,15 @@ describe("bad input is refused before any request", () => {
     { what: "empty data", args: ["blob", ""], error: RangeError },
     { what: "data of another type", args: ["blob", { a: 1 }], error: TypeError },
     { what: "an ifMatch of the caller's", args: ["blob", "a", { conditions: { ifMatch: "x" } }], error: TypeError },
-    { what: "a batch of nothing", args: ["blob", "a", { maxBatchInBytes: 0 }], error: RangeError },
-    { what: "a word for createIfMissing", args: ["blob", "a", { createIfMissing: "yes" }], error: TypeError },
-    { what: "null for createIfMissing", args: ["blob", "a", { createIfMissing: null }], error: /createIfMissing/ },
+    { what: "a batch of nothing", args: ["blob", "a", { maxBatchSizeInBytes: 0 }], error: RangeError },
+    { what: "a word for createIfNotExists", args: ["blob", "a", { createIfNotExists: "yes" }], error: TypeError },
+    { what: "null for createIfNotExists", args: ["blob", "a", { createIfNotExists: null }], error: /createIfNotExists/ },
     { what: "a word for uniqueRecords", args: ["blob", "a", { uniqueRecords: "false" }], error: TypeError },
-    { what: "metadata of the library's", args: ["blob", "a", { createIfMissing: { metadata: { ASC_appends: "x" } } }], error: TypeError },
+    { what: "metadata of the library's", args: ["blob", "a", { createIfNotExists: { metadata: { ASC_appends: "x" } } }], error: TypeError },
   ])("$what", async ({ args, error }) => {
     const { service, blob } = emptyLog();
     const [target, ...rest] = args;
-    const call = appendExactly as (...args: unknown[]) => Promise<unknown>;
+    const call = appendExactlyOnce as (...args: unknown[]) => Promise<unknown>;
     await expect(call(target === "blob" ? blob : target, ...rest)).rejects.toThrow(error);
     expect(service.requests).toHaveLength(0);
   });
@@ -448,7 +448,7 @@ describe("a caller that goes", () => {
     const { service, blob } = emptyLog();
     service.next("getProperties", hang);
     const { abort, signal, listeners } = countingController();
-    const gone = rejection(appendExactly(blob, "a", { abortSignal: signal }));
+    const gone = rejection(appendExactlyOnce(blob, "a", { abortSignal: signal }));
     await vi.advanceTimersByTimeAsync(10);
     abort(new Error("enough"));
     expect((await gone).message).toBe("enough");

@@ -1,8 +1,8 @@
 import type { AppendBlobLike } from "../clients/blob.js";
 import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
-import { AppendLimitError } from "../errors.js";
+import { createError, LimitError } from "../errors.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";
-import type { AppendExactlyOptions } from "./append-options.js";
+import type { AppendExactlyOnceOptions } from "./append-options.js";
 import { AppendCall, enqueueAppend } from "./append-queue.js";
 import type { AppendResult } from "./append-queue.js";
 
@@ -18,18 +18,18 @@ import type { AppendResult } from "./append-queue.js";
  *
  * @param data - Appended as it is; text in UTF-8. Line ends or other separators between records are up to the caller.
  */
-export function appendExactly(
+export function appendExactlyOnce(
   blob: AppendBlobLike,
   data: string | Uint8Array,
-  options: AppendExactlyOptions = {},
+  options: AppendExactlyOnceOptions = {},
 ): Promise<AppendResult> {
-  return withAttempts("appendExactly", options, async (trace, span) => {
+  return withAttempts("appendExactlyOnce", options, async (trace, span) => {
     if (!isAppendBlob(blob)) throw new TypeError("not an append blob: pass an AppendBlobClient");
     const url = redactUrl(blob.url);
     describeSpan(span, { targetKind: "appendBlob", url });
     const settings = checkAppendOptions(options);
     const record = recordOf(data, url);
-    const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal }, trace, label: url });
+    const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal }, trace, url });
     enqueueAppend(blob, call);
     const result = await call.promise;
     describeSpan(span, { outcome: "appended" });
@@ -49,7 +49,7 @@ function recordOf(data: string | Uint8Array, url: string): Uint8Array {
   if (record.length === 0) throw new RangeError("data is empty: there is nothing to append");
   if (record.length > maxBlockInBytes) {
     const message = `the record for ${url} has ${record.length} bytes, a block can have ${maxBlockInBytes}: nothing was appended`;
-    throw new AppendLimitError(message, { url, limit: "record" });
+    throw createError(LimitError, message, { code: "APPEND_LIMIT", url, limit: "record" });
   }
   return record;
 }
