@@ -66,3 +66,24 @@ export function requireETag(etag: string | undefined, url: string): string {
   if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
   return etag;
 }
+
+/** The names of all options of a call. The compiler checks that none is missing, and that there is no other. */
+export type OptionNames<O> = { readonly [name in keyof Required<O>]: 1 };
+
+/** Rejects options that are not an object, and names that no option has: a misspelt option would be ignored in silence. */
+export function checkOptions<O extends object>(call: string, options: O | undefined, names: OptionNames<O>): void {
+  if (options === undefined) return;
+  // A caller without TypeScript may pass anything.
+  if (typeof options !== "object" || (options as O | null) === null) throw new TypeError(`${call}: options must be an object`);
+  for (const name in options) {
+    if (Object.hasOwn(names, name) || options[name] === undefined) continue;
+    throw new TypeError(`${call}: unknown option ${JSON.stringify(name)}. Known options: ${Object.keys(names).join(", ")}`);
+  }
+}
+
+/** The options of a call on top of defaults. An explicit `undefined` does not remove a default. */
+export function mergeDefined<O extends object>(defaults: Partial<O> | undefined, options: O | undefined): O {
+  const merged = { ...defaults } as O;
+  for (const name in options) if (options[name] !== undefined) merged[name] = options[name];
+  return merged;
+}
