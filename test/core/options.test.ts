@@ -16,9 +16,9 @@ describe("checkOptions", () => {
     checkOptions<Options>("call", { other: undefined } as Options, names);
   });
 
-  it.each([{ timeoutMs: 1 }, { toString: 1 }, { __proto__: { timeoutMs: 1 } }, { timeoutMs: null }] as Options[])("rejects %o, and names the options that there are", (options) => {
-    expect(() => checkOptions<Options>("call", options, names)).toThrow(TypeError);
-    expect(() => checkOptions<Options>("call", options, names)).toThrow(/call: unknown option "(timeoutMs|toString)".*timeoutInMs, name/);
+  it.each([{ timeoutMs: 1 }, { toString: 1 }, { __proto__: { timeoutMs: 1 } }, { timeoutMs: null }] as object[])("rejects %o, and names the options that there are", (options) => {
+    expect(() => checkOptions<Options>("call", options as Options, names)).toThrow(TypeError);
+    expect(() => checkOptions<Options>("call", options as Options, names)).toThrow(/call: unknown option "(timeoutMs|toString)".*timeoutInMs, name/);
   });
 
   it.each([null, 3, "options", () => undefined])("rejects %s instead of options", (options) => {
