@@ -6,7 +6,7 @@ import { checkNumber } from "../core/validate.js";
 import { createError, isConcurrencyError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
 import { checkedResult, readIfChanged } from "../target/target.js";
-import type { ReadResult, RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
+import type { ReadResult, RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
 import type { RequestOptions, TargetOptions, TargetSettings } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
@@ -81,7 +81,7 @@ interface PollResult<T> {
 
 /** Polls a target, one poll at a time. Knows which state was returned last, and when to poll again. */
 export class TargetPoller<T> {
-  readonly #adapter: TargetAdapter<T, unknown>;
+  readonly #adapter: ServiceAdapter<T, unknown>;
   readonly #targetSettings: TargetSettings;
   readonly #settings: WatchSettings;
   readonly #request: Omit<RequestOptions, "abortSignal">;
@@ -93,7 +93,7 @@ export class TargetPoller<T> {
   #failures = 0;
   #failingSince = 0;
 
-  constructor(adapter: TargetAdapter<T, unknown>, targetSettings: TargetSettings, settings: WatchSettings, options: RequestOptions) {
+  constructor(adapter: ServiceAdapter<T, unknown>, targetSettings: TargetSettings, settings: WatchSettings, options: RequestOptions) {
     this.#adapter = adapter;
     this.#targetSettings = targetSettings;
     this.#settings = settings;

@@ -12,7 +12,7 @@ import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } fr
 import type { ContentCodec } from "./content.js";
 import type { Journal } from "./journal.js";
 import { requireClient, targetOf } from "./target.js";
-import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob} and {@link bytesBlob}. */
 export interface BlobContentOptions {
@@ -64,7 +64,7 @@ function contentTarget<T, Raw>(
   const url = redactUrl(blob.url);
   const { schema, keepTier = false } = options;
 
-  const adapter: TargetAdapter<T, Raw> = {
+  const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),

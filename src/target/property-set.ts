@@ -4,7 +4,7 @@ import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobStaleETag } from "./blob-requests.js";
 import { requireClient } from "./target.js";
-import type { TargetAdapter } from "./target.js";
+import type { ServiceAdapter } from "./target.js";
 
 /** Shared by targets that are a set of strings: metadata, HTTP headers, tags. */
 
@@ -21,7 +21,7 @@ export interface HttpHeaders {
 
 interface PropertyAdapter
   extends Pick<
-    TargetAdapter<StringMap, StringMap>,
+    ServiceAdapter<StringMap, StringMap>,
     "kind" | "url" | "credentialScope" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
   readonly check: undefined;

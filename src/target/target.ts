@@ -55,7 +55,7 @@ export interface RequestContext {
  * bytes, typed properties). The engine keeps drafts in this form, so that each mutator gets a private copy by decoding, and a
  * caller gets back what a reader would read.
  */
-export interface TargetAdapter<T, Raw> {
+export interface ServiceAdapter<T, Raw> {
   readonly kind: string;
   readonly url: string;
   /** Identifies the credentials and policies of the client. Only updates with the same scope are combined. */
@@ -106,7 +106,7 @@ export interface TargetAdapter<T, Raw> {
 
 /** Reads what is stored, unless it is the version that the caller already has. */
 export async function readIfChanged<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   etag: string,
   context: RequestContext,
 ): Promise<Snapshot<Raw> | "unchanged" | undefined> {
@@ -118,23 +118,23 @@ export async function readIfChanged<T, Raw>(
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
 
 /** Creates the opaque target that users pass to the helpers. */
-export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T> {
+export function targetOf<T, Raw>(adapter: ServiceAdapter<T, Raw>): UpdateTarget<T> {
   const target: UpdateTarget<T> = { kind: adapter.kind, url: adapter.url };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }
 
 /** The same for targets that need a lease. */
-export function leasedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): LeasedTarget<T> {
+export function leasedTargetOf<T, Raw>(adapter: ServiceAdapter<T, Raw> & { readonly requiresLease: true }): LeasedTarget<T> {
   const target: LeasedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
   Object.defineProperty(target, adapterKey, { value: adapter });
   return target;
 }
 
 /** The adapter of a target, or undefined if `target` is not a target. */
-export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
+export function adapterOf(target: unknown): ServiceAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
-  return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
+  return (target as { [adapterKey]?: ServiceAdapter<unknown, unknown> })[adapterKey];
 }
 
 /** An object without a URL is not a client. Throws before any request, and names what is needed. */
@@ -154,7 +154,7 @@ const snapshots = new WeakMap<object, { credentialScope: object; key: string; jo
 
 /** The result for a snapshot that was read, after the schema check. */
 export async function checkedResult<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   snapshot: Snapshot<Raw>,
   journalName: string,
 ): Promise<ReadResult<T>> {
@@ -166,7 +166,7 @@ export async function checkedResult<T, Raw>(
 }
 
 /** The snapshot behind a result of `readTarget`. */
-export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
+export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: ServiceAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
   if (known?.key !== adapter.key || known.credentialScope !== adapter.credentialScope || known.journalName !== journalName) {
     throw new TypeError("startFrom must be what readTarget returned for the same target, with the same client and journal");

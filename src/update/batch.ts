@@ -2,7 +2,7 @@ import type { AbortSignalLike } from "../clients/call.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import type { Snapshot, TargetAdapter } from "../target/target.js";
+import type { Snapshot, ServiceAdapter } from "../target/target.js";
 
 /** The result of an update. */
 export interface UpdateResult<T> {
@@ -69,7 +69,7 @@ const maxBatchTimeInMs = 200;
 
 /** One pass over the waiting calls: applies their mutators in order to one draft, and keeps the result of each. */
 export class Batch<T, Raw> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #calls: readonly UpdateCall<T, Raw>[];
   readonly #steps: Step<Raw>[] = [];
   /** What each mutator was given. */
@@ -78,7 +78,7 @@ export class Batch<T, Raw> {
   draft: Raw | undefined;
   #lastWriter = -1;
 
-  constructor(adapter: TargetAdapter<T, Raw>, calls: readonly UpdateCall<T, Raw>[]) {
+  constructor(adapter: ServiceAdapter<T, Raw>, calls: readonly UpdateCall<T, Raw>[]) {
     this.#adapter = adapter;
     this.#calls = calls;
   }
@@ -216,7 +216,7 @@ const detachAfterInMs = 50;
 
 /** Runs one caller's mutator on a private copy of the draft (undefined: the target does not exist). */
 async function applyMutator<T, Raw>(
-  adapter: Pick<TargetAdapter<T, Raw>, "decode" | "encode" | "equals" | "check">,
+  adapter: Pick<ServiceAdapter<T, Raw>, "decode" | "encode" | "equals" | "check">,
   call: UpdateCall<T, Raw>,
   draft: Raw | undefined,
   hasOtherWaiters: () => boolean,

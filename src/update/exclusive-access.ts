@@ -8,7 +8,7 @@ import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseHandle } from "../lease/lease-guard.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { acquireLease } from "../lease/with-lease.js";
-import type { TargetAdapter } from "../target/target.js";
+import type { ServiceAdapter } from "../target/target.js";
 
 /** What an update holds while it runs: a `LeaseHandle` or a `LockHandle`. */
 export interface LockHandleLike {
@@ -117,7 +117,7 @@ export interface ExclusiveAccess {
 export type AcquireAccess = (options: CallOptions) => Promise<ExclusiveAccess>;
 
 /** Decides, before any request, what an update of this target has to hold. */
-export function planAccess<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUpdateOptions<T>): AcquireAccess {
+export function planAccess<T>(adapter: ServiceAdapter<T, unknown>, options: LeasedUpdateOptions<T>): AcquireAccess {
   const { leasable } = adapter;
   const { lease, lock } = options;
   if (leasable) {

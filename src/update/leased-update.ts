@@ -4,7 +4,7 @@ import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { LeasedTarget, RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
@@ -67,7 +67,7 @@ const metConflict = new Error("the attempt met a conflict");
 
 /** One update under a lease: acquire, read, apply, write, release; starts again after a conflict. */
 class LeasedRun<T, Raw> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #call: UpdateCall<T, Raw>;
   readonly #settings: TargetSettings;
   readonly #acquireAccess: AcquireAccess;
@@ -80,7 +80,7 @@ class LeasedRun<T, Raw> {
   #lostLeases = 0;
 
   constructor(
-    adapter: TargetAdapter<T, Raw>,
+    adapter: ServiceAdapter<T, Raw>,
     call: UpdateCall<T, Raw>,
     settings: TargetSettings,
     acquireAccess: AcquireAccess,

@@ -3,7 +3,7 @@ import { CallQueue, CallQueues } from "../core/call-queue.js";
 import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { snapshotOf } from "../target/target.js";
-import type { RequestContext, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
@@ -49,7 +49,7 @@ const queues = new CallQueues<unknown>();
 
 /** Adds a call to the queue of its target. */
 function enqueueUpdate<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   call: UpdateCall<T, Raw>,
   settings: TargetSettings,
   place: "first" | "last" = "last",
@@ -76,12 +76,12 @@ const maxBatch = 1_000;
  * the previous batch), applies the mutators in order and writes once.
  */
 class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #settings: TargetSettings;
   /** What is known to be stored. */
   #base: Base<Raw> | undefined;
 
-  constructor(adapter: TargetAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
+  constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
     super(adapter.url, onIdle);
     this.#adapter = adapter;
     this.#settings = settings;

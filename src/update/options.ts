@@ -5,7 +5,7 @@ import type { RetryLimits } from "../core/validate.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
-import type { LeasedTarget, ReadResult, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { LeasedTarget, ReadResult, ServiceAdapter, UpdateTarget } from "../target/target.js";
 
 /** How the requests of a call treat their target, after defaults and checks. */
 export interface TargetSettings {
@@ -125,7 +125,7 @@ export function checkTargetSettings(options: TargetOptions & { coalesce?: boolea
 export function resolveTarget<T>(
   target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
   settings: Pick<TargetSettings, "leaseId">,
-): TargetAdapter<T, unknown> {
+): ServiceAdapter<T, unknown> {
   const adapter = adapterOf(target) ?? (isBlockBlob(target) ? adapterOf(jsonBlob(target)) : undefined);
   if (!adapter) {
     throw new TypeError("not a target: pass a BlockBlobClient, or what jsonBlob(), tableEntity(), jsonFile(), ... return");
@@ -133,7 +133,7 @@ export function resolveTarget<T>(
   if (settings.leaseId !== undefined && !adapter.leasable) {
     throw new TypeError(`conditions.leaseId: ${adapter.kind === "queueMetadata" ? "queues" : "table entities"} have no leases`);
   }
-  return adapter as TargetAdapter<T, unknown>;
+  return adapter as ServiceAdapter<T, unknown>;
 }
 
 /** Throws for targets without If-Match: an unconditional request would overwrite the writes of other clients. */
