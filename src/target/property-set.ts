@@ -24,7 +24,7 @@ interface PropertyAdapter
     ServiceAdapter<StringMap, StringMap>,
     "kind" | "url" | "credentialScope" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
-  readonly check: undefined;
+  readonly validate: undefined;
 }
 
 /** The common part of their adapters. They cannot be created or deleted: the resource that they belong to has to exist. */
@@ -41,7 +41,7 @@ export function propertyAdapter(kind: string, client: { readonly url: string }, 
     notFoundAdvice: `${kind} cannot create it: create the ${what} first`,
     decode: (raw) => ({ ...raw }),
     equals: deepEqual,
-    check: undefined,
+    validate: undefined,
     create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the ${what} first`)),
     delete: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
   };
