@@ -75,7 +75,7 @@ export type MutatorResult<T> = ReadonlyValue<T> | typeof DELETE | undefined | vo
  * const increment: Mutator<{ count: number }> = (draft) => { draft.count++; };
  * ```
  */
-export type Mutator<T> = (draft: T, context: MutatorContext) => MutatorResult<NoInfer<T>> | Promise<MutatorResult<NoInfer<T>>>;
+export type Mutator<T> = (draft: T, context: MutatorContext) => NoInfer<MutatorResult<T>> | Promise<NoInfer<MutatorResult<T>>>;
 
 /** A state that is known to be stored. */
 export interface Base<Raw> {
