@@ -85,6 +85,7 @@ export class MapInbox implements Inbox {
 }
 
 export function useIt(): void {
+  new asc.MemoryInbox() satisfies Inbox;
   new asc.QueueConsumer(queue, (order: Order) => order.id, { inbox: new MapInbox() });
   // @ts-expect-error An inbox of another kind cannot commit.
   new asc.QueueConsumer(queue, (order: Order) => order.id, { inbox: new MapInbox(), partitionOf: () => "p" });

@@ -66,7 +66,7 @@ export function useTheContext(context: MessageContext): void {
 }
 
 export function recogniseDuplicates(): BackgroundService[] {
-  const claiming = new asc.QueueConsumer(queue, (order: Order, context) => void typeOf(context).is<MessageContext>(), {
+  const claiming = new asc.QueueConsumer(queue, (_order: Order, context) => void typeOf(context).is<MessageContext>(), {
     inbox: new asc.ClaimInbox(table, { shards: 4, createTable: true }),
     poisonQueue,
     concurrency: 2,
@@ -99,7 +99,7 @@ export function recogniseDuplicates(): BackgroundService[] {
 
   new asc.QueueConsumer(
     queue,
-    async (order: Order, context) => {
+    async (_order: Order, context) => {
       // @ts-expect-error Only with a CommitInbox.
       await context.commit([]);
     },
