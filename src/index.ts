@@ -8,7 +8,7 @@ export type { FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
 export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
-export type { TableLike } from "./clients/table.js";
+export type { EntityPatch, TableAction, TableLike } from "./clients/table.js";
 export { logger } from "./core/telemetry.js";
 export {
   AlreadyExistsError,
