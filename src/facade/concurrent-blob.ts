@@ -1,7 +1,7 @@
 import type { LeasableBlobLike, BlockBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";

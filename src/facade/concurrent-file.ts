@@ -1,8 +1,8 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions, CrashGuard } from "../lease/lease-options.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
+import type { AcquireLeaseOptions, LockProviderLike } from "../lease/lease-options.js";
 import { withLease } from "../lease/with-lease.js";
 import { inspectLease } from "../lock/inspect-lease.js";
 import type { LeaseInfo } from "../lock/inspect-lease.js";
@@ -31,7 +31,7 @@ export interface ConcurrentFileOptions<T> {
   /** How the content is read and written. @defaultValue a JSON document */
   target?: LeasedTarget<T> | undefined;
   /** A `BlobLocks`, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended. */
-  crashGuard?: CrashGuard | undefined;
+  crashGuard?: LockProviderLike | undefined;
   /** Options of every call that acquires the lease, unless the call has its own. */
   defaults?: LeasedUpdateOptions<T> | undefined;
 }

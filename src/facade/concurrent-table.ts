@@ -40,7 +40,7 @@ export interface ConcurrentTableOptions {
 export class ConcurrentTable<T extends object = Record<string, unknown>> {
   readonly client: TableLike;
   readonly #options: ConcurrentTableOptions;
-  readonly #lock: TableLock | undefined;
+  readonly #lock: TableLock<TableLockGranularity> | undefined;
 
   constructor(client: TableLike, options: ConcurrentTableOptions = {}) {
     this.client = client;
@@ -59,9 +59,9 @@ export class ConcurrentTable<T extends object = Record<string, unknown>> {
   }
 
   /** See {@link TableLock.withLock}. */
-  get withLock(): TableLock["withLock"] {
+  get withLock(): TableLock<TableLockGranularity>["withLock"] {
     if (!this.#lock) throw new TypeError("withLock needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) })");
-    const withLock: TableLock["withLock"] = this.#lock.withLock.bind(this.#lock);
+    const withLock: TableLock<TableLockGranularity>["withLock"] = this.#lock.withLock.bind(this.#lock);
     return withLock;
   }
 

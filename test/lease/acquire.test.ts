@@ -210,14 +210,14 @@ describe("createIfNotExists", () => {
 describe("tryAcquireLease", () => {
   it("is null if it is taken, after one request", async () => {
     const blob = new ScriptedLeasable({ acquire: taken });
-    await expect(tryAcquireLease(blob)).resolves.toBeNull();
+    await expect(tryAcquireLease(blob)).resolves.toBeUndefined();
     expect(blob.calls).toHaveLength(1);
   });
 
   it("is null without a request while this process holds it", async () => {
     const blob = new ScriptedLeasable();
     const guard = (await tryAcquireLease(blob))!;
-    await expect(tryAcquireLease(blob)).resolves.toBeNull();
+    await expect(tryAcquireLease(blob)).resolves.toBeUndefined();
     expect(blob.times("acquire")).toHaveLength(1);
     await guard.release();
     const again = (await tryAcquireLease(blob))!;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
-import type { LeaseHandle } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-handle.js";
 import { hang, ok, reset, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import type { BlobClient } from "./fakes/fake-lease-server.js";
@@ -280,7 +280,7 @@ describe("two lines for one blob", () => {
     const server = serverWithBlob();
     const blob = server.blob();
     const short = await hold(blob, { durationInSeconds: 15 });
-    await expect(Promise.race([tryAcquireLease(blob, { durationInSeconds: 60 }), pass(1).then(() => "slow")])).resolves.toBeNull();
+    await expect(Promise.race([tryAcquireLease(blob, { durationInSeconds: 60 }), pass(1).then(() => "slow")])).resolves.toBeUndefined();
     const long = outcomeOf(acquireLease(blob, { durationInSeconds: 60 }));
     await pass(1_000);
     expect(long.at).toBeUndefined();

@@ -39,7 +39,7 @@ describe.each<{ answer: string; given: Answer; rejects: object | undefined; at: 
   it("is never rejected to `await using`", async () => {
     const blob = new ScriptedLeasable({ release: given });
     const guard = (await tryAcquireLease(blob))!;
-    const disposed = outcomeOf(guard[Symbol.asyncDispose]().then(() => "disposed"));
+    const disposed = outcomeOf(Promise.resolve(guard[Symbol.asyncDispose]()).then(() => "disposed"));
     await pass(5_000);
     expect(disposed).toEqual({ value: "disposed", at });
   });

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
-import type { LockHandle } from "../../src/index.js";
-import { LockedTable } from "../../src/lock/locked-table.js";
+import type { LockedTable } from "../../src/index.js";
+import { LockedTableImpl } from "../../src/lock/locked-table.js";
+import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
@@ -17,7 +18,7 @@ afterEach(() => {
 
 /** What the holder of this number has in its hands. */
 function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): LockedTable {
-  return new LockedTable(table, { epoch } as LockHandle, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
+  return new LockedTableImpl(table, { epoch } as LockHandleImpl, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
 }
 
 describe("a holder that has a successor", () => {
