@@ -234,7 +234,7 @@ describe("tryAcquireLease", () => {
     const impatient = outcomeOf(tryAcquireLease(blob));
     const patient = outcomeOf(acquireLease(blob));
     await pass(1_000);
-    expect(impatient).toMatchObject({ value: null, at: 100 });
+    expect(impatient).toMatchObject({ value: undefined, at: 100 });
     expect(patient.at).toBeUndefined();
     await pass(3_000);
     expect(patient.error).toBeUndefined();

@@ -125,7 +125,7 @@ describe("a lease with a crash guard", () => {
     server.requests.length = 0;
     const outcome = outcomeOf(party(server).acquire({ waitInMs: 5_000 }));
     await pass(6_000);
-    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not taken with this crashGuard") as string });
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not acquired with this crashGuard") as string });
     expect(server.count("change")).toBe(3);
     expect(server.isLeased(lockBlob)).toBe(false);
     stranger.assertHeld();

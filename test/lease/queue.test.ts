@@ -77,8 +77,11 @@ describe("handing over", () => {
     expect(() => first.assertHeld()).toThrow("was released");
     expect(first.remainingInMs).toBe(0);
     expect(second.value!.signal).not.toBe(first.signal);
+    expect(second.value!.signal.aborted).toBe(false);
     await finish(second.value);
-    expect(firstAborted.at).toBeUndefined();
+    // At its own release, not at that of the next holder.
+    expect(firstAborted.at).toBe(second.at);
+    expect((first.signal.reason as Error).name).toBe("AbortError");
   });
 
   it("tells only the present holder of a loss", async () => {
@@ -90,8 +93,9 @@ describe("handing over", () => {
     await pass(0);
     server.intercept = (operation) => (operation === "renew" ? status(409, "LeaseIdMismatchWithLeaseOperation") : undefined);
     await pass(10_000);
-    expect(second.value!.signal.aborted).toBe(true);
-    expect(first.signal.aborted).toBe(false);
+    expect(second.value!.signal.reason).toMatchObject({ name: "LeaseLostError", reason: "stolen" });
+    expect((first.signal.reason as Error).message).toBe("The lease was released.");
+    expect(() => first.assertHeld()).toThrow("was released");
     await first.release();
     await finish(second.value);
   });
