@@ -3,12 +3,14 @@ export type { AppendExactlyOnceOptions } from "./append/append-options.js";
 export type { AppendResult } from "./append/append-queue.js";
 export type { CreateAppendBlobOptions } from "./append/append-state.js";
 export type { AppendBlobLike, BlockBlobLike, ContainerLike, LeasableBlobLike, PageBlobLike } from "./clients/blob.js";
-export type { AbortSignalLike, CallOptions } from "./clients/call.js";
+export type { AbortSignalLike, AdapterRequest, CallOptions, PurgeOptions, PurgeResult } from "./clients/call.js";
 export type { FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
 export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
 export type { EntityPatch, TableAction, TableLike } from "./clients/table.js";
+export type { BackgroundService, StopOptions } from "./core/background-service.js";
+export type { EventSource } from "./core/event-source.js";
 export { logger } from "./core/telemetry.js";
 export {
   AlreadyExistsError,
@@ -71,7 +73,7 @@ export type { PoisonDetails, QueueEncoding } from "./queue/envelope.js";
 export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./queue/inbox/inbox.js";
 export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
 export { TableInbox } from "./queue/inbox/table-inbox.js";
-export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
+export type { TableInboxOptions } from "./queue/inbox/table-inbox.js";
 export type { MessageProperties, QueueConsumerOptions } from "./queue/options.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
