@@ -6,7 +6,7 @@ import { TableClient } from "@azure/data-tables";
 import { ContainerClient } from "@azure/storage-blob";
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { QueueClient } from "@azure/storage-queue";
-import { BlobLocks, enqueue, jsonBlob, jsonFile, leasedUpdate, optimisticUpdate, QueueConsumer, retryWhileInUse, runTransaction, TableInbox, tableEntity, TableLock, tryAcquireLease, withLease } from "azure-storage-concurrency";
+import { BlobLocks, ClaimInbox, enqueue, jsonBlob, jsonFile, leasedUpdate, optimisticUpdate, QueueConsumer, retryWhileInUse, runTransaction, tableEntity, TableLock, tryAcquireLease, withLease } from "azure-storage-concurrency";
 import { dropResponse, isLease, isWrite, replaceEndpoints, startFaultProxy, startFileShareServer } from "azure-storage-concurrency/testing";
 
 const { STORAGE = "", BLOB_URL = "", TABLE_URL = "", SCENE = "" } = process.env;
@@ -73,7 +73,7 @@ async function consume(): Promise<object> {
   for (let copies = 0; copies < 2; copies++) await enqueue(queue, { amount: 7 }, { idempotencyKey: "order-1" });
   const seen = { handled: 0, duplicates: 0 };
   const consumer = new QueueConsumer<{ amount: number }>(queue, ({ amount }) => void (seen.handled += amount), {
-    inbox: new TableInbox(table()),
+    inbox: new ClaimInbox(table()),
     concurrency: 1,
     minPollIntervalInMs: 20, maxPollIntervalInMs: 100,
   });
