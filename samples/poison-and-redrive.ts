@@ -16,7 +16,7 @@ export const poisonAndRedrive: Sample = {
     const jobs = new ConcurrentQueue<{ job: string }>(await storage.queue(), {
       poisonQueue: await storage.queue(),
       maxAttempts: 2,
-      retryDelay: 0,
+      retryDelayInMs: 0,
       minPollIntervalInMs: 50, maxPollIntervalInMs: 200,
     });
     await jobs.enqueue({ job: "report" });
