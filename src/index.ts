@@ -3,12 +3,21 @@ export type { AppendExactlyOnceOptions } from "./append/append-options.js";
 export type { AppendResult } from "./append/append-queue.js";
 export type { CreateAppendBlobOptions } from "./append/append-state.js";
 export type { AppendBlobLike, BlockBlobLike, ContainerLike, LeasableBlobLike, PageBlobLike } from "./clients/blob.js";
-export type { AbortSignalLike, CallOptions } from "./clients/call.js";
+export type {
+  AbortSignalLike,
+  AdapterRequest,
+  CallOptions,
+  ConflictRetryOptions,
+  PurgeOptions,
+  PurgeResult,
+  TimedCallOptions,
+  WriteOutcomeOptions,
+} from "./clients/call.js";
 export type { FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
 export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
-export type { TableLike } from "./clients/table.js";
+export type { EntityInput, EntityPatch, TableAction, TableLike } from "./clients/table.js";
 export { logger } from "./core/telemetry.js";
 export {
   AlreadyExistsError,
@@ -42,8 +51,9 @@ export { ConcurrentQueue } from "./facade/concurrent-queue.js";
 export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
+export type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./facade/concurrent-target.js";
 export { IdAllocator } from "./ids/id-allocator.js";
-export type { IdAllocatorOptions, IdCounter } from "./ids/id-allocator.js";
+export type { IdAllocatorOptions, IdCounter, IdCounterTarget } from "./ids/id-allocator.js";
 export { LeaseHandle, LockHandle } from "./lease/lease-guard.js";
 export type { AcquireLeaseOptions, CrashGuard, CrashGuardLock, TryAcquireLeaseOptions } from "./lease/lease-options.js";
 export { acquireLease, tryAcquireLease, withLease } from "./lease/with-lease.js";
@@ -60,8 +70,8 @@ export { LockedTable } from "./lock/locked-table.js";
 export { Semaphore } from "./lock/semaphore.js";
 export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity, TableLockKey, TableLockOptions } from "./lock/table-lock.js";
-export { PageWriter, claimPages } from "./page/page-writer.js";
-export type { ClaimPagesOptions } from "./page/page-writer.js";
+export { claimPages } from "./page/page-writer.js";
+export type { ClaimPagesOptions, PageWriter } from "./page/page-writer.js";
 export { QueueConsumer } from "./queue/consumer.js";
 export type { QueueConsumerHealth } from "./queue/consumer.js";
 export type { MessageContext, MessageHandler, MessageInfo, QueueConsumerEvents } from "./queue/context.js";
@@ -71,50 +81,50 @@ export type { PoisonDetails, QueueEncoding } from "./queue/envelope.js";
 export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./queue/inbox/inbox.js";
 export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
 export { TableInbox } from "./queue/inbox/table-inbox.js";
-export type { PurgeOptions, TableInboxOptions } from "./queue/inbox/table-inbox.js";
+export type { TableInboxOptions } from "./queue/inbox/table-inbox.js";
 export type { MessageProperties, QueueConsumerOptions } from "./queue/options.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
 export { downloadConsistent } from "./read/download-consistent.js";
 export type { ConsistentDownload } from "./read/download-consistent.js";
 export { downloadConsistentStream } from "./read/download-consistent-stream.js";
-export type { ConsistentStream } from "./read/download-consistent-stream.js";
 export type { DownloadOptions, DownloadProgress, DownloadStreamOptions } from "./read/download-options.js";
-export type { BlobVersion } from "./read/pinned-range.js";
 export type { WatchOptions, WatchState } from "./read/poller.js";
 export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
-export { bytesBlob, jsonBlob, textBlob } from "./target/blob-content.js";
+export { bytesBlob, encodedBlob, jsonBlob, textBlob } from "./target/blob-content.js";
 export type { BlobContentOptions, JsonBlobOptions } from "./target/blob-content.js";
 export { blobHttpHeaders, blobMetadata } from "./target/blob-properties.js";
 export { blobTags } from "./target/blob-tags.js";
+export type { Codec } from "./target/codec.js";
 export { containerAccessPolicy, containerMetadata } from "./target/container-properties.js";
 export type { ContainerAccessPolicy, StoredAccessPolicy } from "./target/container-properties.js";
+export { defineTarget } from "./target/define-target.js";
+export type { StoredValue, TargetAdapter } from "./target/define-target.js";
 export type { EdmType } from "./target/edm.js";
-export { bytesFile, jsonFile, textFile } from "./target/file-content.js";
+export { bytesFile, encodedFile, jsonFile, textFile } from "./target/file-content.js";
 export type { FileContentOptions, JsonFileOptions } from "./target/file-content.js";
 export { fileHttpHeaders, fileMetadata } from "./target/file-properties.js";
 export type { HttpHeaders } from "./target/property-set.js";
 export { queueMetadata } from "./target/queue-metadata.js";
 export { shareMetadata } from "./target/share-metadata.js";
 export { tableEntity } from "./target/table-entity.js";
-export type { Entity, TableEntityOptions } from "./target/table-entity.js";
-export type { LeasedTarget, ReadResult, UpdateTarget } from "./target/target.js";
+export type { Entity, EntityKey, EntityKeyLike, PropertiesOf, TableEntityOptions } from "./target/table-entity.js";
+export type { AnyInput, LeasedTarget, ReadResult, Target, UpdateTarget } from "./target/target.js";
 export { runTransaction } from "./transaction/run-transaction.js";
 export type { RunTransactionOptions } from "./transaction/run-transaction.js";
 export { purgeTombstones } from "./transaction/tombstone-cleanup.js";
 export type { PurgeTombstonesOptions } from "./transaction/tombstone-cleanup.js";
-export type { EntityInput, Transaction, TransactionQuery } from "./transaction/transaction.js";
-export type { TransactionResult } from "./transaction/transaction-batch.js";
+export type { Transaction, TransactionQuery } from "./transaction/transaction.js";
 export { DELETE } from "./update/batch.js";
-export type { Mutator, MutatorContext, UpdateResult } from "./update/batch.js";
+export type { Mutator, MutatorContext, MutatorResult, ReadonlyValue, UpdateResult } from "./update/batch.js";
 export { createIfNotExists } from "./update/create-if-not-exists.js";
 export type { LockHandleLike, LeasedUpdateOptions, NamedLockRef, LockProviderLike } from "./update/exclusive-access.js";
 export { leasedUpdate } from "./update/leased-update.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
-export type { OptimisticUpdateOptions, RequestOptions, LeaseCondition, TargetOptions } from "./update/options.js";
-export { readTarget } from "./update/read-target.js";
-export type { ReadTargetOptions } from "./update/read-target.js";
+export type { LeaseCondition, OptimisticUpdateOptions, TargetOptions } from "./update/options.js";
+export { readIfChanged, readTarget, tryReadTarget } from "./update/read-target.js";
+export type { ReadIfChangedResult } from "./update/read-target.js";
 export { retryWhileInUse } from "./update/retry-while-in-use.js";
 export type { RetryContext, RetryWhileInUseOptions } from "./update/retry-while-in-use.js";
 export { overwrite, deleteIfUnchanged } from "./update/single-call.js";

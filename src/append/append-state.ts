@@ -18,7 +18,9 @@ export interface AppendBlobState {
 
 /** How a missing blob is created. */
 export interface CreateAppendBlobOptions {
+  /** The content type of the new blob. @defaultValue that of the service, `application/octet-stream` */
   readonly contentType?: string | undefined;
+  /** The metadata of the new blob. @defaultValue none */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
 }
 

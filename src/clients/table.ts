@@ -56,3 +56,36 @@ export interface TableLike {
 export type TransactionActionLike =
   | ["create" | "delete", TableEntityLike]
   | ["update" | "upsert", TableEntityLike, ("Merge" | "Replace")?, { etag?: string }?];
+
+/**
+ * An entity to be written: its properties and its row key. The partition key is that of the call, and may be left out.
+ * @example
+ * ```ts
+ * const entity: EntityInput<{ total: number }> = { rowKey: "order-17", total: 3 };
+ * ```
+ */
+export type EntityInput<T extends object = Record<string, unknown>> = T & { readonly rowKey: string; readonly partitionKey?: string };
+
+/**
+ * A change of an entity: any subset of its properties, and its row key.
+ * @example
+ * ```ts
+ * const patch: EntityPatch<{ total: number; state: string }> = { rowKey: "order-17", state: "paid" };
+ * ```
+ */
+export type EntityPatch<T extends object = Record<string, unknown>> = Partial<T> & { readonly rowKey: string; readonly partitionKey?: string };
+
+/**
+ * One write of a transaction. Accepts the `TransactionAction` of the SDK. All actions are of one partition: an entity may leave
+ * out its partition key, and a different one is a `RangeError`.
+ * @example
+ * ```ts
+ * const actions: TableAction[] = [
+ *   ["create", { rowKey: "order-17", total: 3 }],
+ *   ["update", { rowKey: "stock", count: 4 }, "Merge", { etag }],
+ * ];
+ * ```
+ */
+export type TableAction<T extends object = Record<string, unknown>> =
+  | readonly ["create" | "delete", EntityInput<T>]
+  | readonly ["update" | "upsert", EntityInput<T>, ("Merge" | "Replace")?, ({ readonly etag?: string | undefined } | undefined)?];

@@ -32,6 +32,8 @@ export function codeOf(error: unknown): string | undefined {
  */
 export function isDefinitive(error: unknown): boolean {
   const status = statusOf(error);
+  // An adapter of the caller's own has no status codes: it reports a failed condition by this error.
+  if (isConcurrencyError(error, "PRECONDITION")) return true;
   return status !== undefined && status >= 400 && status < 500 && status !== 408;
 }
 
@@ -61,6 +63,7 @@ export function isConflict(error: unknown): boolean {
   const code = codeOf(error);
   // Not Modified also has the code of a failed condition.
   if (status === 304) return false;
+  if (isConcurrencyError(error, "PRECONDITION")) return true;
   if (code !== undefined && conflictCodes.has(code)) return true;
   // The response to a HEAD, or one from a proxy, may lack the code. A 412 without a code is a failed condition.
   return status === 412 && code === undefined;

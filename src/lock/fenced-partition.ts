@@ -10,7 +10,7 @@ import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
 import { keptBy, limitOf } from "../transaction/operations.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
-import type { EntityInput } from "../transaction/transaction.js";
+import type { EntityInput } from "../clients/table.js";
 import type { Fence } from "./fence.js";
 
 /** One operation of {@link FencedPartition.submit}, in the form of the SDK's transactions. */

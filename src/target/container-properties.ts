@@ -7,7 +7,7 @@ import { blobOptions } from "./blob-requests.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";
-import type { LeasedTarget, RequestContext, TargetAdapter } from "./target.js";
+import type { LeasedTarget, RequestContext, ServiceAdapter } from "./target.js";
 
 /**
  * The metadata of an existing container. Names are returned in lower case.
@@ -66,8 +66,8 @@ export function containerAccessPolicy(container: ContainerLike): LeasedTarget<Co
     const response = await container.setAccessPolicy(raw.publicAccess, raw.policies.map(toIdentifier), blobOptions(context));
     return requireETag(response.etag, url);
   };
-  const adapter: TargetAdapter<Value, Value> & { readonly requiresLease: true } = {
-    ...(propertyAdapter("containerAccessPolicy", container, "container") as unknown as TargetAdapter<Value, Value>),
+  const adapter: ServiceAdapter<Value, Value> & { readonly requiresLease: true } = {
+    ...(propertyAdapter("containerAccessPolicy", container, "container") as unknown as ServiceAdapter<Value, Value>),
     requiresLease: true,
     journaled: false,
     decode: (raw) => structuredClone(raw),

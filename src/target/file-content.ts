@@ -5,9 +5,12 @@ import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber, requireETag } from "../core/validate.js";
+import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, SchemaError } from "../errors.js";
-import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
+import { contentCodecOf } from "./codec.js";
+import type { Codec } from "./codec.js";
+import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import {
   checkFile,
@@ -25,38 +28,73 @@ import { leasedTargetOf } from "./target.js";
 import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 
-/** Options of {@link textFile} and {@link bytesFile}. */
+/** Options of {@link textFile}, {@link bytesFile} and {@link encodedFile}. */
 export interface FileContentOptions {
   /**
-   * A larger file is neither read nor written but causes a `SchemaError`: the content is held in memory several times.
-   * @defaultValue 67_108_864 (64 MiB)
+   * A larger file is neither read nor written: the call rejects with a {@link SchemaError}.
+   * @defaultValue 67_108_864 (64 MiB): the content is held in memory several times
    */
   maxSizeInBytes?: number | undefined;
 }
 
 /** Options of {@link jsonFile}. */
 export interface JsonFileOptions<T> extends FileContentOptions {
-  /** Checks the document when it is read and before it is written. */
+  /**
+   * Validates the document when it is read and before it is written, as for {@link jsonBlob}.
+   * @defaultValue none: any JSON value is valid
+   */
   schema?: StandardSchemaLike<T> | undefined;
 }
 
+const contentNames: OptionNames<FileContentOptions> = { maxSizeInBytes: 1 };
+const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1 };
+
 /**
- * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
+ * The JSON document in a file. HTTP headers, metadata, attributes, creation time and permissions are kept.
  * Readers never see it half written: new content is written to a staging file beside it, which is then renamed to the file.
  * That needs the permission to create, write and delete in its directory, so a SAS has to cover the directory or share.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(jsonFile<Settings>(file), (draft) => { draft.level = "debug"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): LeasedTarget<T> {
+  checkOptions("jsonFile", options, jsonNames);
   return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
 }
 
-/** The content of a file as UTF-8 text. Otherwise like {@link jsonFile}. */
+/**
+ * The text in a file (UTF-8). Otherwise like {@link jsonFile}.
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
+ */
 export function textFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<string> {
+  checkOptions("textFile", options, contentNames);
   return contentTarget("textFile", file, textCodec, options);
 }
 
-/** The content of a file as bytes. Otherwise like {@link jsonFile}. */
+/**
+ * The bytes in a file. Otherwise like {@link jsonFile}.
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
+ */
 export function bytesFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<Uint8Array> {
+  checkOptions("bytesFile", options, contentNames);
   return contentTarget("bytesFile", file, bytesCodec, options);
+}
+
+/**
+ * The content of a file in any other format. Otherwise like {@link jsonFile}.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(encodedFile(file, yaml), (draft) => { draft.level = "debug"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client, `codec` is not a {@link Codec}, or an option is unknown.
+ */
+export function encodedFile<T>(file: FileLike, codec: Codec<T>, options: FileContentOptions = {}): LeasedTarget<T> {
+  checkOptions("encodedFile", options, contentNames);
+  return contentTarget("encodedFile", file, contentCodecOf("encodedFile", codec), options, codec);
 }
 
 const defaultMaxBytes = 64 * 1024 * 1024;
@@ -74,6 +112,7 @@ function contentTarget<T, Raw>(
   file: FileLike,
   codec: ContentCodec<T, Raw>,
   options: JsonFileOptions<T>,
+  identity: object | undefined = options.schema,
 ): LeasedTarget<T> {
   checkFile(file);
   const url = redactUrl(file.url);
@@ -96,7 +135,7 @@ function contentTarget<T, Raw>(
       throw unusable(url, "read", `it has ${length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`, { etag });
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
-      throw new TornReadError(`the answer of ${url} was cut off`, { cause });
+      throw new TornReadError(`the response for ${url} was cut off`, { cause });
     });
     if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
     return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(response, length) };
@@ -133,7 +172,7 @@ function contentTarget<T, Raw>(
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxSizeInBytes, schema ? identityOf(schema) : 0]),
+    key: JSON.stringify([kind, file.url, maxSizeInBytes, identity ? identityOf(identity) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
     requiresLease: true,
@@ -141,7 +180,7 @@ function contentTarget<T, Raw>(
     decode: codec.decode,
     encode: codec.encode,
     equals: codec.equals,
-    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+    validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
     read,
 

@@ -4,7 +4,7 @@ import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobStaleETag } from "./blob-requests.js";
 import { requireClient } from "./target.js";
-import type { TargetAdapter } from "./target.js";
+import type { ServiceAdapter } from "./target.js";
 
 /** Shared by targets that are a set of strings: metadata, HTTP headers, tags. */
 
@@ -21,10 +21,10 @@ export interface HttpHeaders {
 
 interface PropertyAdapter
   extends Pick<
-    TargetAdapter<StringMap, StringMap>,
+    ServiceAdapter<StringMap, StringMap>,
     "kind" | "url" | "credentialScope" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
-  readonly check: undefined;
+  readonly validate: undefined;
 }
 
 /** The common part of their adapters. They cannot be created or deleted: the resource that they belong to has to exist. */
@@ -41,7 +41,7 @@ export function propertyAdapter(kind: string, client: { readonly url: string }, 
     notFoundAdvice: `${kind} cannot create it: create the ${what} first`,
     decode: (raw) => ({ ...raw }),
     equals: deepEqual,
-    check: undefined,
+    validate: undefined,
     create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the ${what} first`)),
     delete: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
   };

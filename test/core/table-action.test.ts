@@ -1,0 +1,50 @@
+import type { TransactionAction } from "@azure/data-tables";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import type { EntityInput, EntityPatch, TableAction } from "../../src/clients/table.js";
+import { actionsIn } from "../../src/core/table-action.js";
+
+describe("the types", () => {
+  it("TableAction accepts the actions of the SDK", () => {
+    expectTypeOf<TransactionAction>().toExtend<TableAction>();
+    expectTypeOf<readonly TransactionAction[]>().toExtend<readonly TableAction[]>();
+    expectTypeOf<["update", { rowKey: string; count: number }, "Merge", { etag: string }]>().toExtend<TableAction>();
+    expectTypeOf<["insert", { rowKey: string }]>().not.toExtend<TableAction>();
+    expectTypeOf<["create", { count: number }]>().not.toExtend<TableAction>();
+  });
+
+  it("an input has all properties, a patch any of them; both need a row key", () => {
+    interface Order {
+      total: number;
+      state: string;
+    }
+    expectTypeOf<{ rowKey: string; total: number; state: string }>().toExtend<EntityInput<Order>>();
+    expectTypeOf<{ rowKey: string; total: number }>().not.toExtend<EntityInput<Order>>();
+    expectTypeOf<{ rowKey: string; total: number }>().toExtend<EntityPatch<Order>>();
+    expectTypeOf<{ total: number }>().not.toExtend<EntityPatch<Order>>();
+    expectTypeOf<{ rowKey: string; total: string }>().not.toExtend<EntityPatch<Order>>();
+  });
+});
+
+describe("actionsIn", () => {
+  it("adds the partition key, and changes neither the actions nor their entities", () => {
+    const entity = { rowKey: "a", count: 1 };
+    const actions: readonly TableAction[] = [
+      ["create", entity],
+      ["update", { partitionKey: "p", rowKey: "b" }, "Replace", { etag: "1" }],
+      ["upsert", { rowKey: "c" }, "Merge", { etag: undefined }],
+      ["delete", { rowKey: "d" }],
+    ];
+    expect(actionsIn("p", actions, "commit")).toEqual([
+      ["create", { partitionKey: "p", rowKey: "a", count: 1 }],
+      ["update", { partitionKey: "p", rowKey: "b" }, "Replace", { etag: "1" }],
+      ["upsert", { partitionKey: "p", rowKey: "c" }, "Merge"],
+      ["delete", { partitionKey: "p", rowKey: "d" }],
+    ]);
+    expect(entity).toEqual({ rowKey: "a", count: 1 });
+  });
+
+  it("an entity of another partition is a RangeError that names both partitions", () => {
+    expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(RangeError);
+    expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(/^commit: .*"q".*"p"/);
+  });
+});
