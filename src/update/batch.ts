@@ -207,7 +207,7 @@ export class Batch<T, Raw> {
         break;
       case "not found":
         call.reject(
-          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
+          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}.`, { url: adapter.url }),
         );
         break;
       case "failed":
