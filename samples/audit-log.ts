@@ -30,7 +30,7 @@ export const auditLog: Sample = {
   name: "audit-log",
   title: "A log without gaps and doubles",
   helper: "appendExactlyOnce",
-  section: "A log, ids, pages",
+  section: "docs/appends.md#append-logs",
   plan: `${records} logins are appended to a log, while one in five answers to a write gets lost: first by a loop, then by two processes with the library.`,
   lesson: "An append whose answer was lost cannot be told from one that never arrived, as all lines look alike. The library makes them tell: each line is there, and once.",
   async run(storage) {

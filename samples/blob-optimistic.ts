@@ -9,7 +9,7 @@ export const blobOptimistic: Sample = {
   name: "blob-optimistic",
   title: "Two writers of one blob",
   helper: "optimisticUpdate",
-  section: "Change something: `optimisticUpdate`",
+  section: "docs/updates.md#quick-example",
   plan: "We append to a text. Between our read and our write, somebody else replaces it.",
   lesson: "A plain upload would have wiped out the other's text. A write with the ETag of what was read is refused instead, and the change is made again on what is there now.",
   async run(storage) {

@@ -13,7 +13,7 @@ export const blobPessimistic: Sample = {
   name: "blob-pessimistic",
   title: "Taking turns on a blob",
   helper: "withLease",
-  section: "Hold a lease: `withLease`",
+  section: "docs/leases.md#quick-example",
   plan: "Three services want the same report for half a second each. An intruder writes without asking.",
   lesson: "The storage itself refuses whoever does not have the lease. It is renewed while the work goes on and given back when it ends; if it is lost, lease.signal aborts.",
   async run(storage) {

@@ -17,7 +17,7 @@ export const hotCounter: Sample = {
   name: "hot-counter",
   title: "A hot counter",
   helper: "optimisticUpdate",
-  section: "Change something: `optimisticUpdate`",
+  section: "docs/updates.md#cost",
   plan: "1,000 callers add one to the same JSON document, all at the same time.",
   lesson: "With a loop for each caller, all but one would lose each round, and nearly all requests would be in vain. Callers of one process that wait for the same record are written together.",
   async run(storage) {

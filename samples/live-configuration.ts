@@ -17,7 +17,7 @@ export const liveConfiguration: Sample = {
   name: "live-configuration",
   title: "Settings that change while services run",
   helper: "watch",
-  section: "Reads: `watch` and `downloadConsistent`",
+  section: "docs/reads.md#watching-a-value",
   plan: "Two instances of a shop follow their settings. There are none at first; then the greeting changes, then the shop closes.",
   lesson: "Nobody has to restart, and nobody reads what has not changed: as long as the settings stay the same, a look costs one empty answer (304).",
   async run(storage) {

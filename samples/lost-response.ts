@@ -36,7 +36,7 @@ export const lostResponse: Sample = {
   name: "lost-response",
   title: "A network that loses answers",
   helper: "optimisticUpdate",
-  section: "Guarantees",
+  section: "docs/guarantees/updates.md#how-it-works",
   plan: `${increments} increments by a loop of one's own, then ${increments} by the library. One in five answers to a write gets lost on the way back.`,
   lesson: "The SDK sends a write again when its answer is lost. The first one had landed, so the second is refused, and a loop takes that for a lost race and counts once more. The library leaves a mark with each write, and finds it.",
   async run(storage) {

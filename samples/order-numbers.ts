@@ -12,7 +12,7 @@ export const orderNumbers: Sample = {
   name: "order-numbers",
   title: "Order numbers",
   helper: "IdAllocator",
-  section: "A log, ids, pages",
+  section: "docs/appends.md#id-allocation",
   plan: `Two shops take ${orders.toLocaleString("en")} order numbers each, from the same counter and at the same time.`,
   lesson: "A shop takes numbers in blocks, so that most of them cost no request at all. What a shop has not used when it ends is a gap, never a double.",
   async run(storage) {

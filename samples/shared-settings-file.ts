@@ -16,7 +16,7 @@ export const sharedSettingsFile: Sample = {
   name: "shared-settings-file",
   title: "A settings file on a share",
   helper: "ConcurrentFile",
-  section: "Files, and what has no If-Match: `leasedUpdate`",
+  section: "docs/files.md#quick-example",
   plan: "Two services edit one JSON file at the same time: one the theme, the other the features.",
   lesson: "Files have no ETag conditions, and the lease of a file never expires. So a lock that does expire says who may work, and the lease of the file makes the storage enforce it: if a service dies, the next one can go on.",
   async run(storage) {

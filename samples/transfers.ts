@@ -15,7 +15,7 @@ export const transfers: Sample = {
   name: "transfers",
   title: "Money between accounts",
   helper: "runTransaction",
-  section: "Several entities together: `runTransaction`",
+  section: "docs/transactions.md#quick-example",
   plan: "Four accounts with 100 each, and 200 random transfers between them at the same time. Nobody may overdraw.",
   lesson: "Both balances and the line in the ledger are written in one request, and only if none of what was read has changed: no money appears or vanishes, whatever happens in between.",
   async run(storage) {
