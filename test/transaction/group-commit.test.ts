@@ -1,8 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { useInstrumenter } from "@azure/core-tracing";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
+import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
 import { before, gate, hang } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
@@ -46,7 +48,7 @@ describe("transactions of one process on one partition", () => {
     const { table } = fakePartition({ a: 0 });
     const tracer = new FakeInstrumenter();
     useInstrumenter(tracer);
-    onTestFinished(() => useInstrumenter(noInstrumenter));
+    onTestFinished(() => useInstrumenter(undefined as never));
     await Promise.all([runTransaction(table, "p", add("a", 1)), runTransaction(table, "p", (tx) => tx.get("a"))]);
     const calls = tracer.spans.filter(({ name }) => name.endsWith("runTransaction"));
     expect(calls.map(({ attributes }) => attributes["azsc.outcome"])).toEqual(["committed", "unchanged"]);

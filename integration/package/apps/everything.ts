@@ -92,9 +92,9 @@ async function useFiles(): Promise<object> {
   await share.create();
   const { fileClient } = await share.createFile("a.txt", 0);
   const handle = server.smb.open("docs", "a.txt", { shares: [] });
-  const attempts = await retryWhileInUse(async ({ attempt, abortSignal }) => {
+  const attempts = await retryWhileInUse(async ({ attempt, requestOptions }) => {
     if (attempt === 2) handle.close();
-    await fileClient.delete({ abortSignal });
+    await fileClient.delete(requestOptions);
     return attempt;
   });
   const crashGuard = new BlobLocks(container());

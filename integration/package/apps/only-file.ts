@@ -20,7 +20,7 @@ const second = await withLease(settings, async (lease) => {
 const { fileClient } = await share.createFile("a.txt", 0);
 
 const handle = server.smb.open("docs", "a.txt", { shares: [] });
-const remove = (maxAttempts: number): Promise<unknown> => retryWhileInUse((options) => fileClient.delete(options), { maxAttempts });
+const remove = (maxAttempts: number): Promise<unknown> => retryWhileInUse(({ requestOptions }) => fileClient.delete(requestOptions), { maxAttempts });
 const refused = await remove(1).catch((error: unknown) => isConcurrencyError(error, "FILE_IN_USE"));
 handle.close();
 await remove(1);
