@@ -22,7 +22,7 @@ export const mayImport = {
   page: ["clients", "errors", "core", "target", "update"],
   lock: ["clients", "errors", "core", "target", "lease", "update", "transaction"],
   queue: ["clients", "errors", "core", "target"],
-  facade: ["clients", "target", "lease", "update", "transaction", "read", "lock", "queue"],
+  facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue"],
   cli: ["clients", "errors", "core", "lock", "queue"],
   // Shipped for the tests of applications: servers that implement the services, and use nothing else of this library.
   testing: [],

@@ -48,10 +48,10 @@ describe("granularity", () => {
     const { table, locks } = await scene();
     const byEntity = new TableLock(table, locks, { granularity: "entity" });
     await using held = await byEntity.acquire({ partitionKey: "p", rowKey: "a" });
-    expect(await byEntity.tryAcquire({ partitionKey: "p", rowKey: "a" })).toBeNull();
+    expect(await byEntity.tryAcquire({ partitionKey: "p", rowKey: "a" })).toBeUndefined();
     await expect(byEntity.acquire({ partitionKey: "p", rowKey: "a" }, { waitInMs: 100 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "LEASE_UNAVAILABLE"));
     await using other = await byEntity.tryAcquire({ partitionKey: "p", rowKey: "b" });
-    expect(other).not.toBeNull();
+    expect(other).toBeDefined();
     const [a, b] = [await held.partition(), await other!.partition()];
     await Promise.all([a.create({ rowKey: "a", n: 1 }), b.create({ rowKey: "b", n: 1 })]);
     await expect(a.create({ rowKey: "b", n: 1 })).rejects.toThrow(TypeError);
@@ -60,8 +60,12 @@ describe("granularity", () => {
 
   test("the key has to fit the granularity", async () => {
     const { table, locks } = await scene();
-    await expect(new TableLock(table, locks).acquire("p")).rejects.toThrow(TypeError);
-    await expect(new TableLock(table, locks, { granularity: "partition" }).acquire()).rejects.toThrow(TypeError);
+    // @ts-expect-error -- the lock of a table has no key
+    await expect(new TableLock(table, locks).acquire("p")).rejects.toThrow('the granularity of this lock is "table". Call TableLock.acquire(options)');
+    // @ts-expect-error -- the lock of a partition needs one
+    await expect(new TableLock(table, locks, { granularity: "partition" }).acquire()).rejects.toThrow("Call TableLock.acquire(partitionKey, options)");
+    // @ts-expect-error -- a partition is not an entity
+    await expect(new TableLock(table, locks, { granularity: "entity" }).withLock("p", () => 1)).rejects.toThrow("Call TableLock.withLock({ partitionKey, rowKey }, fn, options)");
   });
 
   test("keys may hold any character, and be as long as a key can be", async () => {

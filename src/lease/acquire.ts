@@ -9,7 +9,7 @@ import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import type { LeaseGrant } from "./lease-guard.js";
+import type { LeaseGrant } from "./lease-handle.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { PollResult } from "./poll-pacing.js";
 

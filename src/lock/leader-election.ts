@@ -7,10 +7,11 @@ import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/tele
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
-import type { LockHandle } from "../lease/lease-guard.js";
+import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
-import type { BlobLocks, LockStatus, AcquireLockOptions } from "./blob-locks.js";
+import type { BlobLocks } from "./blob-locks.js";
+import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
 
 /** One term as the leader. */
 export interface LeadershipTerm {
@@ -143,7 +144,7 @@ export class LeaderElection {
   }
 
   /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
-  #lead(lock: LockHandle, stopped: AbortSignal): Promise<"cool down" | "continue"> {
+  #lead(lock: LockHandleImpl, stopped: AbortSignal): Promise<"cool down" | "continue"> {
     const { tracingOptions } = this.#options;
     const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
     return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), details);
@@ -151,7 +152,7 @@ export class LeaderElection {
 
   /** Resolves when the work of the term has ended and the lease is released. */
   async #term(
-    lock: LockHandle,
+    lock: LockHandleImpl,
     stopped: AbortSignal,
     tracingOptions: OperationTracingOptions | undefined,
     span: CallSpan,
@@ -213,7 +214,7 @@ export class LeaderElection {
 }
 
 interface CurrentTerm {
-  readonly lock: LockHandle;
+  readonly lock: LockHandleImpl;
   readonly over: AbortController;
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { BlobLocks } from "../../lock/blob-locks.js";
-import type { LockStatus } from "../../lock/blob-locks.js";
+import type { LockStatus } from "../../lock/lock-options.js";
 import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
 import { ago, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
