@@ -152,7 +152,7 @@ describe("a held partition", () => {
 
   test("an update keeps the journal of an entity when it removes a property", async () => {
     const { direct, table, locks } = await scene();
-    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).createIfNotExists("p", "a", { n: 1, old: 1 });
+    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).entity("p", "a").createIfNotExists({ n: 1, old: 1 });
     await new TableLock(table, locks).withLock(async (held) => {
       await (await held.partition("p")).update("a", (entity) => { delete entity["old"]; });
     });
@@ -172,7 +172,7 @@ describe("a held partition", () => {
 test("the facade locks its table, by the granularity that it was given", async () => {
   const { direct, table, locks } = await scene();
   const orders = new ConcurrentTable(table, { locks, granularity: "partition" });
-  await orders.withLock("p", async (held) => (await held.partition()).create({ rowKey: "a", n: 1 }));
+  await orders.lock.withLock("p", async (held) => (await held.partition()).create({ rowKey: "a", n: 1 }));
   expect(await rows(direct)).toEqual(["a", "~asc~fence"]);
-  expect(() => new ConcurrentTable(table).withLock(() => undefined)).toThrow(TypeError);
+  expect(() => new ConcurrentTable(table).lock).toThrow(TypeError);
 });
