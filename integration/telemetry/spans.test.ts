@@ -341,10 +341,10 @@ describe("the spans of locks", () => {
     expect(spans.childrenOf(root!).map(({ name }) => name)).toEqual([
       "TableLock.acquire",
       "LockedTable.partition",
-      "FencedPartition.submit",
+      "FencedPartition.create",
       "LeaseHandle.release",
     ]);
-    expect(spans.named("FencedPartition.submit")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
+    expect(spans.named("FencedPartition.create")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
   });
 
   it("of an election are one for each term, around the leader's work", async () => {

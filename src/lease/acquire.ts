@@ -61,11 +61,12 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
   }
 
   #giveUp(): void {
-    const { what, url, waitInMs, advice } = this.#request;
+    const { what, url, advice } = this.#request;
+    const waitInMs = Math.round(Number(this.#request.waitInMs));
     const why =
       this.#lastFailure === undefined
         ? `Another client still holds ${what} after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
-        : `${what} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
+        : `${what.replace(/^t/, "T")} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
     this.reject(createError(LeaseUnavailableError, why, { url, waitedInMs: this.#waitedInMs(), holder: undefined, cause: this.#lastFailure }));
   }
 }

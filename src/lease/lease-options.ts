@@ -133,9 +133,15 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
  * every earlier holder: it says whose the lease is. `url`, `previousEpoch` and `remainingInMs` are used if a handle has them.
  */
 export interface LockProviderLike {
-  /** Waits for the lock, at most for `waitInMs`; then rejects. */
+  /**
+   * Waits for the lock, at most for `waitInMs`.
+   * @throws {@link LeaseUnavailableError}, or an error of the implementation, if the lock is not free by then
+   */
   acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<LockHandleLike & { readonly epoch?: number }>;
-  /** Acquires the lock if it is free now; undefined if it is not. */
+  /**
+   * Acquires the lock if it is free now; undefined if it is not.
+   * @throws an error of the implementation if the request fails
+   */
   tryAcquire(name: string, options?: CallOptions): Promise<(LockHandleLike & { readonly epoch?: number }) | undefined>;
 }
 

@@ -45,7 +45,10 @@ export class BlobLocks implements LockProviderLike {
   readonly #holder: string;
   readonly #defaults: LockDefaults;
 
-  /** @throws TypeError for an argument that is not a container client, and for an unknown option */
+  /**
+   * The locks are blobs of `container`, which must exist when a lock is acquired.
+   * @throws TypeError for an argument that is not a container client, and for an unknown option
+   */
   constructor(container: ContainerLike, options: BlobLocksOptions = {}) {
     const { getBlockBlobClient, listBlobsFlat, url } = (container as Partial<ContainerLike> | null | undefined) ?? {};
     if (typeof getBlockBlobClient !== "function" || typeof listBlobsFlat !== "function" || typeof url !== "string") {
@@ -63,8 +66,8 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests.
-   * @throws LeaseUnavailableError if another holder still has the lock after `waitInMs`; it names the holder
-   * @throws LeaseLostError if the lock was lost while `fn` ran
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
+   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran
    * @throws TypeError if the call is made inside a function that holds the same lock
    */
   withLock<R>(name: string, fn: (lock: LockHandle) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
@@ -78,14 +81,17 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Waits for the lock. The caller releases it.
-   * @throws LeaseUnavailableError if another holder still has the lock after `waitInMs`; it names the holder
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
    * @throws TypeError if the call is made inside a function that holds the same lock
    */
   acquire(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
     return this.acquireFor("BlobLocks.acquire", name, options);
   }
 
-  /** Acquires the lock if it is free now; undefined if it is not. Costs 3 requests if it is free. */
+  /**
+   * Acquires the lock if it is free now; undefined if it is not. Costs 3 requests if it is free.
+   * @throws {@link TargetNotFoundError} if the container does not exist
+   */
   tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | undefined> {
     return this.tryAcquireFor("BlobLocks.tryAcquire", name, options);
   }
@@ -93,8 +99,8 @@ export class BlobLocks implements LockProviderLike {
   /**
    * Runs `fn` while holding several locks. All callers acquire them in the same order, whatever the order of `names`, so that
    * two callers that want the same locks never wait for each other.
-   * @throws LeaseUnavailableError if another holder still has one of the locks after `waitInMs`
-   * @throws LeaseLostError if one of the locks was lost while `fn` ran
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`
+   * @throws {@link LeaseLostError} if one of the locks was lost while `fn` ran
    * @throws TypeError if the call is made inside a function that holds one of the locks
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
@@ -106,7 +112,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Waits for several locks, as {@link BlobLocks.withLocks} does. The caller releases them.
-   * @throws LeaseUnavailableError if another holder still has one of the locks after `waitInMs`; no lock is held then
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`; no lock is held then
    * @throws TypeError if the call is made inside a function that holds one of the locks
    */
   acquireAll(names: readonly string[], options?: AcquireLockOptions): Promise<LockSet> {
@@ -120,7 +126,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Reads the state and the holder of the lock. Costs 1 request.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist
    */
   async inspect(name: string, options?: CallOptions): Promise<LockStatus> {
     checkOptions("BlobLocks.inspect", options, callOptionNames);
@@ -134,7 +140,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * All locks that were ever used, held or not; with `prefix`, those whose names begin with it. Costs 1 request for every 5,000.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist
    */
   async *list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
     checkOptions("BlobLocks.list", options, listOptionNames);
@@ -156,7 +162,7 @@ export class BlobLocks implements LockProviderLike {
   /**
    * Breaks the lease of the lock's holder. With `expectedEpoch`, as `inspect` returned it, only that of the inspected holder.
    * False if that holder does not hold the lock (any more).
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist
    */
   async break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
     checkOptions("BlobLocks.break", options, breakLeaseOptionNames);

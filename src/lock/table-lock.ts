@@ -56,7 +56,10 @@ export class TableLock<G extends TableLockGranularity = "table"> {
   readonly #locks: BlobLocks;
   #recorded: Promise<void> | undefined;
 
-  /** @throws TypeError or RangeError for a wrong argument */
+  /**
+   * The locks are kept in `locks`: tables have no leases.
+   * @throws TypeError or RangeError for a wrong argument
+   */
   constructor(table: TableLike, locks: BlobLocks, options: TableLockOptions<G> = {}) {
     if (typeof (table as Partial<TableLike> | null | undefined)?.submitTransaction !== "function") throw new TypeError("TableLock needs a TableClient");
     if (typeof (locks as Partial<BlobLocks> | null | undefined)?.acquireFor !== "function") throw new TypeError("TableLock needs a BlobLocks");
@@ -68,9 +71,9 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Runs `fn` while holding the lock: `withLock(fn)`, `withLock(partitionKey, fn)` or `withLock({ partitionKey, rowKey }, fn)`.
-   * @throws LeaseUnavailableError if another holder still has the lock after `waitInMs`
-   * @throws LeaseLostError if the lock was lost while `fn` ran
-   * @throws LockModeMismatchError if another process locks the table with another granularity
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`
+   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
    * @throws TypeError if the call is made inside a function that holds the same lock
    */
   async withLock<R>(
@@ -90,8 +93,8 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Waits for the lock: `acquire()`, `acquire(partitionKey)` or `acquire({ partitionKey, rowKey })`. The caller releases it.
-   * @throws LeaseUnavailableError if another holder still has the lock after `waitInMs`
-   * @throws LockModeMismatchError if another process locks the table with another granularity
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
    * @throws TypeError if the call is made inside a function that holds the same lock
    */
   async acquire(...args: [...key: TableLockKey<G>, options?: AcquireLockOptions | undefined]): Promise<LockedTable> {
@@ -102,7 +105,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Acquires the lock if it is free now; undefined if it is not.
-   * @throws LockModeMismatchError if another process locks the table with another granularity
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
    */
   async tryAcquire(...args: [...key: TableLockKey<G>, options?: TryAcquireLockOptions | undefined]): Promise<LockedTable | undefined> {
     const call = "TableLock.tryAcquire";

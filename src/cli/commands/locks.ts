@@ -70,7 +70,7 @@ const columns = {
   state: (lock: LockStatus) => lock.state,
   epoch: (lock: LockStatus) => lock.epoch,
   holder: (lock: LockStatus) => (isHeld(lock) ? lock.holder : undefined),
-  acquiredOn: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
+  since: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
 };
 
 function withContainer(command: Command): Command {
