@@ -1,6 +1,7 @@
 import * as asc from "azure-storage-concurrency";
 import type { AdapterRequest, Codec, Inbox, InboxClaim, InboxClaimResult, InboxDelivery, LeasedTarget, LockHandleLike, LockProviderLike, StandardSchemaLike, StoredValue, TargetAdapter, UpdateTarget } from "azure-storage-concurrency";
 import type { BlockBlobLike, ContainerLike, FileLike, QueueLike, TableLike } from "azure-storage-concurrency/clients";
+import { MemoryInbox } from "azure-storage-concurrency/testing";
 
 import { typeOf } from "./expect.js";
 import { appendBlob, blob, container, file, pageBlob, queue, share, table } from "./storage.js";
@@ -85,7 +86,7 @@ export class MapInbox implements Inbox {
 }
 
 export function useIt(): void {
-  new asc.MemoryInbox() satisfies Inbox;
+  new MemoryInbox() satisfies Inbox;
   new asc.QueueConsumer(queue, (order: Order) => order.id, { inbox: new MapInbox() });
   // @ts-expect-error An inbox of another kind cannot commit.
   new asc.QueueConsumer(queue, (order: Order) => order.id, { inbox: new MapInbox(), partitionOf: () => "p" });

@@ -87,7 +87,6 @@ export async function useTables(): Promise<void> {
   typeOf(customers.entity(read)).is<ConcurrentTarget<Entity<Customer>, Customer>>();
   typeOf(customers.entity<Counter>({ partitionKey: "counters", rowKey: "1" })).is<ConcurrentTarget<Entity<Counter>, Counter>>();
   typeOf(await customers.runTransaction("customers", async (tx) => (await tx.get("42"))?.visits)).is<number | undefined>();
-  for await (const row of customers.list({ filter: "visits gt 1" })) typeOf(row).is<Entity<Customer>>();
   typeOf(await customers.purgeTombstones({ olderThanInMs: 1 })).is<PurgeResult>();
   typeOf(customers.lock).is<TableLock>();
   const partitions = new asc.ConcurrentTable<Customer, "partition">(table, { locks, granularity: "partition" });

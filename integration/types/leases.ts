@@ -124,7 +124,7 @@ export async function writeOnceOrFenced(): Promise<void> {
   await asc.appendExactlyOnce(appendBlob, new Uint8Array(), { createIfNotExists: true });
   const pages = await asc.claimPages(pageBlob, { timeoutInMs: 10, conditions: { leaseId: "x" } });
   typeOf(pages).is<asc.PageWriter>();
-  await pages.write(0, new Uint8Array(512), { tryTimeoutInMs: 1 });
+  await pages.write(0, new Uint8Array(512), { timeoutInMs: 1 });
   await pages.clear(0, 512);
 
   // @ts-expect-error A block blob has no appends.

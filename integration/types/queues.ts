@@ -42,12 +42,11 @@ export function inferThePayload(): QueueConsumer<Order>[] {
 
 export function useTheContext(context: MessageContext): void {
   // The functions do not depend on `this`.
-  const { assertHeld, checkpoint, extend, poison, retry, signal, lastCheckpoint, attempt, insertedOn } = context;
+  const { checkpoint, extend, poison, retry, signal, lastCheckpoint, attempt, insertedOn } = context;
   typeOf(signal).is<AbortSignal>();
   typeOf(lastCheckpoint).is<unknown>();
   typeOf(attempt).is<number>();
   typeOf(insertedOn).is<Date>();
-  assertHeld();
   checkpoint({ page: 3 });
   retry({ delayInMs: 10 });
   poison("no such customer");
@@ -67,12 +66,11 @@ export function useTheContext(context: MessageContext): void {
 
 export function recogniseDuplicates(): BackgroundService[] {
   const claiming = new asc.QueueConsumer(queue, (_order: Order, context) => void typeOf(context).is<MessageContext>(), {
-    inbox: new asc.ClaimInbox(table, { shards: 4, createTable: true }),
+    inbox: new asc.ClaimInbox(table, { createTable: true }),
     poisonQueue,
     concurrency: 2,
     visibilityTimeoutInSeconds: 30,
     maxAttempts: 3,
-    maxDeliveries: 10,
     retryDelayInMs: (attempt, error) => (error === undefined ? 0 : attempt * 10),
     minPollIntervalInMs: 10,
     maxPollIntervalInMs: 20,
@@ -106,11 +104,13 @@ export function recogniseDuplicates(): BackgroundService[] {
     { inbox: new asc.ClaimInbox(table) },
   );
   // @ts-expect-error A CommitInbox writes to a partition: which one?
-  new asc.QueueConsumer(queue, async (order: Order, context: CommitMessageContext) => void (await context.commit([])), { inbox: new asc.CommitInbox(table) });
+  new asc.QueueConsumer<Order>(queue, async (_order, context: CommitMessageContext) => void (await context.commit([])), { inbox: new asc.CommitInbox(table) });
+  // @ts-expect-error The same for a handler that commits nothing.
+  new asc.QueueConsumer<Order>(queue, (order) => order.id, { inbox: new asc.CommitInbox(table) });
   // @ts-expect-error A partition is of no use without a CommitInbox.
   new asc.QueueConsumer(queue, (order: Order) => void order.id, { inbox: new asc.ClaimInbox(table), partitionOf: () => "p" });
-  // @ts-expect-error Only claims are spread over partitions: a commit goes to the partition of its effect.
-  new asc.CommitInbox(table, { shards: 4 });
+  // @ts-expect-error Misspelt option.
+  new asc.CommitInbox(table, { createTables: true });
   // @ts-expect-error Misspelt option.
   new asc.QueueConsumer(queue, () => {}, { visibilityTimeout: 30 });
   // @ts-expect-error A blob is no inbox.
@@ -120,17 +120,13 @@ export function recogniseDuplicates(): BackgroundService[] {
 
 export async function keepTheInbox(): Promise<void> {
   for (const inbox of [new asc.ClaimInbox(table), new asc.CommitInbox(table, { createTable: true })]) {
-    inbox satisfies asc.Inbox;
-    const record = await inbox.get(queue, "order-1");
-    typeOf(record?.state).is<"claimed" | "completed" | undefined>();
-    typeOf(record?.updatedOn).is<Date | undefined>();
-    typeOf(await inbox.forget(queue, "order-1")).is<boolean>();
     typeOf(await inbox.purge({ olderThanInMs: 1 })).is<PurgeResult>();
   }
+  new asc.ClaimInbox(table) satisfies asc.Inbox;
   const moved = await asc.redrive(poisonQueue, queue, { maxMessages: 10, filter: (details) => details?.reason === "no such customer" });
   typeOf(moved).is<RedriveResult>();
-  // @ts-expect-error The key is needed.
-  await new asc.ClaimInbox(table).get(queue);
+  // @ts-expect-error Durations end in InMs.
+  await new asc.ClaimInbox(table).purge({ olderThan: 1 });
   // @ts-expect-error Results are readonly.
   moved.moved = 0;
 }
@@ -143,11 +139,9 @@ export async function runAConsumer(consumer: QueueConsumer<Order>, abortSignal: 
     .on("retried", ({ delayInMs, error }) => void [delayInMs satisfies number, typeOf(error).is<unknown>()])
     .once("lost", ({ error }) => typeOf(error).is<MessageLostError>())
     .off("duplicate", () => {})
-    .on("paused", ({ reason }) => typeOf(reason).is<"requested" | "failures" | "infrastructure">())
+    .on("poisoned", ({ reason }) => typeOf(reason).is<string>())
     .on("error", (error) => typeOf(error).is<unknown>());
   await consumer.start();
-  consumer.pause();
-  consumer.resume();
   consumer.notify();
   const health = consumer.health();
   typeOf(health).is<QueueConsumerHealth>();

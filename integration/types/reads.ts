@@ -8,7 +8,7 @@ import type { Counter, Customer, Settings, Shape } from "./storage.js";
 const customer = asc.tableEntity<Customer>(table, "customers", "42");
 
 export async function readATarget(abortSignal: AbortSignal): Promise<void> {
-  const read = await asc.readTarget(customer, { abortSignal, timeoutInMs: 10, tryTimeoutInMs: 5, conditions: { leaseId: "x" } });
+  const read = await asc.readTarget(customer, { abortSignal, timeoutInMs: 10, conditions: { leaseId: "x" } });
   typeOf(read).is<ReadResult<Entity<Customer>>>();
   typeOf(read.etag).is<string>();
   typeOf(await asc.readTarget(blob)).is<ReadResult<unknown>>();

@@ -111,6 +111,13 @@ export function areInvariant(
   shape = file;
   // @ts-expect-error An ETag condition is no lease.
   file = shape;
+  // The value type counts where the input type is the same.
+  const wide = {} as UpdateTarget<Shape, Counter>;
+  const narrow = {} as UpdateTarget<Extract<Shape, { kind: "circle" }>, Counter>;
+  // @ts-expect-error A read may return a label.
+  wide satisfies typeof narrow;
+  // @ts-expect-error A mutator may return a label.
+  narrow satisfies typeof wide;
   // @ts-expect-error What a schema does not know is not lost silently.
   asc.jsonBlob<unknown>(blob) satisfies UpdateTarget<Shape>;
   // @ts-expect-error The input type counts as well: without its keys, an entity is another value.

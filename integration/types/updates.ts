@@ -111,7 +111,6 @@ export async function passOptions(abortSignal: AbortSignal): Promise<void> {
   await optimisticUpdate(blob, () => {}, {
     abortSignal,
     timeoutInMs: 1_000,
-    tryTimeoutInMs: 500,
     maxAttempts: 3,
     retryDelayInMs: 1,
     maxRetryDelayInMs: 10,

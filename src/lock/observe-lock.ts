@@ -29,13 +29,9 @@ export function observeLock(
   return {
     next: () => polls.next(),
     // A generator alone would end only after the next change: its `return()` waits for the `next()` in progress.
-    return: (value) => {
+    return: () => {
       returned.abort();
-      return polls.return(value);
-    },
-    throw: (error) => {
-      returned.abort();
-      return polls.throw(error);
+      return polls.return(undefined);
     },
     [Symbol.asyncIterator]() {
       return this;

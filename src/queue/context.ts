@@ -5,7 +5,8 @@ import type { TableAction } from "../clients/table.js";
 import type { EventNames } from "../core/event-source.js";
 import type { MessageLostError } from "../errors.js";
 import type { CommitResult } from "./inbox/commit-inbox.js";
-import type { ConsumerSettings, MessageProperties } from "./options.js";
+import type { MessageProperties } from "./message-properties.js";
+import type { ConsumerSettings } from "./options.js";
 
 /** What events and handlers know of a message. See {@link QueueConsumer}. */
 export interface MessageInfo extends MessageProperties {

@@ -8,16 +8,7 @@ import { checkEncoding } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
 import type { CommitInbox } from "./inbox/commit-inbox.js";
 import type { Inbox } from "./inbox/inbox.js";
-
-/** The properties of a message that are known before its payload is decoded. See {@link QueueConsumerOptions.decode}. */
-export interface MessageProperties {
-  /** The id that the queue assigned to the message. */
-  readonly messageId: string;
-  /** When the message was sent, by the clock of the service. */
-  readonly insertedOn: Date;
-  /** How often the queue has delivered the message, this time included. */
-  readonly dequeueCount: number;
-}
+import type { MessageProperties } from "./message-properties.js";
 
 /**
  * Options of a {@link QueueConsumer}.

@@ -9,7 +9,8 @@ import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } fro
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
-import type { ConsumerSettings, MessageProperties } from "./options.js";
+import type { MessageProperties } from "./message-properties.js";
+import type { ConsumerSettings } from "./options.js";
 
 /** A message from its receipt until it is settled. */
 export class ReceivedMessage<T> {

@@ -163,13 +163,13 @@ it("the types tie the context to the inbox, and accept the actions of the SDK", 
   const create = (): void => {
     new QueueConsumer(queue, (_order: { id: string }, context) => context.commit(sdkActions), { inbox: new CommitInbox(table), partitionOf: (order) => order.id });
     // @ts-expect-error -- only with a CommitInbox
-    new QueueConsumer(queue, (_order: { id: string }, context) => context.commit([]), { inbox: new ClaimInbox(table) });
+    new QueueConsumer(queue, (_order: { id: string }, { commit }) => typeof commit, { inbox: new ClaimInbox(table) });
     // @ts-expect-error -- a CommitInbox needs the partition
-    new QueueConsumer(queue, (_order: { id: string }) => undefined, { inbox: new CommitInbox(table) });
+    new QueueConsumer<{ id: string }>(queue, () => undefined, { inbox: new CommitInbox(table) });
     const jobs = new ConcurrentQueue<{ id: string }>(queue);
     jobs.consume((order, context) => context.commit([["create", { rowKey: order.id }]]), { inbox: new CommitInbox(table), partitionOf: ({ id }) => id });
     // @ts-expect-error -- only with a CommitInbox
-    jobs.consume((_order, context) => context.commit([]));
+    jobs.consume((_order, { commit }) => typeof commit);
   };
   expectTypeOf(create).toBeFunction();
   expectTypeOf<CommitMessageContext["commit"]>().returns.resolves.toEqualTypeOf<"committed" | "duplicate">();

@@ -24,7 +24,7 @@ describe("the payload of a handler", () => {
   });
 
   it("has the type that the handler, partitionOf or decode says", () => {
-    const byHandler = new QueueConsumer(queue, (_order: { id: string }) => undefined, { inbox: new ClaimInbox(table) });
+    const byHandler = new QueueConsumer(queue, (order: { id: string }) => order.id, { inbox: new ClaimInbox(table) });
     const byPartition = new QueueConsumer(queue, (order, { commit }) => commit([["create", { rowKey: order.id }]]), {
       inbox: new CommitInbox(table),
       partitionOf: (order: { id: string }) => order.id,
@@ -32,7 +32,7 @@ describe("the payload of a handler", () => {
     const byDecoder = new QueueConsumer(queue, (order) => order.id, { decode: (id: string) => ({ id }) });
     expectTypeOf([byHandler, byPartition, byDecoder]).toEqualTypeOf<QueueConsumer<{ id: string }>[]>();
     // @ts-expect-error -- the handler expects another type than the schema returns
-    new QueueConsumer(queue, (_order: { id: number }) => undefined, { schema });
+    new QueueConsumer(queue, (order: { id: number }) => order.id, { schema });
   });
 
   it("is the output of the schema at run time, too", async () => {

@@ -1,5 +1,5 @@
 import type { AdapterRequest } from "../../clients/call.js";
-import type { MessageProperties } from "../options.js";
+import type { MessageProperties } from "../message-properties.js";
 
 /**
  * Records which keys are being handled, and which are completed, so that a `QueueConsumer` handles each key by one handler at a

@@ -126,6 +126,13 @@ export class Lock {
     expect(findingsIn('export type { Other } from "./node_modules/other";', { "/src/node_modules/other.ts": "export interface Other {}" })).toEqual([]);
   });
 
+  it("are not needed for the members of a list of exported classes", () => {
+    const classes = `${documented}/** See {@link run}. */\nexport declare class A<T> {}\n/** See {@link run}. */\nexport declare class B {}\n/** See {@link run}. */\n`;
+    expect(findingsIn(`${classes}export interface All {\nA: A<string>;\nB: B; }`)).toEqual([]);
+    expect(findingsIn(`${classes}export interface All {\nA: A<string>;\nB: 1; }`)).toEqual(["10 All.A: no sentence", "11 All.B: no sentence"]);
+    expect(findingsIn(`${classes}export interface All {\nA: Hidden; }\ndeclare class Hidden {}`)).toEqual(["10 All.A: no sentence"]);
+  });
+
   it("are checked once for what two entries export", () => {
     expect(findingsIn("export const count = 1;", { "/src/testing.ts": 'export { count } from "./index";' })).toHaveLength(2);
   });

@@ -24,7 +24,8 @@ export interface RuleOptions {
  * - an optional member of an `…Options` type has `@defaultValue`.
  *
  * Members without a comment inherit that of the interface or class that declares them first. Members whose name is a symbol, such
- * as `Symbol.asyncDispose`, mean the same in all programs and need no comment.
+ * as `Symbol.asyncDispose`, mean the same in all programs and need no comment. Neither do the members of a type that only lists
+ * exported classes by name: the classes have their own.
  */
 export function checkApiDocs(program: ts.Program, options: RuleOptions): Finding[] {
   return new ApiDocs(program, options).check();
@@ -54,7 +55,7 @@ class ApiDocs {
         this.#checkSentence(symbol, declaration, symbol.name);
         if (position === 0) this.#checkExample(symbol, declaration, withExample);
         if (ts.isFunctionDeclaration(declaration)) this.#checkThrows(symbol, symbol.name);
-        this.#checkMembers(symbol);
+        if (!this.#listsClasses(symbol, exported)) this.#checkMembers(symbol);
       }
     }
     return this.#findings.toSorted((a, b) => a.file.localeCompare(b.file) || a.line - b.line);
@@ -92,6 +93,14 @@ class ApiDocs {
       if (isOptions && isOptional(memberSymbol) && !this.#has(memberSymbol, "defaultValue")) this.#report(member, name, "no @defaultValue");
       if (!isOptions && !ts.isConstructorDeclaration(member)) this.#checkThrows(memberSymbol, name);
     }
+  }
+
+  #listsClasses(symbol: ts.Symbol, exported: readonly ts.Symbol[]): boolean {
+    const members = (symbol.declarations ?? []).flatMap(membersOf);
+    const classOf = (member: ts.ClassElement | ts.TypeElement): ts.Symbol | undefined =>
+      ts.isPropertySignature(member) && member.type ? this.#checker.getTypeFromTypeNode(member.type).getSymbol() : undefined;
+    const isListed = (listed: ts.Symbol | undefined): boolean => listed !== undefined && (listed.flags & ts.SymbolFlags.Class) !== 0 && exported.includes(listed);
+    return members.length > 0 && members.map(classOf).every(isListed);
   }
 
   #symbolOf(member: ts.ClassElement | ts.TypeElement): ts.Symbol | undefined {
