@@ -182,7 +182,7 @@ export const blobRows: readonly BlobRow[] = [
     operation: "Delete Blob",
     returnsETag: false,
     accepts: allConditions,
-    helper: "`deleteIfUnchanged`, `optimisticUpdate` with `remove`",
+    helper: "`deleteIfUnchanged`, `optimisticUpdate` with `DELETE`",
     call: ({ block }, conditions) => block.delete({ conditions }),
   },
   {

@@ -72,7 +72,7 @@ export const fileRows: readonly FileRow[] = [
     ...write,
     returnsETag: false,
     note: "over REST it is done when it is answered: 404 from then on",
-    helper: "`leasedUpdate` with `remove`, `retryWhileInUse`",
+    helper: "`leasedUpdate` with `DELETE`, `retryWhileInUse`",
     call: (file, options) => file.delete(options),
   },
 ];
