@@ -140,7 +140,7 @@ describe("names", () => {
     await expect(locks.inspect(name)).rejects.toThrow(RangeError);
     await expect((async () => locks.break(name))()).rejects.toThrow(RangeError);
     expect(() => new Semaphore(locks, name, 2)).toThrow(RangeError);
-    expect(() => new LeaderElection(locks, name, { onElected: never })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, name, never)).toThrow(RangeError);
     expect(proxy.count(({ path }) => !path.includes("fine"))).toBe(0);
   });
 });

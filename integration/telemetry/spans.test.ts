@@ -352,18 +352,16 @@ describe("the spans of locks", () => {
     spans.clear();
     let worked!: () => void;
     const done = new Promise<void>((resolve) => (worked = resolve));
-    const election = new LeaderElection(new BlobLocks(container), "scheduler", {
-      onElected: async ({ tracingOptions }) => {
-        await readTarget(container.getBlockBlobClient("plan"), { tracingOptions }).catch(() => undefined);
-        worked();
-      },
+    const election = new LeaderElection(new BlobLocks(container), "scheduler", async ({ tracingOptions }) => {
+      await readTarget(container.getBlockBlobClient("plan"), { tracingOptions }).catch(() => undefined);
+      worked();
     });
-    election.start();
+    await election.start();
     await done;
     await election.stop();
     const tree = spans.treeOf("LeaderElection.term");
     expect(tree).toEqual([
-      "LeaderElection.term: resigned",
+      "LeaderElection.term: stopped",
       "  readTarget: failed",
       "    readTarget.attempt: failed",
       "      HTTP GET",

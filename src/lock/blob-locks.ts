@@ -19,7 +19,7 @@ import { waiterQueueFor } from "../lease/waiter-queue.js";
 import type { WaiterQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import { epochAllocator } from "./epoch-allocator.js";
-import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
+import { breakLease, breakLeaseOptionNames, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions } from "./inspect-lease.js";
 import { iterate } from "./iterate.js";
 import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
@@ -159,6 +159,7 @@ export class BlobLocks implements LockProviderLike {
    * @throws TargetNotFoundError if the container does not exist
    */
   async break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
+    checkOptions("BlobLocks.break", options, breakLeaseOptionNames);
     try {
       return await breakLease(this.blobOf(name), options);
     } catch (error) {

@@ -120,7 +120,7 @@ export class FencedPartitionImpl implements FencedPartition {
   }
 
   create(entity: EntityInput<object>, options?: CallOptions): Promise<void> {
-    return this.#submit("create", [["create", entity as EntityInput]], options);
+    return this.#submit("create", [["create", entity]], options);
   }
 
   delete(rowKey: string, options?: CallOptions): Promise<void> {

@@ -4,6 +4,7 @@ import type { TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import type { LeaseInfo } from "./inspect-lease.js";
 
 /** Options of `tryAcquire` of locks, for example {@link BlobLocks.tryAcquire}. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- an interface, for short names in messages of the compiler
 export interface TryAcquireLockOptions extends Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId"> {}
 
 /** Options of `acquire` and `with…` of locks, for example {@link BlobLocks.withLock}. */

@@ -97,10 +97,10 @@ export class LockSetImpl implements LockSet, Held {
   }
 
   async #releaseAll(): Promise<void> {
-    // A loss that only the clock shows is reported first: it is the reason of the signal then.
-    void this.loss;
+    // Also reports a loss that only the clock shows so far: it is the reason of the signal then.
+    const { loss } = this;
     for (const off of this.#offs) off();
-    this.#controller.abort(releasedReason());
+    this.#controller.abort(loss ?? releasedReason());
     const outcomes = await Promise.allSettled(this.holds.map((lock) => lock.release()));
     const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
     // A loss matters more than a failed release: the work may have been for nothing.

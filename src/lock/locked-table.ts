@@ -80,7 +80,7 @@ export class LockedTableImpl implements LockedTable, Held {
     if (this.#key && key !== this.#key.partitionKey) {
       throw new TypeError(`partition: the lock is for partition ${JSON.stringify(this.#key.partitionKey)}, not for ${JSON.stringify(key)}`);
     }
-    return (await this.#open(key, options)) as FencedPartition<T>;
+    return (await this.#open(key, options));
   }
 
   /** One caller opens the partition, the others wait for it. If it fails or is cancelled, the next of them tries for itself. */

@@ -59,7 +59,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, EventSourc
   #loop: PollingLoop<T> | undefined;
 
   /** With a {@link CommitInbox} and `partitionOf`, the handler commits its effect: `context.commit(actions)`. */
-  constructor(queue: QueueLike, handler: MessageHandler<NoInfer<T>, CommitMessageContext>, options: CommitConsumerOptions<T>);
+  constructor(queue: QueueLike, handler: MessageHandler<T, CommitMessageContext>, options: CommitConsumerOptions<T>);
   /** Without an inbox, or with one that claims keys: {@link ClaimInbox}, or an {@link Inbox} of the application. */
   constructor(queue: QueueLike, handler: MessageHandler<T>, options?: QueueConsumerOptions<T>);
   constructor(

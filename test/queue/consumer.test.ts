@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { ClaimInbox, CommitInbox, enqueue, MessageLostError, QueueConsumer } from "../../src/index.js";
-import type { CommitMessageContext, MessageContext, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
+import { ClaimInbox, enqueue, MessageLostError, QueueConsumer } from "../../src/index.js";
+import type { MessageContext, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
 import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
@@ -583,59 +583,6 @@ describe("with an inbox", () => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
     await pass(200);
     expect(names()).toEqual(["poisoned", "completed"]);
-  });
-});
-
-describe("commit mode", () => {
-  const setup = (): { table: FakeTable; inbox: TableInbox } => {
-    const table = new FakeTable();
-    return { table, inbox: new ClaimInbox(table, { mode: "commit" }) };
-  };
-  const effect = (table: FakeTable): number => [...table.rows.values()].filter(({ rowKey }) => !rowKey.startsWith("inbox!")).length;
-
-  it("takes effect once for messages with the same key, at two requests each and a share of a receive", async () => {
-    const { table, inbox } = setup();
-    await enqueue(queue, "p", { idempotencyKey: "k" });
-    await enqueue(queue, "p", { idempotencyKey: "k" });
-    await consume((_, context) => context.commit("p", [["create", { partitionKey: "p", rowKey: context.messageId }]]), { inbox });
-    await pass(10);
-    expect(effect(table)).toBe(1);
-    expect(names().toSorted()).toEqual(["completed", "duplicate"]);
-    expect(queue.messages).toEqual([]);
-  });
-
-  it("counts as done although the handler threw, or was told to stop, afterwards", async () => {
-    const { table, inbox } = setup();
-    await enqueue(queue, "p");
-    await consume(
-      async (_, context) => {
-        await context.commit("p", [["create", { partitionKey: "p", rowKey: "r" }]]);
-        throw new Error("too late");
-      },
-      { inbox },
-    );
-    await pass(10);
-    expect(effect(table)).toBe(1);
-    expect(names()).toEqual(["completed"]);
-    expect(queue.messages).toEqual([]);
-  });
-
-  it("may be called once, and not without such an inbox", async () => {
-    await enqueue(queue, "p");
-    const errors: unknown[] = [];
-    const { inbox } = setup();
-    const twice: Handler = async (_, context) => {
-      await context.commit("p", []).catch((error: unknown) => errors.push(error));
-      await context.commit("p", []).catch((error: unknown) => errors.push(error));
-    };
-    await consume(twice, { inbox });
-    await pass(10);
-    expect(errors).toEqual([expect.any(TypeError)]);
-    await consumers[0]!.stop();
-    await enqueue(queue, "p");
-    await consume(twice, { inbox: new MemoryInbox() });
-    await pass(10);
-    expect(errors).toHaveLength(3);
   });
 });
 

@@ -13,8 +13,8 @@ interface Account {
 const initial: Account = { balance: 100 };
 const { outcome } = await optimisticUpdate(tableEntity<Account>(table, "bank", "anna"), () => undefined, { initial });
 await new ConcurrentTable<Account>(table).entity("bank", "bert").createIfNotExists(initial);
-await runTransaction<Account>(table, "bank", async (tx) => {
-  const [from, to] = await tx.getMany(["anna", "bert"]);
+await runTransaction(table, "bank", async (tx) => {
+  const [from, to] = await tx.getMany<Account>(["anna", "bert"]);
   tx.update({ rowKey: "anna", balance: (from?.balance ?? 0) - 30 });
   tx.update({ rowKey: "bert", balance: (to?.balance ?? 0) + 30 });
 });
