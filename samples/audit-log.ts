@@ -1,4 +1,4 @@
-/* An audit log that several processes append to, on a network that loses every fifth answer. */
+/* Several processes append to one audit log, on a network that loses every fifth response. */
 import { ContainerClient } from "@azure/storage-blob";
 import type { AppendBlobClient } from "@azure/storage-blob";
 import { appendExactlyOnce } from "azure-storage-concurrency";
@@ -10,11 +10,11 @@ import { runIfStarted } from "./support/sample.js";
 import type { Sample } from "./support/sample.js";
 
 const records = 100;
-/** All of the same user, and so all the same: a line that is there twice cannot be told by its text. */
+/** All lines are identical, so a duplicate cannot be recognised by its text. */
 const line = "login alice\n";
 
-/** What one would write by hand: append at the end, and again on 412. */
-async function appendByHand(blob: AppendBlobClient): Promise<void> {
+/** The loop with the bare SDK: append at the end, and try again on 412. */
+async function appendWithSdk(blob: AppendBlobClient): Promise<void> {
   for (;;) {
     const { contentLength } = await blob.getProperties();
     try {
@@ -28,19 +28,19 @@ async function appendByHand(blob: AppendBlobClient): Promise<void> {
 
 export const auditLog: Sample = {
   name: "audit-log",
-  title: "A log without gaps and doubles",
+  title: "A log without gaps or duplicates",
   helper: "appendExactlyOnce",
-  section: "A log, ids, pages",
-  plan: `${records} logins are appended to a log, while one in five answers to a write gets lost: first by a loop, then by two processes with the library.`,
-  lesson: "An append whose answer was lost cannot be told from one that never arrived, as all lines look alike. The library makes them tell: each line is there, and once.",
+  section: "docs/appends.md#append-logs",
+  plan: `${records} logins are appended to a log, and one in five responses to a write is lost: first with a loop on the bare SDK, then by two processes with the library.`,
+  lesson: "After a lost response, the caller cannot know whether its append was committed: all lines are identical. The library records a claim for each append, and finds it again: each line is appended exactly once.",
   async run(storage) {
-    // Always on an emulator: nobody wants a real account behind a broken network.
+    // Always on an emulator: the faults are injected by a proxy in front of it.
     const azurite = await storage.emulator();
     await using proxy = await startFaultProxy(azurite.blobUrl, [dropResponse({ when: isWrite, probability: 0.2 })]);
     const direct = new ContainerClient(azurite.connectionString, "audit-log");
     await direct.create();
-    await direct.getAppendBlobClient("by-hand.log").create();
-    // Clients of their own share nothing, as those of several processes.
+    await direct.getAppendBlobClient("bare-sdk.log").create();
+    // Separate clients share no requests, as if they belonged to separate processes.
     const open = (name: string): AppendBlobClient =>
       new ContainerClient(replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }), "audit-log", {
         retryOptions: { retryDelayInMs: 10, maxRetryDelayInMs: 50 },
@@ -48,19 +48,19 @@ export const auditLog: Sample = {
     const linesOf = async (name: string): Promise<number> =>
       (await direct.getAppendBlobClient(name).downloadToBuffer()).toString().split("\n").length - 1;
 
-    const byHand = open("by-hand.log");
-    await repeat(records, "logins by hand", () => appendByHand(byHand));
-    const linesByHand = await linesOf("by-hand.log");
-    say.trouble(`appended by hand, the log of ${records} logins has ${linesByHand} lines`);
+    const bareSdk = open("bare-sdk.log");
+    await repeat(records, "logins with the bare SDK", () => appendWithSdk(bareSdk));
+    const linesWithSdk = await linesOf("bare-sdk.log");
+    say.trouble(`with the bare SDK, the log of ${records} logins has ${linesWithSdk} lines`);
 
-    const [one, other] = [open("ours.log"), open("ours.log")];
+    const [one, other] = [open("library.log"), open("library.log")];
     await Promise.all(
       Array.from({ length: records }, (_, n) => appendExactlyOnce(n % 2 === 0 ? one : other, line, { createIfNotExists: { contentType: "text/plain" } })),
     );
-    const lines = await linesOf("ours.log");
-    check(linesByHand > records, "lost answers make a plain loop append twice");
+    const lines = await linesOf("library.log");
+    check(linesWithSdk > records, "lost responses make a loop with the bare SDK append twice");
     check(lines === records, "each line is appended exactly once");
-    return `with appendExactlyOnce, ${records} logins are ${lines} lines`;
+    return `with appendExactlyOnce, the log of ${records} logins has ${lines} lines`;
   },
 };
 

@@ -1,4 +1,4 @@
-/* Three services take turns on one blob: who has the lease writes, and nobody else can. */
+/* Three services take turns on one blob: only the holder of the lease can write. */
 import { setTimeout as pause } from "node:timers/promises";
 import { optimisticUpdate, textBlob, withLease } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
@@ -13,23 +13,23 @@ export const blobPessimistic: Sample = {
   name: "blob-pessimistic",
   title: "Taking turns on a blob",
   helper: "withLease",
-  section: "Hold a lease: `withLease`",
-  plan: "Three services want the same report for half a second each. An intruder writes without asking.",
-  lesson: "The storage itself refuses whoever does not have the lease. It is renewed while the work goes on and given back when it ends; if it is lost, lease.signal aborts.",
+  section: "docs/leases.md#quick-example",
+  plan: "Three services want the same report for half a second each. An intruder writes without the lease.",
+  lesson: "The service rejects every write without the lease. The lease is renewed while the function runs and released when it ends; if the lease is lost, lease.signal aborts.",
   async run(storage) {
     const container = await storage.container();
     const report = container.getBlockBlobClient("report.txt");
     await report.upload("written by", 10);
     const timeline = new Timeline([...services, "intruder"], {
-      legend: { holds: "has the lease", waits: "waits for it" },
+      legend: { holds: "holds the lease", waits: "waits for it" },
       expectedInMs: 2_500,
     });
 
-    /** Writes without asking; gives back how that was refused. */
+    /** Writes without the lease. Returns the code with which the service rejects it. */
     const intrude = async (): Promise<string> => {
       timeline.mark("intruder", "x");
       return report.upload("scribble", 8).then(
-        () => "not at all",
+        () => "accepted",
         (error: unknown) => (error as { code: string }).code,
       );
     };
@@ -48,12 +48,12 @@ export const blobPessimistic: Sample = {
     };
     await Promise.all(services.map(work));
     timeline.finish();
-    say.trouble(`the intruder (x) was refused each time: ${[...refusals].join(", ")}`);
+    say.trouble(`the service rejected each write of the intruder (x): ${[...refusals].join(", ")}`);
 
     const text = (await report.downloadToBuffer()).toString();
-    check([...refusals].join() === "LeaseIdMissing", "nobody writes without the lease");
+    check([...refusals].join() === "LeaseIdMissing", "a write without the lease is rejected");
     check(text.split(" ").slice(2).sort().join() === services.join(), "each service had its turn");
-    return `the report says "${text}"`;
+    return `the report contains "${text}"`;
   },
 };
 

@@ -1,4 +1,4 @@
-/* A thousand callers of one record: in one process they share reads and writes. */
+/* A thousand callers update one document: within a process they share reads and writes. */
 import { ContainerClient } from "@azure/storage-blob";
 import { optimisticUpdate } from "azure-storage-concurrency";
 import { replaceEndpoints, startFaultProxy } from "azure-storage-concurrency/testing";
@@ -17,12 +17,12 @@ export const hotCounter: Sample = {
   name: "hot-counter",
   title: "A hot counter",
   helper: "optimisticUpdate",
-  section: "Change something: `optimisticUpdate`",
+  section: "docs/updates.md#cost",
   plan: "1,000 callers add one to the same JSON document, all at the same time.",
-  lesson: "With a loop for each caller, all but one would lose each round, and nearly all requests would be in vain. Callers of one process that wait for the same record are written together.",
+  lesson: "With a separate loop for each caller, one write of each round would succeed and all others would fail with a conflict. The library combines the updates of all callers in a process that wait for the same document into one write.",
   async run(storage) {
     const azurite = await storage.emulator();
-    // No faults here: what it counts is wanted.
+    // No faults: the proxy only counts the requests.
     await using proxy = await startFaultProxy(azurite.blobUrl);
     const container = new ContainerClient(replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }), "hot-counter");
     await container.create();
@@ -39,13 +39,13 @@ export const hotCounter: Sample = {
         { initial: { count: 0 } },
       );
     await Promise.all(Array.from({ length: callers }, add));
-    say.step(`all of them are done after ${Math.round(performance.now() - started)} ms`);
+    say.step(`all updates are committed after ${Math.round(performance.now() - started)} ms`);
 
     const { requests } = proxy;
     const { count } = JSON.parse((await blob.downloadToBuffer()).toString()) as Counter;
-    check(count === callers, "each caller is counted once");
+    check(count === callers, "each update is applied once");
     check(requests < callers / 10, "callers share their requests");
-    return `counted to ${count}, with ${requests} requests`;
+    return `the counter is ${count}, after ${requests} requests`;
   },
 };
 

@@ -1,4 +1,4 @@
-/* The network loses every fifth answer. The SDK sends the write again, is told 412, and a plain loop counts twice. */
+/* The network loses every fifth response. The SDK sends the write again and gets 412, and a loop with the bare SDK counts twice. */
 import { ContainerClient } from "@azure/storage-blob";
 import type { BlockBlobClient } from "@azure/storage-blob";
 import { optimisticUpdate } from "azure-storage-concurrency";
@@ -15,16 +15,16 @@ interface Counter {
 
 const increments = 100;
 
-/** What one would write by hand: read, change, write with If-Match, and again on 412. */
-async function incrementByHand(blob: BlockBlobClient): Promise<void> {
+/** The loop with the bare SDK: read, change, write with If-Match, and try again on 412. */
+async function incrementWithSdk(blob: BlockBlobClient): Promise<void> {
   for (;;) {
-    const answer = await blob.download();
+    const response = await blob.download();
     const chunks: Uint8Array[] = [];
-    for await (const chunk of answer.readableStreamBody ?? []) chunks.push(chunk as Buffer);
+    for await (const chunk of response.readableStreamBody ?? []) chunks.push(chunk as Buffer);
     const counter = JSON.parse(Buffer.concat(chunks).toString()) as Counter;
     const text = JSON.stringify({ count: counter.count + 1 });
     try {
-      await blob.upload(text, text.length, { conditions: { ifMatch: answer.etag! } });
+      await blob.upload(text, text.length, { conditions: { ifMatch: response.etag! } });
       return;
     } catch (error) {
       if ((error as { statusCode?: number }).statusCode !== 412) throw error;
@@ -34,13 +34,13 @@ async function incrementByHand(blob: BlockBlobClient): Promise<void> {
 
 export const lostResponse: Sample = {
   name: "lost-response",
-  title: "A network that loses answers",
+  title: "A network that loses responses",
   helper: "optimisticUpdate",
-  section: "Guarantees",
-  plan: `${increments} increments by a loop of one's own, then ${increments} by the library. One in five answers to a write gets lost on the way back.`,
-  lesson: "The SDK sends a write again when its answer is lost. The first one had landed, so the second is refused, and a loop takes that for a lost race and counts once more. The library leaves a mark with each write, and finds it.",
+  section: "docs/guarantees/updates.md#how-it-works",
+  plan: `${increments} increments with a loop on the bare SDK, then ${increments} with the library. One in five responses to a write is lost.`,
+  lesson: "The SDK sends a write again when its response is lost. The first send was committed, so the service rejects the second with 412. A loop treats that as a conflict and increments again. The library stores an id with each write, and finds it when it reads back.",
   async run(storage) {
-    // Always on an emulator: nobody wants a real account behind a broken network.
+    // Always on an emulator: the faults are injected by a proxy in front of it.
     const azurite = await storage.emulator();
     await using proxy = await startFaultProxy(azurite.blobUrl, [dropResponse({ when: isWrite, probability: 0.2 })]);
     const direct = new ContainerClient(azurite.connectionString, "lost-response");
@@ -48,24 +48,24 @@ export const lostResponse: Sample = {
     const container = new ContainerClient(replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url }), "lost-response", {
       retryOptions: { retryDelayInMs: 10, maxRetryDelayInMs: 50 },
     });
-    for (const name of ["by-hand", "ours"]) await direct.getBlockBlobClient(name).upload('{"count":0}', 11);
+    for (const name of ["bare-sdk", "library"]) await direct.getBlockBlobClient(name).upload('{"count":0}', 11);
     const countOf = async (name: string): Promise<number> =>
       (JSON.parse((await direct.getBlockBlobClient(name).downloadToBuffer()).toString()) as Counter).count;
 
-    await repeat(increments, "increments by hand", () => incrementByHand(container.getBlockBlobClient("by-hand")));
-    const byHand = await countOf("by-hand");
-    const lostByHand = proxy.faultCount();
-    say.trouble(`${lostByHand} answers were lost, and the loop with If-Match counted to ${byHand}`);
+    await repeat(increments, "increments with the bare SDK", () => incrementWithSdk(container.getBlockBlobClient("bare-sdk")));
+    const countWithSdk = await countOf("bare-sdk");
+    const lostWithSdk = proxy.faultCount();
+    say.trouble(`${lostWithSdk} responses were lost, and the loop with If-Match counted to ${countWithSdk}`);
 
-    await repeat(increments, "increments by the library", () =>
-      optimisticUpdate<Counter>(container.getBlockBlobClient("ours"), (counter) => {
+    await repeat(increments, "increments with the library", () =>
+      optimisticUpdate<Counter>(container.getBlockBlobClient("library"), (counter) => {
         counter.count++;
       }),
     );
-    const ours = await countOf("ours");
-    check(byHand > increments, "lost answers make a plain loop count twice");
-    check(ours === increments, "an update is applied exactly once");
-    return `optimisticUpdate counted to ${ours}, with ${proxy.faultCount() - lostByHand} answers lost`;
+    const countWithLibrary = await countOf("library");
+    check(countWithSdk > increments, "lost responses make a loop with the bare SDK count twice");
+    check(countWithLibrary === increments, "an update is applied exactly once");
+    return `optimisticUpdate counted to ${countWithLibrary}, with ${proxy.faultCount() - lostWithSdk} responses lost`;
   },
 };
 

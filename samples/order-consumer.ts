@@ -14,7 +14,7 @@ export const orderConsumer: Sample = {
   name: "order-consumer",
   title: "Each order is booked once",
   helper: "QueueConsumer, CommitInbox",
-  section: "Queue messages: `QueueConsumer`",
+  section: "docs/queues.md#inboxes",
   plan: "20 orders, each sent twice by a nervous producer. Every fourth time the handler fails after it has booked the order, before it can say so.",
   lesson: "A queue delivers at least once. The booking and the note that this order is done are one transaction, so that a second delivery finds the note: the effect happens exactly once.",
   async run(storage) {

@@ -9,7 +9,7 @@ export const poisonAndRedrive: Sample = {
   name: "poison-and-redrive",
   title: "A message that cannot be handled",
   helper: "ConcurrentQueue.redrive",
-  section: "Queue messages: `QueueConsumer`",
+  section: "docs/queues.md#poison-messages",
   plan: "A job fails each time. It must neither be lost, nor be tried for ever.",
   lesson: "A message that fails again and again would keep its consumers busy and hide the real trouble. Put aside with its reason, it waits until somebody has mended the cause.",
   async run(storage) {

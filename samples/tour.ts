@@ -5,7 +5,6 @@ import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
 import { breakLock } from "./break-lock.js";
 import { customerEmail } from "./customer-email.js";
-
 import { gracefulShutdown } from "./graceful-shutdown.js";
 import { hotCounter } from "./hot-counter.js";
 import { leaderElection } from "./leader-election.js";
@@ -24,7 +23,7 @@ import { summarize, welcome } from "./support/tour-frame.js";
 import { transfers } from "./transfers.js";
 
 const samples: readonly Sample[] = [
-  // Optimistic: write only if nobody wrote meanwhile.
+  // Optimistic: write only if no other client wrote in between.
   blobOptimistic,
   customerEmail,
   hotCounter,
@@ -33,14 +32,14 @@ const samples: readonly Sample[] = [
   auditLog,
   orderNumbers,
   liveConfiguration,
-  // Pessimistic: take a lease, work, give it back.
+  // Pessimistic: acquire a lease, work, release it.
   blobPessimistic,
   semaphore,
   breakLock,
   recalculation,
   sharedSettingsFile,
   leaderElection,
-  // Queues: delivered at least once, with an effect exactly once.
+  // Queues: delivered at least once, effective exactly once.
   orderConsumer,
   gracefulShutdown,
   poisonAndRedrive,

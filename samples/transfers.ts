@@ -1,4 +1,4 @@
-/* Transfers between accounts: two balances and a line in the ledger, all of it or nothing, and exactly once. */
+/* Transfers between accounts: two balances and a line in the ledger are written atomically and exactly once. */
 import { runTransaction } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
@@ -15,13 +15,13 @@ export const transfers: Sample = {
   name: "transfers",
   title: "Money between accounts",
   helper: "runTransaction",
-  section: "Several entities together: `runTransaction`",
-  plan: "Four accounts with 100 each, and 200 random transfers between them at the same time. Nobody may overdraw.",
-  lesson: "Both balances and the line in the ledger are written in one request, and only if none of what was read has changed: no money appears or vanishes, whatever happens in between.",
+  section: "docs/transactions.md#quick-example",
+  plan: "Four accounts with 100 each, and 200 random transfers between them at the same time. No account may be overdrawn.",
+  lesson: "Both balances and the line in the ledger are written in one request, and only if nothing that was read has changed. Otherwise the function runs again. The total stays the same, whatever other clients write in between.",
   async run(storage) {
     const table = await storage.table();
-    await runTransaction(table, "bank", (tx) => {
-      for (const rowKey of accounts) tx.create<Account>({ rowKey, balance: 100 });
+    await runTransaction<Account>(table, "bank", (tx) => {
+      for (const rowKey of accounts) tx.create({ rowKey, balance: 100 });
     });
 
     async function transfer(from: string, to: string, amount: number): Promise<void> {
@@ -43,17 +43,17 @@ export const transfers: Sample = {
       }),
     );
     const done = outcomes.filter(({ status }) => status === "fulfilled").length;
-    say.step(`${done} went through, ${200 - done} did not for lack of money`);
+    say.step(`${done} transfers were committed, ${200 - done} were rejected because the balance was too low`);
 
-    const { value } = await runTransaction(table, "bank", async (tx) => {
+    const result = await runTransaction(table, "bank", async (tx) => {
       const all = await tx.query<Partial<Account>>();
       const balances = all.flatMap(({ balance }) => balance ?? []);
       return { balances, total: balances.reduce((sum, balance) => sum + balance, 0), lines: all.length - accounts.length };
     });
-    check(value.total === 400, "no money is made or lost");
-    check(value.balances.every((balance) => balance >= 0), "nobody overdraws");
-    check(value.lines === done, "each transfer has one line in the ledger");
-    return `${value.balances.join(" + ")} = ${value.total}, and ${value.lines} lines in the ledger`;
+    check(result.total === 400, "the total stays the same");
+    check(result.balances.every((balance) => balance >= 0), "no account is overdrawn");
+    check(result.lines === done, "each transfer has one line in the ledger");
+    return `${result.balances.join(" + ")} = ${result.total}, and ${result.lines} lines in the ledger`;
   },
 };
 

@@ -77,7 +77,7 @@ describe("locks", () => {
       },
     });
     expect(await run(["locks", "break", "job", "-c", container.containerName], thinking)).toBe(4);
-    expect(slow.stderr).toContain("not that of epoch 1 any more");
+    expect(slow.stderr).toContain("does not have epoch 1 any more");
     await second?.renew();
     await second?.release();
   });

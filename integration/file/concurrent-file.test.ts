@@ -30,7 +30,9 @@ it("does with its file what the functions do, under its crash guard", async () =
     await file.update((d) => { d.n++; }, { lease });
   });
   expect((await file.read()).value).toEqual({ n: 6 });
-  expect(await file.read({ ifChangedSince: (await file.read()).etag })).toBe("unchanged");
+  const { etag } = await file.read();
+  expect(await file.readIfChanged(etag)).toEqual({ changed: false, etag });
+  expect(await file.tryRead()).toMatchObject({ etag, value: { n: 6 } });
   for await (const state of file.watch()) {
     expect(state).toMatchObject({ exists: true, value: { n: 6 } });
     break;

@@ -22,9 +22,9 @@ beforeEach(async () => {
 
 /** Calls `then` in the third attempt: no clock is involved. */
 function onThirdAttempt<R>(then: () => void, call: (options: { abortSignal: AbortSignal }) => Promise<R>): Promise<R> {
-  return retryWhileInUse((attempt) => {
-    if (attempt.attempt === 3) then();
-    return call(attempt);
+  return retryWhileInUse(({ attempt, requestOptions }) => {
+    if (attempt === 3) then();
+    return call(requestOptions);
   }, fast);
 }
 
@@ -58,9 +58,9 @@ it("ends with the 404 of a file that was marked for deletion and is gone", async
 it("waits for a cache to be flushed", async () => {
   server.smb.delayFlush(share.name, "file", 3, 408);
   let attempts = 0;
-  await retryWhileInUse((options) => {
-    attempts = options.attempt;
-    return file.setMetadata({ a: "1" }, options);
+  await retryWhileInUse(({ attempt, requestOptions }) => {
+    attempts = attempt;
+    return file.setMetadata({ a: "1" }, requestOptions);
   }, fast);
   expect(attempts).toBe(4);
 });
@@ -68,7 +68,7 @@ it("waits for a cache to be flushed", async () => {
 it("gives up after its bound, with a clear error, and nothing is lost", async () => {
   const handle = server.smb.open(share.name, "file");
   const before = server.requests;
-  await expect(retryWhileInUse((options) => file.delete(options), { ...fast, maxAttempts: 4 })).rejects.toMatchObject({
+  await expect(retryWhileInUse(({ requestOptions }) => file.delete(requestOptions), { ...fast, maxAttempts: 4 })).rejects.toMatchObject({
     name: "FileInUseError",
     attempts: 4,
     reason: "SharingViolation",

@@ -76,7 +76,7 @@ describe("a blob that is rewritten while it is downloaded", () => {
   it("is an error if that is asked for, and for a stream, of which only the old beginning was handed out", async () => {
     await truth.uploadData(version(1, 4));
     proxy.rules = [rewriteAt(mebibyte, 4, 1)];
-    await expect(downloadConsistent(blob, { blockSizeInBytes: mebibyte, concurrency: 1, onChange: "error" })).rejects.toThrow(ContentChangedError);
+    await expect(downloadConsistent(blob, { blockSizeInBytes: mebibyte, concurrency: 1, onChange: "throw" })).rejects.toThrow(ContentChangedError);
 
     proxy.rules = [rewriteAt(mebibyte, 4, 1)];
     const { content } = await downloadConsistentStream(blob, { blockSizeInBytes: mebibyte, concurrency: 1 });

@@ -212,7 +212,7 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
   });
   await attempt("withLease file", () => withLease(file, confide, { waitInMs: 300 }));
   await attempt("retryWhileInUse", () =>
-    retryWhileInUse(({ abortSignal }) => blob.delete({ abortSignal, conditions: { ifMatch: '"0x0"' } }), { timeoutInMs: 100 }),
+    retryWhileInUse(({ requestOptions }) => blob.delete({ ...requestOptions, conditions: { ifMatch: '"0x0"' } }), { timeoutInMs: 100 }),
   );
   await attempt("enqueue", () => enqueue(queue, { text: payload }));
   await attempt("enqueue again", () => enqueue(queue, { text: payload, fails: true }));

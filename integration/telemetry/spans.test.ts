@@ -279,7 +279,7 @@ describe("the spans of a lease", () => {
     const other = blob.getBlobLeaseClient();
     await unseen(() => other.acquireLease(60));
     spans.clear();
-    expect(await tryAcquireLease(blob)).toBeNull();
+    expect(await tryAcquireLease(blob)).toBeUndefined();
     const acquiring = acquireLease(blob);
     for (let looks = 0; looks < 1_000 && spans.named("acquireLease.attempt").length < 2; looks++) await pause(5);
     await unseen(() => other.releaseLease());
@@ -341,10 +341,10 @@ describe("the spans of locks", () => {
     expect(spans.childrenOf(root!).map(({ name }) => name)).toEqual([
       "TableLock.acquire",
       "LockedTable.partition",
-      "FencedPartition.submit",
+      "FencedPartition.create",
       "LeaseHandle.release",
     ]);
-    expect(spans.named("FencedPartition.submit")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
+    expect(spans.named("FencedPartition.create")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
   });
 
   it("of an election are one for each term, around the leader's work", async () => {

@@ -83,9 +83,10 @@ describe("a delete within a transaction", () => {
 
   test("happens once and leaves nothing, even if its answer is lost", async () => {
     const { direct, table } = await scene({ a: 1, b: 1 }, [dropResponse({ when: isBatch, times: 1 })]);
-    const { attempts } = await runTransaction(table, "p", (tx) => {
+    const attempts = await runTransaction(table, "p", (tx) => {
       tx.delete("a");
       tx.update({ rowKey: "b", n: 2 });
+      return tx.attempt;
     });
     expect(attempts).toBe(1);
     await expect.poll(() => rowKeys(direct)).toEqual(["b"]);
@@ -184,11 +185,11 @@ describe("rows that the library adds", () => {
   test("tombstones of a process that died are invisible to transactions and updates, and purged", async () => {
     const { direct, table } = await scene({ a: 1, b: 2 });
     await direct.updateEntity({ partitionKey: "p", rowKey: "a", asc_tombstone: true }, "Replace");
-    const { value } = await runTransaction(table, "p", async (tx) => [await tx.get("a"), (await tx.query()).map(({ rowKey }) => rowKey)]);
+    const value = await runTransaction(table, "p", async (tx) => [await tx.get("a"), (await tx.query()).map(({ rowKey }) => rowKey)]);
     expect(value).toEqual([undefined, ["b"]]);
     await expect(optimisticUpdate(tableEntity(table, "p", "a"), () => undefined)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
-    expect(await purgeTombstones(table, { partitionKey: "p" })).toBe(0); // too young
-    expect(await purgeTombstones(table, { partitionKey: "p", olderThanInMs: 0 })).toBe(1);
+    expect(await purgeTombstones(table, { partitionKey: "p" })).toEqual({ deleted: 0, kept: 0 }); // too young
+    expect(await purgeTombstones(table, { partitionKey: "p", olderThanInMs: 0 })).toEqual({ deleted: 1, kept: 0 });
     expect(await rowKeys(direct)).toEqual(["b"]);
   });
 
@@ -201,9 +202,9 @@ describe("rows that the library adds", () => {
     await proxy.waitFor(({ method }) => method === "DELETE");
     expect(await direct.getEntity("p", "a")).toMatchObject({ asc_tombstone: true });
     const other = tableClient(direct.tableName);
-    const { value } = await runTransaction(other, "p", async (tx) => (await tx.query()).map(({ rowKey }) => rowKey));
+    const value = await runTransaction(other, "p", async (tx) => (await tx.query()).map(({ rowKey }) => rowKey));
     expect(value).toEqual(["b"]);
-    expect(await purgeTombstones(other, { olderThanInMs: 0 })).toBe(1);
+    expect(await purgeTombstones(other, { olderThanInMs: 0 })).toEqual({ deleted: 1, kept: 0 });
     expect(await rowKeys(direct)).toEqual(["b"]);
   });
 
@@ -214,9 +215,9 @@ describe("rows that the library adds", () => {
       tx.create({ rowKey: "a", n: 5 });
       tx.upsert({ rowKey: "b", n: 6 });
     });
-    const { value } = await runTransaction(table, "p", (tx) => tx.getMany<Numbered>(["a", "b"]));
+    const value = await runTransaction(table, "p", (tx) => tx.getMany<Numbered>(["a", "b"]));
     expect(value.map((row) => row?.n)).toEqual([5, 6]);
-    expect(await purgeTombstones(table, { olderThanInMs: 0 })).toBe(0);
+    expect(await purgeTombstones(table, { olderThanInMs: 0 })).toEqual({ deleted: 0, kept: 0 });
   });
 
   test("the tombstone that validates a missing row is removed, also if two processes validated it", async () => {
@@ -238,7 +239,7 @@ describe("rows that the library adds", () => {
       tx.create({ rowKey: "b", n: 1 });
     });
     for (const rowKey of ["a", "b"]) expect(await direct.getEntity("p", rowKey)).toHaveProperty("asc_journal");
-    const { value } = await runTransaction(table, "p", (tx) => tx.get("a"));
+    const value = await runTransaction(table, "p", (tx) => tx.get("a"));
     expect(value).toEqual({ partitionKey: "p", rowKey: "a", n: 1 });
   });
 });
@@ -246,10 +247,11 @@ describe("rows that the library adds", () => {
 describe("lost answers", () => {
   test.each(["create", "update", "read only beside a change"] as const)("a transaction is applied once if the answer to its %s is lost", async (kind) => {
     const { direct, table } = await scene({ a: 0, b: 0 }, [dropResponse({ when: isBatch, times: 1 })]);
-    const { attempts } = await runTransaction(table, "p", async (tx) => {
+    const attempts = await runTransaction(table, "p", async (tx) => {
       const a = await tx.get<Numbered>("a");
       if (kind === "create") tx.create({ rowKey: "c", n: a!.n + 1 });
       else tx.update({ rowKey: kind === "update" ? "a" : "b", n: a!.n + 1 });
+      return tx.attempt;
     });
     expect(attempts).toBe(1);
     const changed = { create: "c", update: "a", "read only beside a change": "b" }[kind];

@@ -15,8 +15,8 @@ function rightsOf({ headers, query }: LoggedRequest): string {
   return query.get("sig") ?? (headers["authorization"] === undefined ? "none" : "key");
 }
 
-async function addTenTimes(...targets: UpdateTarget<Doc>[]): Promise<void> {
-  const add = (target: UpdateTarget<Doc>) => optimisticUpdate(target, (doc) => { doc.n++; });
+async function addTenTimes<T extends Doc>(...targets: UpdateTarget<T, Doc>[]): Promise<void> {
+  const add = (target: UpdateTarget<T, Doc>) => optimisticUpdate(target, (doc) => { doc.n++; });
   await Promise.all(Array.from({ length: 10 }, () => targets.map(add)).flat());
 }
 

@@ -16,9 +16,9 @@ describe("ConcurrentBlob", () => {
     expect(await doc.createIfNotExists({ total: 1 })).toMatchObject({ outcome: "created" });
     expect(await doc.createIfNotExists({ total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
     expect(await doc.update((order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
-    await doc.updateMetadata((metadata) => { metadata["owner"] = "me"; });
-    await doc.updateHttpHeaders((headers) => { headers.cacheControl = "no-store"; });
-    await doc.updateTags((tags) => { tags["state"] = "open"; });
+    await doc.metadata.update((metadata) => { metadata["owner"] = "me"; });
+    await doc.httpHeaders.update((headers) => { headers.cacheControl = "no-store"; });
+    await doc.tags.update((tags) => { tags["state"] = "open"; });
     await doc.update((order) => { order.total++; });
     const { value, etag } = await doc.read();
     expect(value).toEqual({ total: 3 });
@@ -62,25 +62,27 @@ describe("ConcurrentTable", () => {
 
   it("does with the entities of one table what the functions do", async () => {
     const orders = new ConcurrentTable<Order>(await freshTable(), { types: { total: "Double" } });
-    expect(await orders.createIfNotExists("eu", "42", { total: 1 })).toMatchObject({ outcome: "created" });
-    expect(await orders.createIfNotExists("eu", "42", { total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
-    expect(await orders.update("eu", "42", (order) => { order.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
-    expect(await orders.update("eu", "43", (order) => { order.total++; }, { initial: { total: 0 } })).toMatchObject({ outcome: "created" });
-    const { value, etag } = await orders.read("eu", "42");
+    const [order, other] = [orders.entity("eu", "42"), orders.entity("eu", "43")];
+    expect(await order.createIfNotExists({ total: 1 })).toMatchObject({ outcome: "created" });
+    expect(await order.createIfNotExists({ total: 2 })).toMatchObject({ outcome: "unchanged", value: { total: 1 } });
+    expect(await order.update((draft) => { draft.total++; })).toMatchObject({ outcome: "updated", value: { total: 2 } });
+    expect(await other.update((draft) => { draft.total++; }, { initial: { total: 0 } })).toMatchObject({ outcome: "created" });
+    const { value, etag } = await order.read();
     expect(value).toEqual({ partitionKey: "eu", rowKey: "42", total: 2 });
-    await orders.overwrite("eu", "42", { total: 9, note: "new" });
-    await expect(orders.deleteIfUnchanged("eu", "42", etag)).rejects.toThrow(ConflictError);
-    await orders.deleteIfUnchanged("eu", "42", (await orders.read("eu", "42")).etag);
-    await expect(orders.read("eu", "42")).rejects.toThrow(TargetNotFoundError);
-    expect((await orders.read("eu", "43")).value.total).toBe(1);
+    await order.overwrite({ total: 9, note: "new" });
+    await expect(order.deleteIfUnchanged(etag)).rejects.toThrow(ConflictError);
+    await order.deleteIfUnchanged((await order.read()).etag);
+    await expect(order.read()).rejects.toThrow(TargetNotFoundError);
+    expect((await other.read()).value.total).toBe(1);
   });
 
   it("combines updates although each call makes its target anew", async () => {
     const orders = new ConcurrentTable<Order>(await freshTable({ through: proxy }), { types: { total: "Double" } });
-    await orders.createIfNotExists("eu", "42", { total: 0 });
+    const key = { partitionKey: "eu", rowKey: "42" };
+    await orders.entity(key).createIfNotExists({ total: 0 });
     proxy.reset();
-    await Promise.all(Array.from({ length: 20 }, () => orders.update("eu", "42", (order) => { order.total++; })));
+    await Promise.all(Array.from({ length: 20 }, () => orders.update(key, (draft) => { draft.total++; })));
     expect(proxy.requests).toBe(2);
-    expect((await orders.read("eu", "42")).value.total).toBe(20);
+    expect((await orders.entity(key).read()).value.total).toBe(20);
   });
 });

@@ -86,8 +86,8 @@ describe("a blob", () => {
     let aborted = false;
     const call = leasedUpdate(
       textBlob(blob),
-      async (_, { abortSignal }) => {
-        await new Promise<void>((resolve) => abortSignal?.addEventListener("abort", () => resolve()));
+      async (_, { signal }) => {
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
         aborted = true;
         return "new";
       },

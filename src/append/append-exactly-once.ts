@@ -11,25 +11,33 @@ import type { AppendResult } from "./append-queue.js";
  * number of appenders in any number of processes. Records of one process are stored in the order of the calls.
  *
  * Clients that do not use claims may append too, but not the same bytes: if such a client appends the same bytes at the position
- * that an append has claimed, they are taken for the record. (A proxy that sends the append twice would look the same.)
+ * that an append has claimed, they are taken for the record. (A proxy that sends the append twice has the same effect.)
  *
  * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more if the end of the blob is not known from the last
  * append through the same client. Records that wait at the same time share a block.
  *
- * @param data - Appended as it is; text in UTF-8. Line ends or other separators between records are up to the caller.
+ * @example
+ * ```ts
+ * await appendExactlyOnce(container.getAppendBlobClient("audit.log"), `${JSON.stringify(entry)}\n`, { createIfNotExists: true });
+ * ```
+ * @param record - Appended as it is; text in UTF-8. Line ends or other separators between records are up to the caller.
+ * @throws {@link ConflictError} if other appenders were always first: nothing was appended.
+ * @throws {@link CommitUnknownError} if it cannot be known whether the record was appended.
+ * @throws {@link LimitError} if the record or the blob is too large: nothing was appended.
+ * @throws {@link TargetNotFoundError} if the blob does not exist and `createIfNotExists` is not set.
+ * @throws {@link OperationTimeoutError} if the time was over before the record was sent: nothing was appended.
  */
 export function appendExactlyOnce(
   blob: AppendBlobLike,
-  data: string | Uint8Array,
+  record: string | Uint8Array,
   options: AppendExactlyOnceOptions = {},
 ): Promise<AppendResult> {
   return withAttempts("appendExactlyOnce", options, async (trace, span) => {
-    if (!isAppendBlob(blob)) throw new TypeError("not an append blob: pass an AppendBlobClient");
+    if (!isAppendBlob(blob)) throw new TypeError("appendExactlyOnce needs an AppendBlobClient.");
     const url = redactUrl(blob.url);
     describeSpan(span, { targetKind: "appendBlob", url });
     const settings = checkAppendOptions(options);
-    const record = recordOf(data, url);
-    const call = new AppendCall(record, { ...settings, options: { abortSignal: options.abortSignal }, trace, url });
+    const call = new AppendCall(recordOf(record, url), { ...settings, options: { abortSignal: options.abortSignal }, trace, url });
     enqueueAppend(blob, call);
     const result = await call.promise;
     describeSpan(span, { outcome: "appended" });
@@ -44,11 +52,11 @@ function isAppendBlob(blob: unknown): blob is AppendBlobLike {
 
 /** A copy: the caller may reuse its buffer, and the record may have to be sent again. */
 function recordOf(data: string | Uint8Array, url: string): Uint8Array {
-  if (typeof data !== "string" && !(data instanceof Uint8Array)) throw new TypeError("data must be a string or a Uint8Array");
+  if (typeof data !== "string" && !(data instanceof Uint8Array)) throw new TypeError("The record must be a string or a Uint8Array.");
   const record = typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
-  if (record.length === 0) throw new RangeError("data is empty: there is nothing to append");
+  if (record.length === 0) throw new RangeError("The record is empty: there is nothing to append.");
   if (record.length > maxBlockInBytes) {
-    const message = `the record for ${url} has ${record.length} bytes, a block can have ${maxBlockInBytes}: nothing was appended`;
+    const message = `The record for ${url} has ${record.length} bytes, more than the maximum of ${maxBlockInBytes}. Nothing was appended.`;
     throw createError(LimitError, message, { code: "APPEND_LIMIT", url, limit: "record" });
   }
   return record;

@@ -1,5 +1,6 @@
-import type { CallOptions } from "../clients/call.js";
-import { checkNumber } from "../core/validate.js";
+import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
 import type { AppendSettings } from "./append-queue.js";
@@ -7,8 +8,8 @@ import { claimsName } from "./append-state.js";
 import type { CreateAppendBlobOptions } from "./append-state.js";
 
 /** Options of {@link appendExactlyOnce}. */
-export interface AppendExactlyOnceOptions extends CallOptions {
-  /** Sent with every request of the call. */
+export interface AppendExactlyOnceOptions extends ConflictRetryOptions, WriteOutcomeOptions {
+  /** The lease that the caller holds on the blob, sent with every request of the call. @defaultValue none */
   conditions?: LeaseCondition | undefined;
   /**
    * Declares that no two calls ever append the same bytes, and that no record is a prefix of another: for example, lines with
@@ -19,11 +20,11 @@ export interface AppendExactlyOnceOptions extends CallOptions {
   uniqueRecords?: boolean | undefined;
   /**
    * Create the blob if it does not exist, with this content type and metadata, if given.
-   * @defaultValue false: a missing blob is a `TargetNotFoundError`
+   * @defaultValue false: a missing blob is a {@link TargetNotFoundError}
    */
   createIfNotExists?: boolean | CreateAppendBlobOptions | undefined;
   /**
-   * The blob must not grow beyond this: `AppendLimitError`.
+   * The blob must not grow beyond this: otherwise a {@link LimitError}.
    * @defaultValue Infinity: the service's limit of 50,000 blocks comes first
    */
   maxSizeInBytes?: number | undefined;
@@ -34,49 +35,42 @@ export interface AppendExactlyOnceOptions extends CallOptions {
   maxBatchSizeInBytes?: number | undefined;
   /**
    * Whether concurrent appends to the same blob in this process, under the same credentials, share blocks.
-   * @defaultValue true
+   * @defaultValue true: a fraction of the requests
    */
   coalesce?: boolean | undefined;
-  /**
-   * The number of attempts to append the record before the call gives up with a `ConflictError`.
-   * @defaultValue 50: with the default delays the deadline comes first
-   */
-  maxAttempts?: number | undefined;
-  /**
-   * The time for the whole call, including requests and delays.
-   * @defaultValue 30_000
-   */
-  timeoutInMs?: number | undefined;
-  /**
-   * The maximum delay after the first conflict, doubled with each further one; the delay is random (full jitter). Also about
-   * the time that another appender gets to append after its claim.
-   * @defaultValue 10
-   */
-  retryDelayInMs?: number | undefined;
-  /** @defaultValue 1_000 */
-  maxRetryDelayInMs?: number | undefined;
-  /**
-   * What to do if it is unknown whether the record was appended: `"throw"` a `CommitUnknownError`, or `"retry"`, which may
-   * append it twice.
-   * @defaultValue "throw"
-   */
-  onUnknown?: "throw" | "retry" | undefined;
 }
+
+const optionNames: OptionNames<AppendExactlyOnceOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  timeoutInMs: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  maxRetryDelayInMs: 1,
+  onUnknown: 1,
+  conditions: 1,
+  uniqueRecords: 1,
+  createIfNotExists: 1,
+  maxSizeInBytes: 1,
+  maxBatchSizeInBytes: 1,
+  coalesce: 1,
+};
 
 const defaults = Object.freeze({ maxBatchSizeInBytes: 4 * 1024 * 1024 });
 
 /** The options with defaults filled in and checked. */
 export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<AppendSettings, "options" | "url"> {
+  checkOptions("appendExactlyOnce", options, optionNames);
   const { createIfNotExists = false, uniqueRecords = false, coalesce = updateDefaults.coalesce } = options;
   // Any string would count as true, even `"false"`.
   for (const [name, value] of Object.entries({ uniqueRecords, coalesce })) {
-    if (typeof value !== "boolean") throw new TypeError(`${name} must be true or false`);
+    if (typeof value !== "boolean") throw new TypeError(`${name} must be true or false.`);
   }
   if (typeof createIfNotExists !== "boolean" && (typeof createIfNotExists !== "object" || (createIfNotExists as unknown) === null)) {
-    throw new TypeError("createIfNotExists must be true, false, or an object with contentType and metadata");
+    throw new TypeError("createIfNotExists must be true, false, or an object with contentType and metadata.");
   }
   if (Object.keys((typeof createIfNotExists === "object" && createIfNotExists.metadata) || {}).some((name) => name.toLowerCase() === claimsName)) {
-    throw new TypeError(`the metadata ${JSON.stringify(claimsName)} is this library's: choose another name`);
+    throw new TypeError(`The metadata name ${JSON.stringify(claimsName)} is reserved for the library: choose another name.`);
   }
   return {
     ...checkUpdateOptions(options),

@@ -23,14 +23,14 @@ export interface AppendSettings extends WriteCallSettings {
   readonly maxBatchSizeInBytes: number;
 }
 
-/** Where a record is stored. */
+/** The result of {@link appendExactlyOnce}: where the record is stored. */
 export interface AppendResult {
   /** The position of its first byte in the blob. */
-  offset: number;
+  readonly offset: number;
   /** How many blocks the blob had when the record was known to be committed. The maximum is 50,000. */
-  committedBlockCount: number;
+  readonly committedBlockCount: number;
   /** The number of attempts: more than 1 means that other appenders were first. */
-  attempts: number;
+  readonly attempts: number;
 }
 
 /** One caller, and its record. */
@@ -232,12 +232,12 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 
   #notFound(): TargetNotFoundError {
-    return createError(TargetNotFoundError, `${this.url} does not exist: pass createIfNotExists to make it`, { url: this.url });
+    return createError(TargetNotFoundError, `${this.url} does not exist: pass createIfNotExists to create it.`, { url: this.url });
   }
 
   #limitReached(limit: "blocks" | "size", cause?: unknown): ConcurrencyErrorMap["APPEND_LIMIT"] {
-    const why = limit === "blocks" ? `has ${maxBlocks} blocks, the most there can be` : "would grow beyond maxSizeInBytes";
-    return createError<ConcurrencyErrorMap["APPEND_LIMIT"]>(LimitError, `${this.url} ${why}: go on in another blob. Nothing was appended.`, { code: "APPEND_LIMIT", url: this.url, limit, cause });
+    const why = limit === "blocks" ? `has ${maxBlocks} blocks, the maximum` : "would grow beyond maxSizeInBytes";
+    return createError<ConcurrencyErrorMap["APPEND_LIMIT"]>(LimitError, `${this.url} ${why}: continue in another blob. Nothing was appended.`, { code: "APPEND_LIMIT", url: this.url, limit, cause });
   }
 }
 

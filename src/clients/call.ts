@@ -15,12 +15,55 @@ export interface AbortSignalLike {
   removeEventListener(type: "abort", listener: () => void, options?: unknown): void;
 }
 
-/** The options that every call of the SDKs and of this library accepts. */
+/**
+ * The options that every call accepts, as in the Azure SDKs.
+ *
+ * @example
+ * ```ts
+ * await readTarget(blob, { abortSignal: AbortSignal.timeout(5_000) });
+ * ```
+ */
 export interface CallOptions {
-  /** Cancels the call. The promise rejects with the signal's reason. */
+  /** Cancels the call, which rejects with the reason of the signal. @defaultValue none: the call is not cancelled */
   abortSignal?: AbortSignalLike | undefined;
-  /** The parent of the spans that the call creates. */
+  /** The parent of the spans of the call. @defaultValue none: the spans are roots, or children of the active context */
   tracingOptions?: OperationTracingOptions | undefined;
+}
+
+/** The options of calls with a time limit, for example {@link readTarget}. */
+export interface TimedCallOptions extends CallOptions {
+  /**
+   * The time limit of the whole call, including retries and waits; `Infinity`: none. A write without a response by then is a
+   * {@link CommitUnknownError}, anything else an {@link OperationTimeoutError}.
+   * @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s; without a limit a request waits for ever on a network
+   * that drops packets
+   */
+  timeoutInMs?: number | undefined;
+}
+
+/** How a call is retried after a conflict with another writer, for example {@link optimisticUpdate}. */
+export interface ConflictRetryOptions extends TimedCallOptions {
+  /**
+   * How often the caller's function runs before the call rejects with a {@link ConflictError}.
+   * @defaultValue 50: with the default delays the time limit comes first
+   */
+  maxAttempts?: number | undefined;
+  /**
+   * The maximum delay after the first conflict, doubled with each further one; the delay is random (full jitter).
+   * @defaultValue 10: about the time of one request
+   */
+  retryDelayInMs?: number | undefined;
+  /** The upper limit of the delay. @defaultValue 1_000: a conflict rarely lasts longer */
+  maxRetryDelayInMs?: number | undefined;
+}
+
+/** The options of a write whose response may be lost, for example {@link optimisticUpdate}. */
+export interface WriteOutcomeOptions {
+  /**
+   * What to do if the outcome of a write is unknown: `"throw"` a {@link CommitUnknownError}, or `"retry"`, which may apply it twice.
+   * @defaultValue "throw": only the caller knows whether the write is idempotent
+   */
+  onUnknown?: "throw" | "retry" | undefined;
 }
 
 /**

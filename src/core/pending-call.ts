@@ -21,6 +21,7 @@ export abstract class PendingCall<R> {
   /** Tells the owner of the shared operation that this call needs no more work. */
   onSettled: (() => void) | undefined;
   #settled = false;
+  #controller: AbortController | undefined;
   #resolve!: (result: R) => void;
   #reject!: (error: unknown) => void;
   readonly #stopTimer: () => void;
@@ -42,6 +43,11 @@ export abstract class PendingCall<R> {
     return this.#settled;
   }
 
+  /** For the caller's function: aborts when the call is rejected while the function runs. */
+  get signal(): AbortSignal {
+    return (this.#controller ??= new AbortController()).signal;
+  }
+
   // In both, the caller gets its result first: a tracer that throws must not leave it waiting.
 
   resolve(result: R, outcome = "done"): void {
@@ -54,6 +60,7 @@ export abstract class PendingCall<R> {
   reject(error: unknown): void {
     if (!this.#settle()) return;
     this.#reject(error);
+    this.#controller?.abort(error);
     this.onSettled?.();
     this.#endTrace("failed", error);
   }

@@ -32,6 +32,8 @@ export function codeOf(error: unknown): string | undefined {
  */
 export function isDefinitive(error: unknown): boolean {
   const status = statusOf(error);
+  // An adapter of the caller's own has no status codes: it reports a failed condition by this error.
+  if (isConcurrencyError(error, "PRECONDITION")) return true;
   return status !== undefined && status >= 400 && status < 500 && status !== 408;
 }
 
@@ -61,6 +63,7 @@ export function isConflict(error: unknown): boolean {
   const code = codeOf(error);
   // Not Modified also has the code of a failed condition.
   if (status === 304) return false;
+  if (isConcurrencyError(error, "PRECONDITION")) return true;
   if (code !== undefined && conflictCodes.has(code)) return true;
   // The response to a HEAD, or one from a proxy, may lack the code. A 412 without a code is a failed condition.
   return status === 412 && code === undefined;
@@ -209,7 +212,7 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
     return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
   if (isResourceTypeMismatch(error)) {
-    return createError(TargetNotFoundError, `there is no file ${url}: a directory has that name`, { url, cause: error });
+    return createError(TargetNotFoundError, `The file ${url} does not exist: a directory has that name.`, { url, cause: error });
   }
   return toNotFoundError(error, url, notFoundAdvice) ?? error;
 }
@@ -217,10 +220,10 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */
 export function toNotFoundError(error: unknown, url: string, notFoundAdvice: string | undefined): TargetNotFoundError | undefined {
   if (isParentNotFound(error)) {
-    return createError(TargetNotFoundError, `what contains ${url} does not exist: create it first`, { url, cause: error });
+    return createError(TargetNotFoundError, `The container, table, queue, share or directory of ${url} does not exist: create it first.`, { url, cause: error });
   }
   if (notFoundAdvice === undefined || !isNotFound(error)) return undefined;
-  return createError(TargetNotFoundError, `${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
+  return createError(TargetNotFoundError, `${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}.`, { url, cause: error });
 }
 
 /** What is wrong with the lease id of a request: it has none, its lease has ended, or another lease is active. */
@@ -231,7 +234,7 @@ function leaseProblemOf(error: unknown): keyof typeof leaseProblems {
 }
 
 const leaseProblems = {
-  missing: "is leased: pass conditions: { leaseId } if the lease is yours, or wait until it is released",
-  absent: "is not leased: the lease that conditions.leaseId names has ended, or was on something else",
-  mismatch: "is leased by somebody else: conditions.leaseId is not the id of its lease",
+  missing: "is leased: pass conditions: { leaseId } if you hold the lease, or wait until it is released.",
+  absent: "is not leased: the lease with the id conditions.leaseId has ended, or is on another resource.",
+  mismatch: "is leased by another client: conditions.leaseId is not the id of its lease.",
 } as const;

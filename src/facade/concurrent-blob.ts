@@ -1,136 +1,183 @@
-import type { LeasableBlobLike, BlockBlobLike } from "../clients/blob.js";
+import type { BlockBlobLike, LeasableBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions } from "../lease/lease-options.js";
-import { withLease } from "../lease/with-lease.js";
-import { inspectLease } from "../lock/inspect-lease.js";
-import type { LeaseInfo } from "../lock/inspect-lease.js";
+import { checkOptions, mergeDefined } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
+import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
+import { acquireLease, tryAcquireLease, withLease } from "../lease/with-lease.js";
+import { breakLease, inspectLease } from "../lock/inspect-lease.js";
+import type { BreakLeaseOptions, LeaseInfo } from "../lock/inspect-lease.js";
 import { downloadConsistent } from "../read/download-consistent.js";
 import type { ConsistentDownload } from "../read/download-consistent.js";
 import { downloadConsistentStream } from "../read/download-consistent-stream.js";
-import type { ConsistentStream } from "../read/download-consistent-stream.js";
 import type { DownloadOptions, DownloadStreamOptions } from "../read/download-options.js";
 import type { WatchOptions } from "../read/poller.js";
-import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
 import { jsonBlob } from "../target/blob-content.js";
+import type { JsonBlobOptions } from "../target/blob-content.js";
 import { blobHttpHeaders, blobMetadata } from "../target/blob-properties.js";
-import type { HttpHeaders } from "../target/property-set.js";
 import { blobTags } from "../target/blob-tags.js";
+import type { HttpHeaders } from "../target/property-set.js";
+import { requireClient } from "../target/target.js";
 import type { ReadResult, UpdateTarget } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import { createIfNotExists } from "../update/create-if-not-exists.js";
-import { optimisticUpdate } from "../update/optimistic-update.js";
+import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
+import { leasedUpdate } from "../update/leased-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
-import { readTarget } from "../update/read-target.js";
-import type { ReadTargetOptions } from "../update/read-target.js";
-import { overwrite, deleteIfUnchanged } from "../update/single-call.js";
+import type { ReadIfChangedResult } from "../update/read-target.js";
 import type { WriteTargetOptions } from "../update/single-call.js";
+import { TargetFacade } from "./concurrent-target.js";
+import type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentBlob}. */
-export interface ConcurrentBlobOptions<T> {
-  /** Checks the document when it is read and before it is written. */
+export interface ConcurrentBlobOptions<T> extends JsonBlobOptions<T> {
+  /** Validates the document, as for {@link jsonBlob}. Excludes `target`. @defaultValue none: any JSON value is valid */
   schema?: StandardSchemaLike<T> | undefined;
-  /** How the content is read and written. @defaultValue a JSON document */
+  /** How the content is read and written. Excludes `schema` and `keepTier`. @defaultValue a JSON document */
   target?: UpdateTarget<T> | undefined;
-  /** Options of every call, unless the call has its own. */
-  defaults?: OptimisticUpdateOptions<T> | undefined;
+  /** Options of every call that knows them, unless the call has its own. `initial` is for the content only. @defaultValue none */
+  defaults?: TargetDefaults<T> | undefined;
+  /** Options of every call that acquires the lease, unless the call has its own. @defaultValue none */
+  leaseDefaults?: Omit<AcquireLeaseOptions, "leaseId" | keyof CallOptions> | undefined;
 }
 
-/** All helpers for one block blob. */
-export class ConcurrentBlob<T = unknown> {
-  readonly client: BlockBlobLike & LeasableBlobLike;
+const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, schema: 1, target: 1, defaults: 1, leaseDefaults: 1 };
+
+/**
+ * All helpers for one block blob in one class: its content (JSON unless `target` says otherwise), metadata, tags, headers and lease.
+ *
+ * @example
+ * ```ts
+ * const settings = new ConcurrentBlob(container.getBlockBlobClient("settings.json"), { schema });
+ * await settings.update((draft) => { draft.level = "debug"; });
+ * await settings.tags.update((tags) => { tags["level"] = "debug"; });
+ * ```
+ */
+export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, ConcurrentLeasable {
+  /** The metadata of the blob. See {@link blobMetadata}. */
+  readonly metadata: ConcurrentTarget<Record<string, string>>;
+  /** The index tags of the blob. See {@link blobTags}. */
+  readonly tags: ConcurrentTarget<Record<string, string>>;
+  /** The HTTP headers of the blob. See {@link blobHttpHeaders}. */
+  readonly httpHeaders: ConcurrentTarget<HttpHeaders>;
+  readonly #client: BlockBlobLike & LeasableBlobLike;
   readonly #target: UpdateTarget<T>;
-  readonly #defaults: OptimisticUpdateOptions<T>;
+  readonly #content: TargetFacade<T>;
+  readonly #defaults: TargetDefaults<T>;
+  readonly #leaseDefaults: AcquireLeaseOptions;
 
+  /** @throws `TypeError` if `client` is not a block blob client, or the options are wrong. */
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
-    this.client = client;
-    this.#target = options.target ?? jsonBlob<T>(client, { schema: options.schema });
-    this.#defaults = { ...options.defaults };
+    requireClient("ConcurrentBlob", client, "a BlockBlobClient");
+    checkOptions("ConcurrentBlob", options, optionNames);
+    const { schema, keepTier, target, defaults, leaseDefaults } = options;
+    if (target && (schema ?? keepTier) !== undefined) throw new TypeError("ConcurrentBlob: pass schema and keepTier to the target, not beside it.");
+    this.#client = client;
+    this.#target = target ?? jsonBlob<T>(client, { schema, keepTier });
+    this.#defaults = { ...defaults };
+    this.#leaseDefaults = { ...leaseDefaults };
+    this.#content = new TargetFacade(this.#target, this.#defaults);
+    const propertyDefaults: TargetDefaults<never> = { ...(defaults as TargetDefaults<never> | undefined), initial: undefined };
+    this.metadata = new TargetFacade(blobMetadata(client), propertyDefaults);
+    this.tags = new TargetFacade(blobTags(client), propertyDefaults);
+    this.httpHeaders = new TargetFacade(blobHttpHeaders(client), propertyDefaults);
   }
 
-  /** See {@link optimisticUpdate}. */
+  /** The client that was passed in. Not enumerable: it holds credentials, which must not be printed with the facade. */
+  get client(): BlockBlobLike & LeasableBlobLike {
+    return this.#client;
+  }
+
+  /** {@inheritDoc ConcurrentTarget.read} */
+  read(options?: TargetOptions): Promise<ReadResult<T>> {
+    return this.#content.read(options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.tryRead} */
+  tryRead(options?: TargetOptions): Promise<ReadResult<T> | undefined> {
+    return this.#content.tryRead(options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.readIfChanged} */
+  readIfChanged(etag: string, options?: TargetOptions): Promise<ReadIfChangedResult<T>> {
+    return this.#content.readIfChanged(etag, options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.update} */
   update(mutator: Mutator<T>, options?: OptimisticUpdateOptions<T>): Promise<UpdateResult<T>> {
-    return optimisticUpdate(this.#target, mutator, { ...this.#defaults, ...options });
+    return this.#content.update(mutator, options);
   }
 
-  /** See {@link readTarget}. */
-  read(options?: ReadTargetOptions & { ifChangedSince?: undefined }): Promise<ReadResult<T>>;
-  read(options: ReadTargetOptions): Promise<ReadResult<T> | "unchanged">;
-  read(options: ReadTargetOptions = {}): Promise<ReadResult<T> | "unchanged"> {
-    return readTarget(this.#target, { ...this.#defaults, ...options });
-  }
-
-  /** See {@link watch}. */
-  watch(options?: WatchOptions): Watch<T> {
-    return watch(this.#target, { ...this.#defaults, ...options });
-  }
-
-  /** See {@link downloadConsistent}. */
-  downloadConsistent(options?: DownloadOptions): Promise<ConsistentDownload> {
-    return downloadConsistent(this.client, { ...this.#defaults, ...options });
-  }
-
-  /** See {@link downloadConsistentStream}. */
-  downloadConsistentStream(options?: DownloadStreamOptions): Promise<ConsistentStream> {
-    return downloadConsistentStream(this.client, { ...this.#defaults, ...options });
-  }
-
-  /** See {@link createIfNotExists}. */
+  /** {@inheritDoc ConcurrentTarget.createIfNotExists} */
   createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
-    return createIfNotExists(this.#target, value, { ...this.#defaults, ...options });
+    return this.#content.createIfNotExists(value, options);
   }
 
-  /** See {@link overwrite}. */
-  overwrite(value: T, options?: WriteTargetOptions): Promise<{ etag: string }> {
-    return overwrite(this.#target, value, { ...this.#defaults, ...options });
+  /** {@inheritDoc ConcurrentTarget.overwrite} */
+  overwrite(value: T, options?: WriteTargetOptions): Promise<{ readonly etag: string }> {
+    return this.#content.overwrite(value, options);
   }
 
-  /** See {@link deleteIfUnchanged}. */
-  deleteIfUnchanged(etag: string, options?: WriteTargetOptions): Promise<void> {
-    return deleteIfUnchanged(this.#target, etag, { ...this.#defaults, ...options });
+  /** {@inheritDoc ConcurrentTarget.deleteIfUnchanged} */
+  deleteIfUnchanged(etag: string, options?: TargetOptions): Promise<void> {
+    return this.#content.deleteIfUnchanged(etag, options);
   }
 
-  /** See {@link withLease}. */
+  /** {@inheritDoc ConcurrentTarget.watch} */
+  watch(options?: WatchOptions): Watch<T> {
+    return this.#content.watch(options);
+  }
+
+  /**
+   * Changes the content under the lease. See {@link leasedUpdate}.
+   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   */
+  leasedUpdate(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
+    const { initial, onUnknown, journal } = this.#defaults;
+    const { createIfNotExists: _, ...lease } = this.#leaseDefaults;
+    return leasedUpdate(this.#target, mutator, mergeDefined<LeasedUpdateOptions<T>>({ ...lease, initial, onUnknown, journal }, options));
+  }
+
+  /**
+   * Downloads one version of the blob. See {@link downloadConsistent}.
+   * @throws {@link ContentChangedError} if the blob was rewritten too often.
+   */
+  downloadConsistent(options?: DownloadOptions): Promise<ConsistentDownload> {
+    return downloadConsistent(this.#client, mergeDefined<DownloadOptions>({ conditions: this.#defaults.conditions }, options));
+  }
+
+  /**
+   * Downloads one version of the blob as a stream. See {@link downloadConsistentStream}.
+   * @throws {@link TargetNotFoundError} if it does not exist.
+   */
+  downloadConsistentStream(options?: DownloadStreamOptions): Promise<ConsistentDownload<ReadableStream<Uint8Array>>> {
+    return downloadConsistentStream(this.#client, mergeDefined<DownloadStreamOptions>({ conditions: this.#defaults.conditions }, options));
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.withLease} */
   withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
-    return withLease(this.client, fn, options);
+    return withLease(this.#client, fn, mergeDefined(this.#leaseDefaults, options));
   }
 
-  /** See {@link inspectLease}. */
+  /** {@inheritDoc ConcurrentLeasable.acquireLease} */
+  acquireLease(options?: AcquireLeaseOptions): Promise<LeaseHandle> {
+    return acquireLease(this.#client, mergeDefined(this.#leaseDefaults, options));
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.tryAcquireLease} */
+  async tryAcquireLease(options?: TryAcquireLeaseOptions): Promise<LeaseHandle | undefined> {
+    const { waitInMs: _, ...defaults } = this.#leaseDefaults;
+    return (await tryAcquireLease(this.#client, mergeDefined<TryAcquireLeaseOptions>(defaults, options))) ?? undefined;
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.inspectLease} */
   inspectLease(options?: CallOptions): Promise<LeaseInfo> {
-    return inspectLease(this.client, options);
+    return inspectLease(this.#client, options);
   }
 
-  /** Updates the metadata. See {@link blobMetadata}. */
-  updateMetadata(
-    mutator: Mutator<Record<string, string>>,
-    options?: OptimisticUpdateOptions<Record<string, string>>,
-  ): Promise<UpdateResult<Record<string, string>>> {
-    return optimisticUpdate(blobMetadata(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  /** {@inheritDoc ConcurrentLeasable.breakLease} */
+  breakLease(options?: BreakLeaseOptions): Promise<boolean> {
+    return breakLease(this.#client, options);
   }
-
-  /** Updates the HTTP headers. See {@link blobHttpHeaders}. */
-  updateHttpHeaders(
-    mutator: Mutator<HttpHeaders>,
-    options?: OptimisticUpdateOptions<HttpHeaders>,
-  ): Promise<UpdateResult<HttpHeaders>> {
-    return optimisticUpdate(blobHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
-  }
-
-  /** Updates the index tags. See {@link blobTags}. */
-  updateTags(
-    mutator: Mutator<Record<string, string>>,
-    options?: OptimisticUpdateOptions<Record<string, string>>,
-  ): Promise<UpdateResult<Record<string, string>>> {
-    return optimisticUpdate(blobTags(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
-  }
-}
-
-/** The defaults that do not contain a value of the document. */
-function withoutValues<T>(defaults: OptimisticUpdateOptions<T>): Omit<OptimisticUpdateOptions<T>, "initial" | "startFrom"> {
-  const rest = { ...defaults };
-  delete rest.initial;
-  delete rest.startFrom;
-  return rest;
 }

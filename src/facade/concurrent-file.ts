@@ -1,17 +1,21 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions, CrashGuard } from "../lease/lease-options.js";
-import { withLease } from "../lease/with-lease.js";
-import { inspectLease } from "../lock/inspect-lease.js";
-import type { LeaseInfo } from "../lock/inspect-lease.js";
+import { checkOptions, mergeDefined } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
+import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
+import { acquireLease, tryAcquireLease, withLease } from "../lease/with-lease.js";
+import { breakLease, inspectLease } from "../lock/inspect-lease.js";
+import type { BreakLeaseOptions, LeaseInfo } from "../lock/inspect-lease.js";
 import type { WatchOptions } from "../read/poller.js";
 import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
 import { jsonFile } from "../target/file-content.js";
+import type { JsonFileOptions } from "../target/file-content.js";
 import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
 import type { HttpHeaders } from "../target/property-set.js";
+import { requireClient } from "../target/target.js";
 import type { LeasedTarget, ReadResult } from "../target/target.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { createIfNotExists } from "../update/create-if-not-exists.js";
@@ -19,92 +23,150 @@ import { leaseOptionsOf } from "../update/exclusive-access.js";
 import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
 import type { TargetOptions } from "../update/options.js";
-import { readTarget } from "../update/read-target.js";
-import type { ReadTargetOptions } from "../update/read-target.js";
+import { readIfChanged, readTarget, tryReadTarget } from "../update/read-target.js";
+import type { ReadIfChangedResult } from "../update/read-target.js";
 import { overwrite } from "../update/single-call.js";
 import type { WriteTargetOptions } from "../update/single-call.js";
+import type { ConcurrentLeasable, ConcurrentTarget } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentFile}. */
-export interface ConcurrentFileOptions<T> {
-  /** Checks the document when it is read and before it is written. */
+export interface ConcurrentFileOptions<T> extends JsonFileOptions<T> {
+  /** Validates the document, as for {@link jsonFile}. Excludes `target`. @defaultValue none: any JSON value is valid */
   schema?: StandardSchemaLike<T> | undefined;
-  /** How the content is read and written. @defaultValue a JSON document */
+  /** How the content is read and written. Excludes `schema` and `maxSizeInBytes`. @defaultValue a JSON document */
   target?: LeasedTarget<T> | undefined;
-  /** A `BlobLocks`, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended. */
-  crashGuard?: CrashGuard | undefined;
-  /** Options of every call that acquires the lease, unless the call has its own. */
-  defaults?: LeasedUpdateOptions<T> | undefined;
+  /**
+   * A {@link BlobLocks}, the same for all users of the file: takes over the lease of a holder that crashed. Strongly recommended.
+   * @defaultValue none: the lease of a holder that crashed has to be broken by an operator
+   */
+  crashGuard?: AcquireLeaseOptions["crashGuard"];
+  /** Options of every call that knows them, unless the call has its own. `initial` is for the content only. @defaultValue none */
+  defaults?: Omit<LeasedUpdateOptions<T>, "lease" | keyof CallOptions> | undefined;
 }
 
-/** All helpers for one file of a share. */
-export class ConcurrentFile<T = unknown> {
-  readonly client: FileLike;
+const optionNames: OptionNames<ConcurrentFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, target: 1, crashGuard: 1, defaults: 1 };
+
+/**
+ * All helpers for one file of a share in one class. Files have no ETag conditions: `update` is a {@link leasedUpdate}, and there is
+ * no `deleteIfUnchanged`.
+ *
+ * @example
+ * ```ts
+ * const settings = new ConcurrentFile<Settings>(directory.getFileClient("settings.json"), { crashGuard: locks });
+ * await settings.update((draft) => { draft.level = "debug"; }, { initial: { level: "info" } });
+ * ```
+ */
+export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "update" | "deleteIfUnchanged">, ConcurrentLeasable {
+  readonly #client: FileLike;
   readonly #target: LeasedTarget<T>;
   readonly #defaults: LeasedUpdateOptions<T>;
 
+  /** @throws `TypeError` if `client` is not a file client, or the options are wrong. */
   constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
-    this.client = client;
-    this.#target = options.target ?? jsonFile<T>(client, { schema: options.schema });
-    this.#defaults = { ...(options.crashGuard && { crashGuard: options.crashGuard }), ...options.defaults };
+    requireClient("ConcurrentFile", client, "a ShareFileClient");
+    checkOptions("ConcurrentFile", options, optionNames);
+    const { schema, maxSizeInBytes, target, crashGuard, defaults } = options;
+    if (target && (schema ?? maxSizeInBytes) !== undefined) throw new TypeError("ConcurrentFile: pass schema and maxSizeInBytes to the target, not beside it.");
+    this.#client = client;
+    this.#target = target ?? jsonFile<T>(client, { schema, maxSizeInBytes });
+    this.#defaults = mergeDefined<LeasedUpdateOptions<T>>({ crashGuard }, defaults);
   }
 
-  /** See {@link leasedUpdate}. */
+  /** The client that was passed in. Not enumerable: it holds credentials, which must not be printed with the facade. */
+  get client(): FileLike {
+    return this.#client;
+  }
+
+  /** {@inheritDoc ConcurrentTarget.read} */
+  read(options?: TargetOptions): Promise<ReadResult<T>> {
+    return readTarget(this.#target, options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.tryRead} */
+  tryRead(options?: TargetOptions): Promise<ReadResult<T> | undefined> {
+    return tryReadTarget(this.#target, options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.readIfChanged} */
+  readIfChanged(etag: string, options?: TargetOptions): Promise<ReadIfChangedResult<T>> {
+    return readIfChanged(this.#target, etag, options);
+  }
+
+  /**
+   * Changes the content under the lease. See {@link leasedUpdate}.
+   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   */
   update(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
-    return leasedUpdate(this.#target, mutator, { ...this.#defaults, ...options });
+    return leasedUpdate(this.#target, mutator, this.#merge(options));
   }
 
-  /** See {@link readTarget}. */
-  read(options?: ReadTargetOptions & { ifChangedSince?: undefined }): Promise<ReadResult<T>>;
-  read(options: ReadTargetOptions): Promise<ReadResult<T> | "unchanged">;
-  read(options?: ReadTargetOptions): Promise<ReadResult<T> | "unchanged"> {
-    return readTarget(this.#target, { ...options });
-  }
-
-  /** See {@link watch}. */
-  watch(options?: WatchOptions): Watch<T> {
-    return watch(this.#target, options);
-  }
-
-  /** See {@link createIfNotExists}. */
-  createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
-    return createIfNotExists(this.#target, value, options);
-  }
-
-  /** See {@link overwrite}. */
-  overwrite(value: T, options?: WriteTargetOptions): Promise<{ etag: string }> {
-    return overwrite(this.#target, value, options);
-  }
-
-  /** See {@link withLease}. */
-  withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
-    return withLease(this.client, fn, { ...leaseOptionsOf(this.#defaults), ...options });
-  }
-
-  /** See {@link inspectLease}. */
-  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
-    return inspectLease(this.client, options);
-  }
-
-  /** Updates the metadata. See {@link fileMetadata}. */
+  /**
+   * Changes the metadata under the lease. See {@link fileMetadata}.
+   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   */
   updateMetadata(
     mutator: Mutator<Record<string, string>>,
     options?: LeasedUpdateOptions<Record<string, string>>,
   ): Promise<UpdateResult<Record<string, string>>> {
-    return leasedUpdate(fileMetadata(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+    return leasedUpdate(fileMetadata(this.#client), mutator, this.#mergeWithoutValue(options));
   }
 
-  /** Updates the HTTP headers. See {@link fileHttpHeaders}. */
-  updateHttpHeaders(
-    mutator: Mutator<HttpHeaders>,
-    options?: LeasedUpdateOptions<HttpHeaders>,
-  ): Promise<UpdateResult<HttpHeaders>> {
-    return leasedUpdate(fileHttpHeaders(this.client), mutator, { ...withoutValues(this.#defaults), ...options });
+  /**
+   * Changes the HTTP headers under the lease. See {@link fileHttpHeaders}.
+   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   */
+  updateHttpHeaders(mutator: Mutator<HttpHeaders>, options?: LeasedUpdateOptions<HttpHeaders>): Promise<UpdateResult<HttpHeaders>> {
+    return leasedUpdate(fileHttpHeaders(this.#client), mutator, this.#mergeWithoutValue(options));
   }
-}
 
-/** The defaults that do not contain a value of the document. */
-function withoutValues<T>(defaults: LeasedUpdateOptions<T>): LeasedUpdateOptions<never> {
-  const rest = { ...defaults };
-  delete rest.initial;
-  return rest as LeasedUpdateOptions<never>;
+  /** {@inheritDoc ConcurrentTarget.createIfNotExists} */
+  createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
+    return createIfNotExists(this.#target, value, options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.overwrite} */
+  overwrite(value: T, options?: WriteTargetOptions): Promise<{ readonly etag: string }> {
+    return overwrite(this.#target, value, options);
+  }
+
+  /** {@inheritDoc ConcurrentTarget.watch} */
+  watch(options?: WatchOptions): Watch<T> {
+    return watch(this.#target, options);
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.withLease} */
+  withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R> {
+    return withLease(this.#client, fn, mergeDefined(leaseOptionsOf(this.#defaults), options));
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.acquireLease} */
+  acquireLease(options?: AcquireLeaseOptions): Promise<LeaseHandle> {
+    return acquireLease(this.#client, mergeDefined(leaseOptionsOf(this.#defaults), options));
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.tryAcquireLease} */
+  async tryAcquireLease(options?: TryAcquireLeaseOptions): Promise<LeaseHandle | undefined> {
+    const { waitInMs: _, ...defaults } = leaseOptionsOf(this.#defaults);
+    return (await tryAcquireLease(this.#client, mergeDefined<TryAcquireLeaseOptions>(defaults, options))) ?? undefined;
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.inspectLease} */
+  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
+    return inspectLease(this.#client, options);
+  }
+
+  /** {@inheritDoc ConcurrentLeasable.breakLease} */
+  breakLease(options?: BreakLeaseOptions): Promise<boolean> {
+    return breakLease(this.#client, options);
+  }
+
+  /** A lease that the caller holds replaces the options that acquire one. */
+  #merge(options: LeasedUpdateOptions<T> | undefined): LeasedUpdateOptions<T> {
+    return mergeDefined(this.#defaults, options);
+  }
+
+  #mergeWithoutValue<V>(options: LeasedUpdateOptions<V> | undefined): LeasedUpdateOptions<V> {
+    const { initial: _, ...defaults } = this.#defaults;
+    return mergeDefined<LeasedUpdateOptions<V>>(defaults, options);
+  }
 }

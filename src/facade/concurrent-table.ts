@@ -1,128 +1,117 @@
+import type { PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
+import { checkOptions, mergeDefined } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/table-lock.js";
-import type { WatchOptions } from "../read/poller.js";
-import { watch } from "../read/watch.js";
-import type { Watch } from "../read/watch.js";
-import type { EdmType } from "../target/edm.js";
 import { tableEntity } from "../target/table-entity.js";
-import type { Entity } from "../target/table-entity.js";
-import type { ReadResult, UpdateTarget } from "../target/target.js";
+import type { Entity, EntityKeyLike, TableEntityOptions } from "../target/table-entity.js";
+import { requireClient } from "../target/target.js";
 import { runTransaction } from "../transaction/run-transaction.js";
 import type { RunTransactionOptions } from "../transaction/run-transaction.js";
 import { purgeTombstones } from "../transaction/tombstone-cleanup.js";
 import type { PurgeTombstonesOptions } from "../transaction/tombstone-cleanup.js";
 import type { Transaction } from "../transaction/transaction.js";
-import type { TransactionResult } from "../transaction/transaction-batch.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import { createIfNotExists } from "../update/create-if-not-exists.js";
-import { optimisticUpdate } from "../update/optimistic-update.js";
-import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
-import { readTarget } from "../update/read-target.js";
-import type { ReadTargetOptions } from "../update/read-target.js";
-import { overwrite, deleteIfUnchanged } from "../update/single-call.js";
-import type { WriteTargetOptions } from "../update/single-call.js";
+import type { OptimisticUpdateOptions } from "../update/options.js";
+import { TargetFacade } from "./concurrent-target.js";
+import type { ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentTable}. */
-export interface ConcurrentTableOptions {
-  /** Stores the locks: needed for `withLock`. */
+export interface ConcurrentTableOptions<G extends TableLockGranularity = "table"> extends TableEntityOptions {
+  /** Stores the locks. @defaultValue none: `lock` cannot be used */
   locks?: BlobLocks | undefined;
-  /** See {@link TableLock}. @defaultValue "table" */
-  granularity?: TableLockGranularity | undefined;
-  /** See {@link tableEntity}. */
-  types?: Readonly<Record<string, EdmType>> | undefined;
-  /** Options of every call, unless the call has its own. */
-  defaults?: Omit<OptimisticUpdateOptions<never>, "initial" | "startFrom"> | undefined;
+  /** What one lock covers, the same for all users of the table. See {@link TableLock}. @defaultValue "table": it excludes every other holder */
+  granularity?: G | undefined;
+  /** Options of every call that knows them, unless the call has its own. @defaultValue none */
+  defaults?: Omit<TargetDefaults<never>, "initial" | "conditions"> | undefined;
 }
 
-/** All helpers for the entities of one table. `T` is their common type. */
-export class ConcurrentTable<T extends object = Record<string, unknown>> {
-  readonly client: TableLike;
-  readonly #options: ConcurrentTableOptions;
-  readonly #lock: TableLock | undefined;
+const optionNames: OptionNames<ConcurrentTableOptions> = { types: 1, locks: 1, granularity: 1, defaults: 1 };
 
-  constructor(client: TableLike, options: ConcurrentTableOptions = {}) {
-    this.client = client;
+/**
+ * All helpers for the entities of one table in one class. `T` is their common type.
+ *
+ * @example
+ * ```ts
+ * const orders = new ConcurrentTable<{ total: number }>(table, { locks });
+ * await orders.entity("eu", "42").update((draft) => { draft.total++; }, { initial: { total: 0 } });
+ * await orders.lock.withLock(async (locked) => recalculate(await locked.partition("eu")));
+ * ```
+ */
+export class ConcurrentTable<T extends object = Record<string, unknown>, G extends TableLockGranularity = "table"> {
+  readonly #client: TableLike;
+  readonly #options: ConcurrentTableOptions<G>;
+  readonly #lock: TableLock<G> | undefined;
+
+  /** @throws `TypeError` if `client` is not a table client, or the options are wrong. */
+  constructor(client: TableLike, options: ConcurrentTableOptions<G> = {}) {
+    requireClient("ConcurrentTable", client, "a TableClient");
+    checkOptions<ConcurrentTableOptions<TableLockGranularity>>("ConcurrentTable", options, optionNames);
+    this.#client = client;
     this.#options = { ...options };
-    this.#lock = options.locks && new TableLock(client, options.locks, { granularity: options.granularity });
+    this.#lock = options.locks && new TableLock<G>(client, options.locks, { granularity: options.granularity });
   }
 
-  /** See {@link runTransaction}. */
-  runTransaction<R>(partitionKey: string, fn: (tx: Transaction) => Promise<R> | R, options?: RunTransactionOptions): Promise<TransactionResult<R>> {
-    return runTransaction(this.client, partitionKey, fn, { types: this.#options.types, ...this.#options.defaults, ...options });
+  /** The client that was passed in. Not enumerable: it holds credentials, which must not be printed with the facade. */
+  get client(): TableLike {
+    return this.#client;
   }
 
-  /** See {@link purgeTombstones}. */
-  purgeTombstones(options?: PurgeTombstonesOptions): Promise<number> {
-    return purgeTombstones(this.client, options);
+  /**
+   * The lock of the table, its partitions or its entities. See {@link TableLock}.
+   * @throws `TypeError` without the option `locks`.
+   */
+  get lock(): TableLock<G> {
+    if (!this.#lock) throw new TypeError("ConcurrentTable.lock needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) }).");
+    return this.#lock;
   }
 
-  /** See {@link TableLock.withLock}. */
-  get withLock(): TableLock["withLock"] {
-    if (!this.#lock) throw new TypeError("withLock needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) })");
-    const withLock: TableLock["withLock"] = this.#lock.withLock.bind(this.#lock);
-    return withLock;
+  /**
+   * One entity, by its keys. `E` is its type, for tables with several kinds. See {@link tableEntity}.
+   * @throws `TypeError` or `RangeError` if a key cannot be stored.
+   */
+  entity<E extends object = T>(partitionKey: string, rowKey: string): ConcurrentTarget<Entity<E>, E>;
+  /**
+   * One entity, by an entity that was read before. Only its keys are used. See {@link tableEntity}.
+   * @throws `TypeError` or `RangeError` if a key is missing or cannot be stored.
+   */
+  entity<E extends object = T>(key: EntityKeyLike): ConcurrentTarget<Entity<E>, E>;
+  entity<E extends object = T>(key: string | EntityKeyLike, rowKey?: string): ConcurrentTarget<Entity<E>, E> {
+    const { types, defaults } = this.#options;
+    const { partitionKey, rowKey: row } = typeof key === "object" ? key : { partitionKey: key, rowKey };
+    const target = tableEntity<E>(this.#client, partitionKey as string, row as string, { types });
+    return new TargetFacade<Entity<E>, E>(target, { ...defaults });
   }
 
-  /** See {@link optimisticUpdate}. */
-  update<E extends object = T>(
-    partitionKey: string,
-    rowKey: string,
+  /**
+   * Changes one entity: short for `entity(key).update(...)`. `key` may be an entity that was read.
+   * @throws {@link ConflictError}, {@link TargetNotFoundError}, {@link CommitUnknownError}, ... as {@link optimisticUpdate}.
+   */
+  async update<E extends object = T>(
+    key: EntityKeyLike,
     mutator: Mutator<Entity<E>>,
-    options?: Omit<OptimisticUpdateOptions<Entity<E>>, "initial"> & { initial?: E | (() => E) | undefined },
+    options?: OptimisticUpdateOptions<Entity<E>, NoInfer<E>>,
   ): Promise<UpdateResult<Entity<E>>> {
-    return optimisticUpdate(this.#entity<E>(partitionKey, rowKey), mutator, {
-      ...this.#options.defaults,
-      ...(options as OptimisticUpdateOptions<Entity<E>> | undefined),
-    });
+    return this.entity<E>(key).update(mutator, options);
   }
 
-  /** See {@link readTarget}. */
-  read<E extends object = T>(
-    partitionKey: string,
-    rowKey: string,
-    options?: ReadTargetOptions & { ifChangedSince?: undefined },
-  ): Promise<ReadResult<Entity<E>>>;
-  read<E extends object = T>(
-    partitionKey: string,
-    rowKey: string,
-    options: ReadTargetOptions,
-  ): Promise<ReadResult<Entity<E>> | "unchanged">;
-  read<E extends object = T>(
-    partitionKey: string,
-    rowKey: string,
-    options: ReadTargetOptions = {},
-  ): Promise<ReadResult<Entity<E>> | "unchanged"> {
-    return readTarget(this.#entity<E>(partitionKey, rowKey), { ...this.#options.defaults, ...options });
+  /**
+   * Reads and writes entities of one partition in isolation. See {@link runTransaction}.
+   * @throws {@link ConflictError}, {@link LimitError}, {@link CommitUnknownError}, ... as `runTransaction`.
+   */
+  runTransaction<R>(partitionKey: string, fn: (tx: Transaction<T>) => Promise<R> | R, options?: RunTransactionOptions): Promise<R> {
+    const { types, defaults = {} } = this.#options;
+    const { journal: _, ...common } = defaults;
+    return runTransaction<T, R>(this.#client, partitionKey, fn, mergeDefined<RunTransactionOptions>({ types, ...common }, options));
   }
 
-  /** See {@link watch}. */
-  watch<E extends object = T>(partitionKey: string, rowKey: string, options?: WatchOptions): Watch<Entity<E>> {
-    return watch(this.#entity<E>(partitionKey, rowKey), { ...this.#options.defaults, ...options });
-  }
-
-  /** See {@link createIfNotExists}. */
-  createIfNotExists<E extends object = T>(
-    partitionKey: string,
-    rowKey: string,
-    value: E,
-    options?: TargetOptions,
-  ): Promise<UpdateResult<Entity<E>>> {
-    return createIfNotExists(this.#entity<E>(partitionKey, rowKey), { ...value, partitionKey, rowKey }, { ...this.#options.defaults, ...options });
-  }
-
-  /** See {@link overwrite}. */
-  overwrite(partitionKey: string, rowKey: string, value: T, options?: WriteTargetOptions): Promise<{ etag: string }> {
-    return overwrite(this.#entity<T>(partitionKey, rowKey), { ...value, partitionKey, rowKey }, { ...this.#options.defaults, ...options });
-  }
-
-  /** See {@link deleteIfUnchanged}. */
-  deleteIfUnchanged(partitionKey: string, rowKey: string, etag: string, options?: WriteTargetOptions): Promise<void> {
-    return deleteIfUnchanged(this.#entity(partitionKey, rowKey), etag, { ...this.#options.defaults, ...options });
-  }
-
-  #entity<E extends object>(partitionKey: string, rowKey: string): UpdateTarget<Entity<E>> {
-    return tableEntity<E>(this.client, partitionKey, rowKey, { types: this.#options.types });
+  /**
+   * Deletes the rows that transactions left in place of deleted entities. See {@link purgeTombstones}.
+   * @throws the errors of the SDK.
+   */
+  purgeTombstones(options?: PurgeTombstonesOptions): Promise<PurgeResult> {
+    return purgeTombstones(this.#client, options);
   }
 }

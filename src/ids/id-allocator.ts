@@ -2,9 +2,11 @@ import type { BlockBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
 import { logger, redactUrl } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, IdCounterError } from "../errors.js";
-import type { UpdateTarget } from "../target/target.js";
+import type { Entity } from "../target/table-entity.js";
+import type { AnyInput, UpdateTarget } from "../target/target.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import { checkTargetSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
@@ -18,21 +20,26 @@ export interface IdAllocatorOptions {
   blockSize?: number | undefined;
   /**
    * The very first id. Applies only if the counter does not exist yet.
-   * @defaultValue 1
+   * @defaultValue 1: 0 is often a value for "none"
    */
   start?: number | undefined;
   /**
    * The next block is reserved in the background once less than this fraction of a block is left. 0: only when no id is left,
    * so that a caller has to wait.
-   * @defaultValue 0.5
+   * @defaultValue 0.5: callers never wait, unless they use half a block during one request
    */
   prefetch?: number | undefined;
   /**
-   * The time for reserving a block, including requests and delays.
-   * @defaultValue 30_000
+   * The time limit for reserving a block, including requests and delays.
+   * @defaultValue 30_000: as for all calls
    */
   timeoutInMs?: number | undefined;
 }
+
+const optionNames: OptionNames<IdAllocatorOptions> = { blockSize: 1, start: 1, prefetch: 1, timeoutInMs: 1 };
+
+/** Where the counter is stored: see {@link IdAllocator}. An entity has its keys besides the counter. */
+export type IdCounterTarget = UpdateTarget<IdCounter> | UpdateTarget<Entity<IdCounter>, IdCounter> | BlockBlobLike;
 
 const defaults = Object.freeze({ blockSize: 1_000, start: 1, prefetch: 0.5 });
 
@@ -50,9 +57,15 @@ interface Waiter {
  * Ids are numbers, not bigints: they end at 2^53, after 285 years of a million ids per second.
  *
  * A rejected `next()` has allocated nothing: it is safe to call it again.
+ *
+ * @example
+ * ```ts
+ * const ids = new IdAllocator(container.getBlockBlobClient("order-ids.json"));
+ * const id = await ids.next();
+ * ```
  */
-export class IdAllocator {
-  readonly #target: UpdateTarget<IdCounter> | BlockBlobLike;
+export class IdAllocator implements Disposable {
+  readonly #target: IdCounterTarget;
   readonly #url: string;
   readonly #blockSize: number;
   readonly #start: number;
@@ -68,10 +81,14 @@ export class IdAllocator {
   #prefetchFailed = false;
   #closed = false;
 
-  /** @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block-blob client. Created if it does not exist. */
-  constructor(target: UpdateTarget<IdCounter> | BlockBlobLike, options: IdAllocatorOptions = {}) {
+  /**
+   * @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block blob client. Created if it does not exist.
+   * @throws `TypeError` or `RangeError` for wrong arguments.
+   */
+  constructor(target: IdCounterTarget, options: IdAllocatorOptions = {}) {
+    checkOptions("IdAllocator", options, optionNames);
     const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
-    const adapter = resolveTarget(target, checkTargetSettings({}));
+    const adapter = resolveTarget<AnyInput>(target, checkTargetSettings({}));
     requireConditional(adapter, "IdAllocator");
     this.#url = redactUrl(adapter.url);
     this.#target = target;
@@ -81,18 +98,26 @@ export class IdAllocator {
     this.#timeoutInMs = checkNumber("timeoutInMs", options.timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
   }
 
-  /** Allocates one id. */
+  /**
+   * Allocates one id.
+   * @throws {@link IdCounterError} if the counter cannot provide an id that is certainly new.
+   * @throws {@link OperationTimeoutError} if no block could be reserved in time.
+   */
   async next(options: CallOptions = {}): Promise<number> {
     const [id] = await this.nextMany(1, options);
     return id as number;
   }
 
-  /** Allocates `count` ids, in increasing order. They are not necessarily consecutive. */
+  /**
+   * Allocates `count` ids, in increasing order. They are not necessarily consecutive.
+   * @throws {@link IdCounterError} if the counter cannot provide ids that are certainly new.
+   * @throws {@link OperationTimeoutError} if no block could be reserved in time.
+   */
   async nextMany(count: number, options: CallOptions = {}): Promise<number[]> {
     checkNumber("count", count, { min: 0, max: 2 ** 32 - 1, integer: true });
     const { abortSignal } = options;
     throwIfAborted(abortSignal);
-    if (this.#closed) throw new TypeError("the allocator is closed");
+    if (this.#closed) throw new TypeError("The allocator is closed.");
     if (this.#waiters.length === 0 && count <= this.#available) {
       const ids = this.#take(count);
       this.#refill();
@@ -124,7 +149,11 @@ export class IdAllocator {
   close(): void {
     this.#closed = true;
     this.#reservation?.io.abort();
-    this.#rejectAll(new TypeError("the allocator is closed"));
+    this.#rejectAll(new TypeError("The allocator is closed."));
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   #take(count: number): number[] {
@@ -191,7 +220,7 @@ export class IdAllocator {
   }
 
   #reset(found: number, given: number): IdCounterError {
-    const message = `${this.#url} was set back to ${found}, but ids up to ${given - 1} were given out: set "next" beyond all of them`;
+    const message = `The counter at ${this.#url} was reset to ${found}, but ids up to ${given - 1} were allocated: set "next" above all of them.`;
     return createError(IdCounterError, message, { url: this.#url, reason: "reset" });
   }
 }
@@ -213,7 +242,7 @@ interface IdBlock {
  * unused id is only a gap, but an id that is allocated twice would break the guarantee.
  */
 async function reserveBlock(
-  target: UpdateTarget<IdCounter> | BlockBlobLike,
+  target: IdCounterTarget,
   size: number,
   start: number | undefined,
   url: string,
@@ -222,11 +251,12 @@ async function reserveBlock(
   const inTable = "kind" in target && target.kind.startsWith("table");
   const stored = (next: number): number | bigint => (inTable ? BigInt(next) : next);
   const { value } = await optimisticUpdate<IdCounter>(
-    target,
+    // Its other properties do not matter: the counter is changed in place.
+    target as UpdateTarget<IdCounter> | BlockBlobLike,
     (counter) => {
       const next = nextIdOf(counter, url);
       if (!Number.isSafeInteger(next + size)) {
-        throw createError(IdCounterError, `${url}: ${size} ids from ${next} on would go beyond Number.MAX_SAFE_INTEGER`, { url, reason: "exhausted" });
+        throw createError(IdCounterError, `The counter at ${url} is exhausted: ${size} ids from ${next} would exceed Number.MAX_SAFE_INTEGER.`, { url, reason: "exhausted" });
       }
       counter.next = stored(next + size);
     },
@@ -240,7 +270,7 @@ function nextIdOf(counter: IdCounter, url: string): number {
   const next = (counter as Partial<IdCounter> | null)?.next;
   const number = typeof next === "bigint" ? Number(next) : next;
   if (!Number.isSafeInteger(number) || number === undefined || number < 0) {
-    throw createError(IdCounterError, `${url} is no counter of ids: "next" is not a whole number`, { url, reason: "malformed" });
+    throw createError(IdCounterError, `The value at ${url} is not a counter of ids: "next" is not a whole number.`, { url, reason: "malformed" });
   }
   return number;
 }

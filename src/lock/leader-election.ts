@@ -10,9 +10,10 @@ import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/tele
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
-import type { LockHandle } from "../lease/lease-guard.js";
-import type { AcquireLockOptions, BlobLocks, LockStatus } from "./blob-locks.js";
+import type { BlobLocks } from "./blob-locks.js";
+import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
 import { observeLock } from "./observe-lock.js";
 import type { ObserveOptions } from "./observe-lock.js";
 
@@ -223,13 +224,13 @@ export class LeaderElection implements BackgroundService, EventSource<LeaderElec
   }
 
   /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
-  #lead(lock: LockHandle, stopped: AbortSignal): Promise<EndReason> {
+  #lead(lock: LockHandleImpl, stopped: AbortSignal): Promise<EndReason> {
     const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
     return inSpan("LeaderElection.term", {}, (tracingOptions = {}, span) => this.#term(lock, stopped, tracingOptions, span), details);
   }
 
   /** Resolves when the work of the term has ended and the lease is released. */
-  async #term(lock: LockHandle, stopped: AbortSignal, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<EndReason> {
+  async #term(lock: LockHandleImpl, stopped: AbortSignal, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<EndReason> {
     lock.setTracingParent(tracingOptions);
     const current = new CurrentTerm(lock);
     const offLost = onAbort(lock.signal, () => current.end("lost", lock.signal.reason));
@@ -277,14 +278,14 @@ export class LeaderElection implements BackgroundService, EventSource<LeaderElec
 type EndReason = LeaderElectionEvents["ended"]["reason"];
 
 class CurrentTerm {
-  readonly lock: LockHandle;
+  readonly lock: LockHandleImpl;
   readonly over = new AbortController();
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;
   settle!: () => void;
   reason: EndReason = "stopped";
 
-  constructor(lock: LockHandle) {
+  constructor(lock: LockHandleImpl) {
     this.lock = lock;
     this.ended = new Promise((resolve) => (this.settle = resolve));
   }

@@ -4,7 +4,8 @@ import { isTransient } from "../core/storage-errors.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
-import type { BlobLocks, LockStatus } from "./blob-locks.js";
+import type { BlobLocks } from "./blob-locks.js";
+import type { LockStatus } from "./lock-options.js";
 
 /** Options of {@link LeaderElection.observe}. */
 export interface ObserveOptions extends CallOptions {

@@ -1,11 +1,12 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
-import type { CallOptions } from "../clients/call.js";
+import type { TimedCallOptions } from "../clients/call.js";
 import { read, request } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber, requireETag } from "../core/validate.js";
+import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
 import type { RequestContext } from "../target/target.js";
@@ -14,9 +15,34 @@ import type { LeaseCondition } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
 /** Options of {@link claimPages}. */
-export interface ClaimPagesOptions extends CallOptions {
-  /** The id of a lease that the caller holds on the blob: sent with the claim, and with every write of the writer. */
+export interface ClaimPagesOptions extends TimedCallOptions {
+  /** The lease that the caller holds on the blob, sent with the claim and with every write of the writer. @defaultValue none */
   conditions?: LeaseCondition | undefined;
+}
+
+const claimNames: OptionNames<ClaimPagesOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, conditions: 1 };
+const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1 };
+
+/**
+ * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service
+ * rejects it if the blob has another one. The result of {@link claimPages}.
+ */
+export interface PageWriter {
+  /** The sequence number under which this writer writes. Grows after lost responses. */
+  readonly sequenceNumber: number;
+  /**
+   * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them before the others.
+   * Offset and length must be multiples of 512.
+   * @throws {@link FencedError} if another writer has claimed the blob.
+   * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+   */
+  write(offset: number, data: Uint8Array, options?: TimedCallOptions): Promise<void>;
+  /**
+   * Sets pages to zero. Costs 1 request.
+   * @throws {@link FencedError} if another writer has claimed the blob.
+   * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+   */
+  clear(offset: number, count: number, options?: TimedCallOptions): Promise<void>;
 }
 
 /**
@@ -24,18 +50,28 @@ export interface ClaimPagesOptions extends CallOptions {
  * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`.
  *
  * Costs 1 request. The last caller wins; the application decides which process calls (by a lease, an election).
+ *
+ * @example
+ * ```ts
+ * const writer = await claimPages(container.getPageBlobClient("disk"));
+ * await writer.write(0, new Uint8Array(512));
+ * ```
+ * @throws {@link TargetNotFoundError} if the blob does not exist.
+ * @throws {@link LeaseUnavailableError} if another client has leased it.
+ * @throws {@link OperationTimeoutError} after `timeoutInMs`.
  */
 export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
+  checkOptions("claimPages", options, claimNames);
   const settings = checkTargetSettings({ conditions: options.conditions });
-  if (!isPageBlob(blob)) throw new TypeError("not a page blob: pass a PageBlobClient");
+  if (!isPageBlob(blob)) throw new TypeError("claimPages needs a PageBlobClient.");
   const url = redactUrl(blob.url);
   return runCall("claimPages", options, settings, url, async (context) => {
     try {
       // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the
       // request again, a number is skipped, which is harmless.
       const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
-      if (blobSequenceNumber === undefined) throw new TypeError(`the answer for ${url} has no sequence number`);
-      return new PageWriter(blob, blobSequenceNumber, settings.leaseId);
+      if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
+      return new FencedPageWriter(blob, blobSequenceNumber, settings.leaseId);
     } catch (error) {
       throw toConcurrencyError(error, url, "create it first");
     }
@@ -51,15 +87,12 @@ function isPageBlob(blob: unknown): blob is PageBlobLike {
 const maxRaises = 10;
 
 /**
- * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service
- * rejects it if the blob has another one. Created by `claimPages`.
- *
  * Writing the same bytes to the same pages twice is harmless, so a lost response costs nothing, with one exception: a send
  * that was abandoned may arrive late, and overwrite a newer write to the same pages. So after a write that was sent more than
  * once or got no response, the writer raises its own number before it writes again: sends that are still in flight are then
  * rejected.
  */
-export class PageWriter {
+class FencedPageWriter implements PageWriter {
   readonly #blob: PageBlobLike;
   readonly #url: string;
   readonly #leaseId: string | undefined;
@@ -78,18 +111,13 @@ export class PageWriter {
     this.#leaseId = leaseId;
   }
 
-  /** The sequence number under which this writer writes. Grows after lost responses. */
   get sequenceNumber(): number {
     return this.#number;
   }
 
-  /**
-   * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them before the others.
-   * Offset and length must be multiples of 512.
-   */
-  write(offset: number, data: Uint8Array, options: CallOptions = {}): Promise<void> {
+  write(offset: number, data: Uint8Array, options: TimedCallOptions = {}): Promise<void> {
     return this.#run("PageWriter.write", options, async (context) => {
-      if (!(data instanceof Uint8Array)) throw new TypeError("data must be a Uint8Array");
+      if (!(data instanceof Uint8Array)) throw new TypeError("PageWriter.write: data must be a Uint8Array.");
       checkPages(offset, data.length);
       const bytes = new Uint8Array(data); // the caller may reuse its buffer
       for (let at = 0; at < bytes.length; at += maxPagesInBytes) {
@@ -99,15 +127,15 @@ export class PageWriter {
     });
   }
 
-  /** Sets pages to zero. Costs 1 request. */
-  clear(offset: number, count: number, options: CallOptions = {}): Promise<void> {
+  clear(offset: number, count: number, options: TimedCallOptions = {}): Promise<void> {
     return this.#run("PageWriter.clear", options, (context) => {
       checkPages(offset, count);
       return this.#send(context, (request) => this.#blob.clearPages(offset, count, request));
     });
   }
 
-  async #run(name: string, options: CallOptions, work: (context: RequestContext) => Promise<void>): Promise<void> {
+  async #run(name: string, options: TimedCallOptions, work: (context: RequestContext) => Promise<void>): Promise<void> {
+    checkOptions(name, options, writeNames);
     const settings = checkTargetSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
     await runCall(name, options, settings, this.#url, work);
   }
@@ -182,7 +210,7 @@ export class PageWriter {
   }
 
   #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
-    const message = `${this.#url} was claimed by another writer: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
+    const message = `Another writer has claimed ${this.#url}: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
     return (this.#fenced = createError(FencedError, message, { url: this.#url, epoch: this.#number, fencedBy, cause }));
   }
 }

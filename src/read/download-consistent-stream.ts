@@ -4,25 +4,32 @@ import { redactUrl, withSpan } from "../core/telemetry.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadStreamOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
-import type { BlobVersion, OpenedVersion } from "./pinned-range.js";
+import type { ConsistentDownload } from "./download-consistent.js";
+import type { OpenedVersion } from "./pinned-range.js";
 import { progressOf, stopOnAbort, toDownloadError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
-
-/** The content of a blob as a stream, all of one version. */
-export interface ConsistentStream extends BlobVersion {
-  /** In blocks of `blockSizeInBytes`. Read it to its end or cancel it. */
-  content: ReadableStream<Uint8Array>;
-}
 
 /**
  * Like `downloadConsistent`, for blobs that do not fit into memory: parallel ranges of one version, delivered in order. Up to
  * `concurrency` blocks are prefetched and kept, and no further one until the first of them is consumed.
  *
  * Delivered content cannot be revoked: if the blob is rewritten or deleted before the end, the stream fails with a
- * `ContentChangedError`, and what was read is only the beginning of the old version. There is no restart.
+ * {@link ContentChangedError}, and what was read is only the beginning of the old version. There is no restart.
+ *
+ * @example
+ * ```ts
+ * const { content } = await downloadConsistentStream(blob);
+ * for await (const chunk of content) await sink.write(chunk);
+ * ```
+ * @throws {@link ContentTooLargeError} if the blob is larger than `maxSizeInBytes`.
+ * @throws {@link TargetNotFoundError} if it does not exist.
+ * @throws {@link OperationTimeoutError} if requests make no progress within `tryTimeoutInMs`, several times in a row.
  */
-export async function downloadConsistentStream(blob: DownloadableLike, options: DownloadStreamOptions = {}): Promise<ConsistentStream> {
-  const settings = checkDownloadOptions(options);
+export async function downloadConsistentStream(
+  blob: DownloadableLike,
+  options: DownloadStreamOptions = {},
+): Promise<ConsistentDownload<ReadableStream<Uint8Array>>> {
+  const settings = checkDownloadOptions("downloadConsistentStream", options);
   return withSpan("downloadConsistentStream", options, async (tracingOptions) => {
     throwIfAborted(options.abortSignal);
     const source: RangeSource = { blob, url: redactUrl(blob.url), settings, tracingOptions, stop: new AbortController() };
@@ -39,7 +46,7 @@ export async function downloadConsistentStream(blob: DownloadableLike, options: 
       throw toDownloadError(error, source, 0);
     });
     const blocks = new BlockWindow(source, opened, progressOf(source, opened.version.sizeInBytes, 0), whileStoppable);
-    return { ...opened.version, content: streamOf(source, blocks) };
+    return { ...opened.version, content: streamOf(source, blocks), restarts: 0 };
   }, { targetKind: "blob", url: blob.url });
 }
 

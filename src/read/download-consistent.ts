@@ -5,15 +5,23 @@ import { redactUrl, withSpan } from "../core/telemetry.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
-import type { BlobVersion } from "./pinned-range.js";
 import { progressOf, stopOnAbort, toDownloadError, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
-/** The content of a blob, all of one version. */
-export interface ConsistentDownload extends BlobVersion {
-  content: Uint8Array;
-  /** How often the download started again because the blob had changed. */
-  restarts: number;
+/** The result of {@link downloadConsistent} and {@link downloadConsistentStream}: the content of one version of a blob. */
+export interface ConsistentDownload<C = Uint8Array> {
+  /** All bytes; or a stream of blocks of `blockSizeInBytes`, to be read to its end or cancelled. */
+  readonly content: C;
+  /** The ETag of the version. */
+  readonly etag: string;
+  /** The size of the version. */
+  readonly sizeInBytes: number;
+  /** Its content type. */
+  readonly contentType: string | undefined;
+  /** Its metadata. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** How often the download started again because the blob had changed. 0 for a stream, which does not start again. */
+  readonly restarts: number;
 }
 
 /**
@@ -22,9 +30,18 @@ export interface ConsistentDownload extends BlobVersion {
  * meanwhile, the download starts again.
  *
  * Costs 1 request for each block, so 1 for a small blob (2 if it is empty).
+ *
+ * @example
+ * ```ts
+ * const { content, etag } = await downloadConsistent(blob, { maxSizeInBytes: 100_000_000 });
+ * ```
+ * @throws {@link ContentChangedError} if the blob was rewritten or deleted more often than `maxRestarts`.
+ * @throws {@link ContentTooLargeError} if it is larger than `maxSizeInBytes`.
+ * @throws {@link TargetNotFoundError} if it does not exist.
+ * @throws {@link OperationTimeoutError} if requests make no progress within `tryTimeoutInMs`, several times in a row.
  */
 export async function downloadConsistent(blob: DownloadableLike, options: DownloadOptions = {}): Promise<ConsistentDownload> {
-  const settings = checkDownloadOptions(options);
+  const settings = checkDownloadOptions("downloadConsistent", options);
   const { abortSignal } = options;
   const maxRestarts = settings.onChange === "restart" ? settings.maxRestarts : 0;
   return withSpan("downloadConsistent", options, async (tracingOptions) => {

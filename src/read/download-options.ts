@@ -1,19 +1,22 @@
 import type { CallOptions } from "../clients/call.js";
-import { checkNumber, checkOneOf } from "../core/validate.js";
+import { checkNumber, checkOneOf, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { checkTargetSettings } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
 
-/** The progress of a download. */
+/** The progress of {@link downloadConsistent}. */
 export interface DownloadProgress {
-  loadedBytes: number;
-  totalBytes: number;
+  /** How many bytes have arrived. */
+  readonly loadedBytes: number;
+  /** The size of the version that is downloaded. */
+  readonly totalBytes: number;
   /** How often it has started again, from 0 bytes, because the blob had changed. */
-  restarts: number;
+  readonly restarts: number;
 }
 
 /** Options of {@link downloadConsistentStream}. */
 export interface DownloadStreamOptions extends CallOptions {
-  /** The id of a lease that the caller holds on the blob, sent with every request. */
+  /** The lease that the caller holds on the blob, sent with every request. @defaultValue none: reads need no lease */
   conditions?: LeaseCondition | undefined;
   /**
    * The size of the range of one request. A blob of at most this size costs one request.
@@ -26,8 +29,8 @@ export interface DownloadStreamOptions extends CallOptions {
    */
   concurrency?: number | undefined;
   /**
-   * A larger blob causes a `ContentTooLargeError`, before any memory is allocated for it.
-   * @defaultValue Infinity
+   * A larger blob is a {@link ContentTooLargeError}, before any memory is allocated for it.
+   * @defaultValue Infinity: only the caller knows what it can hold
    */
   maxSizeInBytes?: number | undefined;
   /**
@@ -35,20 +38,20 @@ export interface DownloadStreamOptions extends CallOptions {
    * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
    */
   tryTimeoutInMs?: number | undefined;
-  /** Called for each chunk that arrives. An error that it throws ends the download. */
+  /** Called for each chunk that arrives. An error that it throws ends the download. @defaultValue none */
   onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 
 /** Options of {@link downloadConsistent}. */
 export interface DownloadOptions extends DownloadStreamOptions {
   /**
-   * What to do if the blob is rewritten during the download: `"restart"` with the new version, or `"error"`: reject with a
-   * `ContentChangedError`.
-   * @defaultValue "restart"
+   * What to do if the blob is rewritten during the download: `"restart"` with the new version, or `"throw"` a
+   * {@link ContentChangedError}.
+   * @defaultValue "restart": the caller wants one version, usually the newest
    */
-  onChange?: "restart" | "error" | undefined;
+  onChange?: "restart" | "throw" | undefined;
   /**
-   * How often the download starts again before it gives up with a `ContentChangedError`.
+   * How often the download starts again before it gives up with a {@link ContentChangedError}.
    * @defaultValue 5: a blob that changes faster than it can be read needs another remedy, a snapshot for instance
    */
   maxRestarts?: number | undefined;
@@ -61,7 +64,7 @@ interface DownloadDefaults {
   readonly concurrency: number;
   readonly maxSizeInBytes: number;
   readonly tryTimeoutInMs: number;
-  readonly onChange: "restart" | "error";
+  readonly onChange: "restart" | "throw";
   readonly maxRestarts: number;
 }
 
@@ -80,9 +83,34 @@ export interface DownloadSettings extends DownloadDefaults {
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
 }
 
-export function checkDownloadOptions(options: DownloadOptions): DownloadSettings {
+const streamNames: OptionNames<DownloadStreamOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  conditions: 1,
+  blockSizeInBytes: 1,
+  concurrency: 1,
+  maxSizeInBytes: 1,
+  tryTimeoutInMs: 1,
+  onProgress: 1,
+};
+const downloadNames: OptionNames<DownloadOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  conditions: 1,
+  blockSizeInBytes: 1,
+  concurrency: 1,
+  maxSizeInBytes: 1,
+  tryTimeoutInMs: 1,
+  onProgress: 1,
+  onChange: 1,
+  maxRestarts: 1,
+};
+
+export function checkDownloadOptions(call: "downloadConsistent" | "downloadConsistentStream", options: DownloadOptions): DownloadSettings {
+  if (call === "downloadConsistent") checkOptions(call, options, downloadNames);
+  else checkOptions<DownloadStreamOptions>(call, options, streamNames);
   const { onProgress } = options;
-  if (onProgress !== undefined && typeof onProgress !== "function") throw new TypeError("onProgress must be a function");
+  if (onProgress !== undefined && typeof onProgress !== "function") throw new TypeError(`${call}: onProgress must be a function.`);
   const given = <K extends keyof DownloadDefaults>(name: K): DownloadDefaults[K] =>
     (options[name] as DownloadDefaults[K] | undefined) ?? downloadDefaults[name];
   const whole = (name: "blockSizeInBytes" | "concurrency" | "maxSizeInBytes" | "maxRestarts", bounds: { min: number; max?: number }): number =>
@@ -93,7 +121,7 @@ export function checkDownloadOptions(options: DownloadOptions): DownloadSettings
     maxSizeInBytes: whole("maxSizeInBytes", { min: 0 }),
     maxRestarts: whole("maxRestarts", { min: 0 }),
     tryTimeoutInMs: checkNumber("tryTimeoutInMs", given("tryTimeoutInMs"), { min: 1 }),
-    onChange: checkOneOf("onChange", given("onChange"), ["restart", "error"]),
+    onChange: checkOneOf("onChange", given("onChange"), ["restart", "throw"]),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
     onProgress,
   };

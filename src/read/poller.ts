@@ -1,22 +1,26 @@
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, TimedCallOptions } from "../clients/call.js";
 import { jitter } from "../core/retry.js";
 import { isInUse, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
 import { checkedResult, readIfChanged } from "../target/target.js";
-import type { ReadResult, RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
-import type { RequestOptions, TargetOptions, TargetSettings } from "../update/options.js";
+import type { ReadResult, RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
+import { checkTimeout } from "../update/options.js";
+import type { TargetOptions, TargetSettings } from "../update/options.js";
 import { runCall } from "../update/single-call.js";
 
-/** A state of a watched target. It can be passed to an update as `startFrom`, if the target exists. */
+/** A state that {@link watch} yields. If the target exists, it can be passed to an update as `startFrom`. */
 export type WatchState<T> =
-  | ({ exists: true } & ReadResult<T>)
-  | { exists: false; value?: undefined; etag?: undefined };
+  | (ReadResult<T> & { readonly exists: true })
+  | { readonly exists: false; readonly value?: undefined; readonly etag?: undefined };
 
-/** Options of {@link watch}. `timeoutInMs` is the time for one poll. */
-export interface WatchOptions extends TargetOptions {
+/** Options of {@link watch}. */
+export interface WatchOptions extends Omit<TargetOptions, "timeoutInMs"> {
+  /** The time limit of one poll. @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s */
+  tryTimeoutInMs?: number | undefined;
   /**
    * The time between two polls, plus or minus a random quarter, so that processes that were started together do not keep
    * polling together.
@@ -25,18 +29,18 @@ export interface WatchOptions extends TargetOptions {
   pollIntervalInMs?: number | undefined;
   /**
    * The maximum time between two polls while they fail. It starts with `pollIntervalInMs` and doubles with each failure.
-   * @defaultValue 60_000, or `pollIntervalInMs` if that is longer
+   * @defaultValue 60_000, or `pollIntervalInMs` if that is longer: a service that is down is not polled often
    */
   maxPollIntervalInMs?: number | undefined;
   /**
-   * How long polls may fail before the watch ends with a `WatchFailedError`. `Infinity`: forever.
+   * How long polls may fail before the watch ends with a {@link WatchFailedError}; `Infinity`: for ever.
    * @defaultValue 300_000: outlasts a failover or a redeployment, and does not hide a dead account for long
    */
   maxFailureTimeInMs?: number | undefined;
   /**
-   * Called for errors that do not end the watch: failed polls, and versions that are skipped because they cannot be used
-   * (`SchemaError`). An error that it throws ends the watch.
-   * @defaultValue a warning in the log
+   * Called for errors that do not end the watch: failed polls, and versions that are skipped because they do not match the schema
+   * ({@link SchemaError}). An error that it throws ends the watch.
+   * @defaultValue none: the library logs a warning
    */
   onError?: ((error: unknown) => void) | undefined;
 }
@@ -47,11 +51,24 @@ export const watchDefaults: Readonly<Record<"pollIntervalInMs" | "maxPollInterva
   maxFailureTimeInMs: 300_000,
 });
 
+const optionNames: OptionNames<WatchOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  conditions: 1,
+  journal: 1,
+  tryTimeoutInMs: 1,
+  pollIntervalInMs: 1,
+  maxPollIntervalInMs: 1,
+  maxFailureTimeInMs: 1,
+  onError: 1,
+};
+
 /** The options of a watch after defaults and checks. */
 export interface WatchSettings {
   readonly pollIntervalInMs: number;
   readonly maxPollIntervalInMs: number;
   readonly maxFailureTimeInMs: number;
+  readonly tryTimeoutInMs: number;
   readonly onError: ((error: unknown) => void) | undefined;
 }
 
@@ -59,8 +76,9 @@ export interface WatchSettings {
 const maxInMs = 2 ** 30;
 
 export function checkWatchOptions(options: WatchOptions): WatchSettings {
+  checkOptions("watch", options, optionNames);
   const { onError } = options;
-  if (onError !== undefined && typeof onError !== "function") throw new TypeError("onError must be a function");
+  if (onError !== undefined && typeof onError !== "function") throw new TypeError("watch: onError must be a function.");
   const bounds = { min: 1, max: maxInMs };
   const pollIntervalInMs = checkNumber("pollIntervalInMs", options.pollIntervalInMs ?? watchDefaults.pollIntervalInMs, bounds);
   const maxPollIntervalInMs = options.maxPollIntervalInMs ?? Math.max(watchDefaults.maxPollIntervalInMs, pollIntervalInMs);
@@ -68,6 +86,7 @@ export function checkWatchOptions(options: WatchOptions): WatchSettings {
     pollIntervalInMs,
     maxPollIntervalInMs: checkNumber("maxPollIntervalInMs", maxPollIntervalInMs, { ...bounds, min: pollIntervalInMs }),
     maxFailureTimeInMs: checkNumber("maxFailureTimeInMs", options.maxFailureTimeInMs ?? watchDefaults.maxFailureTimeInMs, { min: 0 }),
+    tryTimeoutInMs: checkTimeout(options.tryTimeoutInMs, "tryTimeoutInMs"),
     onError,
   };
 }
@@ -81,10 +100,10 @@ interface PollResult<T> {
 
 /** Polls a target, one poll at a time. Knows which state was returned last, and when to poll again. */
 export class TargetPoller<T> {
-  readonly #adapter: TargetAdapter<T, unknown>;
+  readonly #adapter: ServiceAdapter<T, unknown>;
   readonly #targetSettings: TargetSettings;
   readonly #settings: WatchSettings;
-  readonly #request: Omit<RequestOptions, "abortSignal">;
+  readonly #request: Omit<TimedCallOptions, "abortSignal">;
   /** The version that was read last, usable or not. Undefined: the target did not exist. */
   #etag: string | undefined;
   /** The state that was returned last. */
@@ -93,11 +112,11 @@ export class TargetPoller<T> {
   #failures = 0;
   #failingSince = 0;
 
-  constructor(adapter: TargetAdapter<T, unknown>, targetSettings: TargetSettings, settings: WatchSettings, options: RequestOptions) {
+  constructor(adapter: ServiceAdapter<T, unknown>, targetSettings: TargetSettings, settings: WatchSettings, options: WatchOptions) {
     this.#adapter = adapter;
     this.#targetSettings = targetSettings;
     this.#settings = settings;
-    this.#request = { timeoutInMs: options.timeoutInMs, tracingOptions: options.tracingOptions };
+    this.#request = { timeoutInMs: settings.tryTimeoutInMs, tracingOptions: options.tracingOptions };
   }
 
   /** How long to wait before the next poll. */
@@ -175,7 +194,7 @@ export class TargetPoller<T> {
     const elapsedInMs = now - this.#failingSince;
     if (elapsedInMs >= maxFailureTimeInMs) {
       throw createError(WatchFailedError, 
-        `${this.#adapter.url} could not be read for ${Math.round(elapsedInMs)} ms (maxFailureTimeInMs: ${maxFailureTimeInMs}), ${this.#failures} times`,
+        `The watch of ${this.#adapter.url} ended: ${this.#failures} polls failed over ${Math.round(elapsedInMs)} ms (maxFailureTimeInMs: ${maxFailureTimeInMs}).`,
         { url: this.#adapter.url, failures: this.#failures, elapsedInMs, cause: error },
       );
     }

@@ -1,15 +1,17 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { abortReason, delay, onAbort } from "../core/deadline.js";
-import type { LeasedTarget, UpdateTarget } from "../target/target.js";
-import { checkTargetSettings, checkTimeout, resolveTarget } from "../update/options.js";
+import type { AnyInput, Target } from "../target/target.js";
+import { checkTargetSettings, resolveTarget } from "../update/options.js";
 import { checkWatchOptions, TargetPoller } from "./poller.js";
 import type { WatchState, WatchOptions } from "./poller.js";
 
 /** The result of {@link watch}: for one `for await` loop. */
 export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDisposable {
+  /** Resolves with the next state. */
   next(): Promise<IteratorResult<WatchState<T>, undefined>>;
   /** Ends the watch immediately, including a pending `next()`. */
   return(): Promise<IteratorReturnResult<undefined>>;
+  /** The watch itself. */
   [Symbol.asyncIterator](): Watch<T>;
 }
 
@@ -28,10 +30,16 @@ export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDis
  * Costs 1 request per poll; the service responds without content while nothing has changed (304). For the content of a file,
  * its properties are read first (2 requests if it has changed). Table entities, tags and access policies have no conditional
  * read, and are read completely each time.
+ *
+ * @example
+ * ```ts
+ * for await (const { value } of watch<Settings>(blob, { abortSignal })) apply(value ?? defaults);
+ * ```
+ * @throws `TypeError` or `RangeError` for wrong arguments. The loop rejects with a {@link WatchFailedError} after `maxFailureTimeInMs`,
+ * with a {@link SchemaError} if the first version does not match the schema, and with errors that another poll would meet again.
  */
-export function watch<T = unknown>(target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
+export function watch<T = unknown>(target: Target<T, AnyInput> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);
-  checkTimeout(options.timeoutInMs);
   const targetSettings = checkTargetSettings(options);
   const poller = new TargetPoller<T>(resolveTarget(target, targetSettings), targetSettings, settings, options);
   return new PollingWatch(poller, options);

@@ -5,16 +5,19 @@ import { credentialScopeOf } from "../core/call-queue.js";
 import { identityOf } from "../core/identity.js";
 import { isConflict } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { requireETag } from "../core/validate.js";
+import { checkOptions, requireETag } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
-import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
+import { contentCodecOf } from "./codec.js";
+import type { Codec } from "./codec.js";
+import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import type { Journal } from "./journal.js";
 import { requireClient, targetOf } from "./target.js";
-import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
-/** Options of {@link textBlob} and {@link bytesBlob}. */
+/** Options of {@link textBlob}, {@link bytesBlob} and {@link encodedBlob}. */
 export interface BlobContentOptions {
   /**
    * Also read the access tier, and write it again. Not needed in Azure (a rewritten blob keeps its tier), but Azurite resets
@@ -26,23 +29,62 @@ export interface BlobContentOptions {
 
 /** Options of {@link jsonBlob}. */
 export interface JsonBlobOptions<T> extends BlobContentOptions {
-  /** Checks the document when it is read and before it is written. */
+  /**
+   * Validates the document when it is read and before it is written: any Standard Schema (zod, valibot, arktype, ...). `T` is its
+   * output: defaults and coercions are applied to what is read. Properties that the schema does not know are kept.
+   * @defaultValue none: any JSON value is valid
+   */
   schema?: StandardSchemaLike<T> | undefined;
 }
 
-/** The content of a block blob as a JSON document. Headers, metadata, tags and tier are kept. */
+const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1 };
+
+/**
+ * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
+ *
+ * @example
+ * ```ts
+ * const settings = jsonBlob(container.getBlockBlobClient("settings.json"), { schema });
+ * await optimisticUpdate(settings, (draft) => { draft.level = "debug"; });
+ * ```
+ * @throws `TypeError` if `blob` is not a block blob client, or an option is unknown.
+ */
 export function jsonBlob<T = unknown>(blob: BlockBlobLike, options: JsonBlobOptions<T> = {}): UpdateTarget<T> {
+  checkOptions("jsonBlob", options, jsonNames);
   return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, string>, options);
 }
 
-/** The content of a block blob as UTF-8 text. Headers, metadata, tags and tier are kept. */
+/**
+ * The text in a block blob (UTF-8). Otherwise like {@link jsonBlob}.
+ * @throws `TypeError` if `blob` is not a block blob client, or an option is unknown.
+ */
 export function textBlob(blob: BlockBlobLike, options: BlobContentOptions = {}): UpdateTarget<string> {
+  checkOptions("textBlob", options, contentNames);
   return contentTarget("textBlob", blob, textCodec, options);
 }
 
-/** The content of a block blob as bytes. Headers, metadata, tags and tier are kept. */
+/**
+ * The bytes in a block blob. Otherwise like {@link jsonBlob}.
+ * @throws `TypeError` if `blob` is not a block blob client, or an option is unknown.
+ */
 export function bytesBlob(blob: BlockBlobLike, options: BlobContentOptions = {}): UpdateTarget<Uint8Array> {
+  checkOptions("bytesBlob", options, contentNames);
   return contentTarget("bytesBlob", blob, bytesCodec, options);
+}
+
+/**
+ * The content of a block blob in any other format. Otherwise like {@link jsonBlob}.
+ *
+ * @example
+ * ```ts
+ * await optimisticUpdate(encodedBlob(blob, yaml), (draft) => { draft.level = "debug"; });
+ * ```
+ * @throws `TypeError` if `blob` is not a block blob client, `codec` is not a {@link Codec}, or an option is unknown.
+ */
+export function encodedBlob<T>(blob: BlockBlobLike, codec: Codec<T>, options: BlobContentOptions = {}): UpdateTarget<T> {
+  checkOptions("encodedBlob", options, contentNames);
+  return contentTarget("encodedBlob", blob, contentCodecOf("encodedBlob", codec), options, codec);
 }
 
 /** What a rewrite of the content has to send again, because Put Blob drops everything that it is not given. */
@@ -59,23 +101,24 @@ function contentTarget<T, Raw>(
   blob: BlockBlobLike,
   codec: ContentCodec<T, Raw>,
   options: JsonBlobOptions<T>,
+  identity: object | undefined = options.schema,
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
   const url = redactUrl(blob.url);
   const { schema, keepTier = false } = options;
 
-  const adapter: TargetAdapter<T, Raw> = {
+  const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, schema ? identityOf(schema) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, identity ? identityOf(identity) : 0]),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,
     encode: codec.encode,
     equals: codec.equals,
-    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+    validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
     read: (context) => readWhole(() => readOnce(context), isTorn, context.abortSignal),
     readIfChanged: (etag, context) => unlessUnchanged(readWhole(() => readOnce(context, { ifNoneMatch: etag }), isTorn, context.abortSignal)),
@@ -105,7 +148,7 @@ function contentTarget<T, Raw>(
     const etag = requireETag(response.etag, url);
     const bytes = await readBody(response);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
-      throw unusable(url, `${bytes.length} bytes arrived of ${response.contentLength}: is it compressed on the way?`);
+      throw unusable(url, `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
     }
     const { own, journal, journalText } = splitMetadata(response.metadata, context.journalName);
     const keep: Kept = { headers: headersOf(response), metadata: own, journalText, tags: undefined, tier: undefined };
@@ -155,7 +198,7 @@ async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestC
 }
 
 function unusable(url: string, message: string, details: { etag?: string; cause?: unknown } = {}): SchemaError {
-  return createError(SchemaError, `the content of ${url} cannot be used: ${message}. Nothing was written.`, {
+  return createError(SchemaError, `The content of ${url} cannot be used: ${message}. Nothing was written.`, {
     url,
     phase: "read",
     issues: [{ message }],

@@ -6,7 +6,7 @@ import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } 
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeaders, StringMap } from "./property-set.js";
 import { targetOf } from "./target.js";
-import type { RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "./target.js";
+import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
 /**
  * The metadata of an existing blob, of any type. Names are returned in lower case. Shares its journal with the content of
@@ -68,7 +68,7 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<HttpHeaders> {
 function propertyReads(
   blob: BlobLike,
   snapshot: (properties: BlobPropertiesLike, etag: string, context: RequestContext) => Snapshot<StringMap>,
-): Required<Pick<TargetAdapter<StringMap, StringMap>, "read" | "readIfChanged">> {
+): Required<Pick<ServiceAdapter<StringMap, StringMap>, "read" | "readIfChanged">> {
   async function read(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<StringMap> | undefined> {
     try {
       const properties = await blob.getProperties(blobOptions(context, conditions));

@@ -26,7 +26,7 @@ export const jsonCodec: ContentCodec<unknown, string> = {
   decode: (raw): unknown => JSON.parse(raw),
   encode(value) {
     const text = JSON.stringify(value) as string | undefined;
-    if (text === undefined) throw new TypeError(`a ${typeof value} is no JSON value`);
+    if (text === undefined) throw new TypeError(`A value of type ${typeof value} cannot be stored as JSON.`);
     // JSON.stringify silently turns NaN and Infinity into null. Only a text that contains null can have had them.
     if (text.includes("null")) JSON.stringify(value, rejectNonFinite);
     return text;
@@ -49,9 +49,9 @@ export const textCodec: ContentCodec<string, string> = {
   contentType: "text/plain; charset=utf-8",
   decode: (raw) => raw,
   encode(value) {
-    if (typeof value !== "string") throw new TypeError(`the content of a text blob must be a string, not ${typeof value}`);
+    if (typeof value !== "string") throw new TypeError(`The content must be a string, not ${typeof value}.`);
     // A lone surrogate has no UTF-8 encoding; the encoder would silently store a replacement character.
-    if (/\p{Surrogate}/u.test(value)) throw new TypeError("the content of a text blob must be well-formed Unicode");
+    if (/\p{Surrogate}/u.test(value)) throw new TypeError("The content must be well-formed Unicode.");
     return value;
   },
   equals: (a, b) => a === b,
@@ -63,7 +63,7 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
   contentType: "application/octet-stream",
   decode: (raw) => raw.slice(),
   encode(value) {
-    if (!(value instanceof Uint8Array)) throw new TypeError("the content of a bytes blob must be a Uint8Array");
+    if (!(value instanceof Uint8Array)) throw new TypeError("The content must be a Uint8Array.");
     return new Uint8Array(value);
   },
   equals: (a, b) => a.length === b.length && a.every((byte, i) => byte === b[i]),
@@ -73,28 +73,58 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
 
 function rejectNonFinite(key: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) {
-    throw new TypeError(`JSON has no ${value} (at ${JSON.stringify(key)}): it would be stored as null`);
+    throw new TypeError(`JSON cannot represent ${value} (at ${JSON.stringify(key)}): it would be stored as null.`);
   }
   return value;
 }
 
-/** Validates a value. The schema's output is ignored: if it strips properties, a write of the output would lose them. */
-export async function checkSchema<T>(
-  schema: StandardSchemaLike<T>,
-  value: T,
-  phase: "read" | "write",
-  url: string,
-): Promise<void> {
-  const { issues } = await schema["~standard"].validate(value);
-  if (!issues) return;
-  const what = phase === "read" ? `what is stored at ${url}` : `the new value for ${url}`;
+/** The output of a schema for a value. Rejects with a `SchemaError`. */
+export async function checkSchema<T>(schema: StandardSchemaLike<T>, value: unknown, phase: "read" | "write", url: string): Promise<T> {
+  const result = await schema["~standard"].validate(value);
+  if (!result.issues) return result.value;
+  const { issues } = result;
+  const what = phase === "read" ? `The value that is stored at ${url}` : `The new value for ${url}`;
   // The paths, but not the schema's messages: some quote the value, and error messages end up in logs.
   const places = issues.map((issue) => pathOf(issue.path)).join(", ");
-  throw createError(SchemaError, `${what} does not fit the schema, at ${places} (issues says why). Nothing was written.`, { url, phase, issues, etag: undefined });
+  const message = `${what} does not match the schema, at ${places} (see issues). Nothing was written.`;
+  throw createError(SchemaError, message, { url, phase, issues, etag: undefined });
+}
+
+/**
+ * What a document becomes by its schema: the schema's output, with defaults and coercions. Properties that the schema strips are
+ * kept: another version of the service may need them, and an update must not delete them. The same for reads and writes, so that
+ * the next mutator of a batch gets what a reader would get.
+ */
+export async function validateDocument<T, Raw>(
+  codec: Pick<ContentCodec<T, Raw>, "decode" | "encode">,
+  schema: StandardSchemaLike<T>,
+  raw: Raw,
+  phase: "read" | "write",
+  url: string,
+): Promise<Raw> {
+  const output = await checkSchema(schema, codec.decode(raw), phase, url);
+  return codec.encode(asDocument(output, codec.decode(raw)) as T);
+}
+
+/** A copy of a schema's output as JSON, with those properties of its input that it does not have. */
+function asDocument(output: unknown, input: unknown): unknown {
+  if (typeof output !== "object" || output === null) return output;
+  if (Array.isArray(output)) {
+    const same = Array.isArray(input) && input.length === output.length ? input : [];
+    return output.map((item, index) => asDocument(item, same[index]));
+  }
+  const prototype: unknown = Object.getPrototypeOf(output);
+  if (prototype !== Object.prototype && prototype !== null) {
+    // Stored as text or as {}, it would come back as something else than the type of the schema says.
+    throw new TypeError(`The schema returns a ${output.constructor.name}, which JSON cannot represent: keep the stored form in the schema, and convert it where it is used.`);
+  }
+  const before = typeof input === "object" && input !== null && !Array.isArray(input) ? (input as Record<string, unknown>) : {};
+  const kept = Object.entries(before).filter(([name]) => !Object.hasOwn(output, name));
+  return Object.fromEntries([...Object.entries(output).map(([name, value]) => [name, asDocument(value, before[name])] as const), ...kept]);
 }
 
 function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined): string {
-  if (!path?.length) return "the top";
+  if (!path?.length) return "the top level";
   return path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");
 }
 

@@ -5,9 +5,12 @@ import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber, requireETag } from "../core/validate.js";
+import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, SchemaError } from "../errors.js";
-import { bytesCodec, checkSchema, jsonCodec, readBody, readWhole, textCodec } from "./content.js";
+import { contentCodecOf } from "./codec.js";
+import type { Codec } from "./codec.js";
+import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import {
   checkFile,
@@ -25,38 +28,73 @@ import { leasedTargetOf } from "./target.js";
 import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 
-/** Options of {@link textFile} and {@link bytesFile}. */
+/** Options of {@link textFile}, {@link bytesFile} and {@link encodedFile}. */
 export interface FileContentOptions {
   /**
-   * A larger file is neither read nor written but causes a `SchemaError`: the content is held in memory several times.
-   * @defaultValue 67_108_864 (64 MiB)
+   * A larger file is neither read nor written: the call rejects with a {@link SchemaError}.
+   * @defaultValue 67_108_864 (64 MiB): the content is held in memory several times
    */
   maxSizeInBytes?: number | undefined;
 }
 
 /** Options of {@link jsonFile}. */
 export interface JsonFileOptions<T> extends FileContentOptions {
-  /** Checks the document when it is read and before it is written. */
+  /**
+   * Validates the document when it is read and before it is written, as for {@link jsonBlob}.
+   * @defaultValue none: any JSON value is valid
+   */
   schema?: StandardSchemaLike<T> | undefined;
 }
 
+const contentNames: OptionNames<FileContentOptions> = { maxSizeInBytes: 1 };
+const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1 };
+
 /**
- * The content of a file as a JSON document. HTTP headers, metadata, attributes, creation time and permissions are kept.
+ * The JSON document in a file. HTTP headers, metadata, attributes, creation time and permissions are kept.
  * Readers never see it half written: new content is written to a staging file beside it, which is then renamed to the file.
  * That needs the permission to create, write and delete in its directory, so a SAS has to cover the directory or share.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(jsonFile<Settings>(file), (draft) => { draft.level = "debug"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): LeasedTarget<T> {
+  checkOptions("jsonFile", options, jsonNames);
   return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
 }
 
-/** The content of a file as UTF-8 text. Otherwise like {@link jsonFile}. */
+/**
+ * The text in a file (UTF-8). Otherwise like {@link jsonFile}.
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
+ */
 export function textFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<string> {
+  checkOptions("textFile", options, contentNames);
   return contentTarget("textFile", file, textCodec, options);
 }
 
-/** The content of a file as bytes. Otherwise like {@link jsonFile}. */
+/**
+ * The bytes in a file. Otherwise like {@link jsonFile}.
+ * @throws `TypeError` if `file` is not a file client, or an option is unknown; `RangeError` if its name is too long.
+ */
 export function bytesFile(file: FileLike, options: FileContentOptions = {}): LeasedTarget<Uint8Array> {
+  checkOptions("bytesFile", options, contentNames);
   return contentTarget("bytesFile", file, bytesCodec, options);
+}
+
+/**
+ * The content of a file in any other format. Otherwise like {@link jsonFile}.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(encodedFile(file, yaml), (draft) => { draft.level = "debug"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client, `codec` is not a {@link Codec}, or an option is unknown.
+ */
+export function encodedFile<T>(file: FileLike, codec: Codec<T>, options: FileContentOptions = {}): LeasedTarget<T> {
+  checkOptions("encodedFile", options, contentNames);
+  return contentTarget("encodedFile", file, contentCodecOf("encodedFile", codec), options, codec);
 }
 
 const defaultMaxBytes = 64 * 1024 * 1024;
@@ -74,13 +112,14 @@ function contentTarget<T, Raw>(
   file: FileLike,
   codec: ContentCodec<T, Raw>,
   options: JsonFileOptions<T>,
+  identity: object | undefined = options.schema,
 ): LeasedTarget<T> {
   checkFile(file);
   const url = redactUrl(file.url);
   const { schema } = options;
   const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
   if (file.name.length + stagingSuffix.length > maxNameLength) {
-    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${stagingSuffix}`);
+    throw new RangeError(`The name of ${url} is too long: the library writes new content to a file with the suffix ${stagingSuffix} first.`);
   }
   let sibling: FileLike | undefined;
   const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
@@ -93,10 +132,10 @@ function contentTarget<T, Raw>(
     const length = response.contentLength ?? 0;
     if (length > maxSizeInBytes) {
       discardBody(response);
-      throw unusable(url, "read", `it has ${length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`, { etag });
+      throw unusable(url, "read", `it has ${length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`, { etag });
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
-      throw new TornReadError(`the answer of ${url} was cut off`, { cause });
+      throw new TornReadError(`the response for ${url} was cut off`, { cause });
     });
     if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
     return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(response, length) };
@@ -116,7 +155,7 @@ function contentTarget<T, Raw>(
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
     if (bytes.length <= maxSizeInBytes) return bytes;
-    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`));
+    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -133,7 +172,7 @@ function contentTarget<T, Raw>(
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxSizeInBytes, schema ? identityOf(schema) : 0]),
+    key: JSON.stringify([kind, file.url, maxSizeInBytes, identity ? identityOf(identity) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
     requiresLease: true,
@@ -141,7 +180,7 @@ function contentTarget<T, Raw>(
     decode: codec.decode,
     encode: codec.encode,
     equals: codec.equals,
-    check: schema && ((value, phase) => checkSchema(schema, value, phase, url)),
+    validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
     read,
 
@@ -158,7 +197,7 @@ function contentTarget<T, Raw>(
 
     async write(base, raw, _journal, context) {
       const keep = base.keep as Kept;
-      if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
+      if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "the file has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
       // A single range of the same length is written in one request, which keeps all properties.
@@ -221,6 +260,6 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
 }
 
 function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
-  const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
+  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
   return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }

@@ -1,7 +1,8 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { requireETag } from "../core/validate.js";
+import { checkOptions, requireETag } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { formatJournal, parseJournal } from "./journal.js";
@@ -9,28 +10,108 @@ import type { Journal } from "./journal.js";
 import { entityDiff, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
-import type { RequestContext, UpdateTarget } from "./target.js";
+import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
 
-/** An entity as a mutator sees it: its keys, which the mutator must not change, and its properties. */
-export type Entity<T> = T & { partitionKey: string; rowKey: string };
+/** The keys of an entity. See {@link tableEntity}. */
+export interface EntityKey {
+  /** Groups entities that can be written in one transaction. */
+  readonly partitionKey: string;
+  /** Identifies the entity within its partition. */
+  readonly rowKey: string;
+}
+
+/** An entity that the SDK returned, which declares its keys as optional. A missing key is a `TypeError`. See {@link tableEntity}. */
+export interface EntityKeyLike {
+  /** Must be there. */
+  readonly partitionKey?: string | undefined;
+  /** Must be there. */
+  readonly rowKey?: string | undefined;
+}
+
+/** An entity as it is read: its properties, and its keys, which a mutator must not change. See {@link tableEntity}. */
+export type Entity<T extends object = Record<string, unknown>> = T & EntityKey;
+
+/** What the SDK adds to an entity that it reads. */
+type SystemProperty =
+  | keyof EntityKey
+  | "etag"
+  | "timestamp"
+  | "odata.metadata"
+  | "clientRequestId"
+  | "requestId"
+  | "version"
+  | "date"
+  | "contentType"
+  | "preferenceApplied"
+  | "xMsContinuationNextPartitionKey"
+  | "xMsContinuationNextRowKey";
+
+/** The properties of an entity that the SDK returned. See {@link tableEntity}. */
+export type PropertiesOf<E> = { [K in keyof E as K extends SystemProperty ? never : K]: E[K] };
 
 /** Options of {@link tableEntity}. */
 export interface TableEntityOptions {
   /**
-   * The Edm types of properties for which JavaScript has no type: `{ price: "Double" }` stores 5 as 5.0. An existing property
-   * keeps its type and need not be listed.
+   * The Edm types of properties for which JavaScript has no type: `{ price: "Double" }` stores 5 as 5.0.
+   * @defaultValue none: an existing property keeps its type, a new one gets it from its value
    */
   types?: Readonly<Record<string, EdmType>> | undefined;
 }
 
-/** One entity of a table. Updates send only the properties that changed. */
+const optionNames: OptionNames<TableEntityOptions> = { types: 1 };
+
+/**
+ * One entity of a table, by its keys. Updates send only the properties that changed.
+ *
+ * @example
+ * ```ts
+ * const customer = tableEntity<{ email: string; visits: number }>(table, "customers", "42");
+ * await optimisticUpdate(customer, (draft) => { draft.visits++; }, { initial: { email: "a@example.com", visits: 0 } });
+ * ```
+ * @throws `TypeError` or `RangeError` if `table` is not a table client, a key cannot be stored, or an option is unknown.
+ */
 export function tableEntity<T extends object = Record<string, unknown>>(
   table: TableLike,
   partitionKey: string,
   rowKey: string,
-  options: TableEntityOptions = {},
-): UpdateTarget<Entity<T>> {
+  options?: TableEntityOptions,
+): UpdateTarget<Entity<T>, T>;
+/**
+ * One entity of a table, by an entity that was read before. Only its keys are used; its type is taken over.
+ *
+ * @example
+ * ```ts
+ * const order = await table.getEntity<Order>("eu", "42");
+ * await optimisticUpdate(tableEntity(table, order), (draft) => { draft.total++; });
+ * ```
+ * @throws `TypeError` or `RangeError` if `table` is not a table client, a key is missing, or an option is unknown.
+ */
+export function tableEntity<E extends EntityKeyLike>(
+  table: TableLike,
+  entity: E,
+  options?: TableEntityOptions,
+): UpdateTarget<Entity<PropertiesOf<E>>, PropertiesOf<E>>;
+export function tableEntity(
+  table: TableLike,
+  key: string | EntityKeyLike,
+  rowKeyOrOptions?: string | TableEntityOptions,
+  last?: TableEntityOptions,
+): UpdateTarget<AnyInput, AnyInput> {
   requireClient("tableEntity", table, "a TableClient");
+  const byEntity = typeof key === "object" && (key as object | null) !== null;
+  const options = (byEntity ? rowKeyOrOptions : last) as TableEntityOptions | undefined;
+  checkOptions("tableEntity", options, optionNames);
+  // A key of a wrong type is rejected by `entityTarget`.
+  return entityTarget(table, byEntity ? keysOf(key) : { partitionKey: key as string, rowKey: rowKeyOrOptions as string }, options ?? {});
+}
+
+/** The keys of an entity that was read. */
+export function keysOf({ partitionKey, rowKey }: EntityKeyLike): EntityKey {
+  if (partitionKey === undefined || rowKey === undefined) throw new TypeError("The entity must have a partitionKey and a rowKey.");
+  return { partitionKey, rowKey };
+}
+
+function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions): UpdateTarget<Entity, object> {
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
   const types = checkTypes(options.types ?? {});
@@ -54,19 +135,19 @@ export function tableEntity<T extends object = Record<string, unknown>>(
     return entity;
   }
 
-  return targetOf<Entity<T>, StoredEntity>({
+  return targetOf<Entity, StoredEntity, object>({
     kind: "tableEntity",
     url,
     credentialScope: credentialScopeOf(table),
     key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,
     journaled: true,
-    check: undefined,
-    decode: (raw) => entityValue(raw, partitionKey, rowKey) as Entity<T>,
+    validate: undefined,
+    decode: (raw) => entityValue(raw, partitionKey, rowKey) as Entity,
     encode(value, previous) {
-      if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("an entity must be an object");
-      checkSameKey("partitionKey", value, partitionKey);
-      checkSameKey("rowKey", value, rowKey);
+      if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("An entity must be an object.");
+      checkSameKey("partitionKey", value, partitionKey, previous !== undefined);
+      checkSameKey("rowKey", value, rowKey, previous !== undefined);
       if (previous) checkNotSet(value, ["etag", "timestamp"]);
       return storedFromValue(value, previous, types);
     },
@@ -126,23 +207,27 @@ const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;
 
 /** The service rejects these characters in keys with a plain 400. Checking them before the request gives a clear message. */
 export function checkKey(name: string, key: string): void {
-  if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
+  if (typeof key !== "string") throw new TypeError(`${name} must be a string.`);
   if (forbiddenInKeys.test(key)) {
-    throw new RangeError(`${name} ${JSON.stringify(key)}: keys cannot hold / \\ # ? or control characters`);
+    throw new RangeError(`${name} ${JSON.stringify(key)}: keys cannot contain / \\ # ? or control characters.`);
   }
-  if (key.length > 512) throw new RangeError(`${name}: keys can have at most 512 characters`);
+  if (key.length > 512) throw new RangeError(`${name}: keys can have at most 512 characters.`);
 }
 
-function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: string): void {
+function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: string, exists: boolean): void {
   const given = (value as Record<string, unknown>)[name];
-  if (given !== undefined && given !== key) {
-    throw new TypeError(`the mutator changed ${name} to ${JSON.stringify(given)}: an update cannot move an entity`);
-  }
+  if (given === undefined || given === key) return;
+  const found = `${name} ${JSON.stringify(given)}`;
+  throw new TypeError(
+    exists
+      ? `The mutator returned an entity with the ${found}: an update cannot change a key.`
+      : `The value to be created has the ${found}, but the target has ${JSON.stringify(key)}: leave it out.`,
+  );
 }
 
 export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<Record<string, EdmType>> {
   for (const [name, type] of Object.entries(types)) {
-    if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is no Edm type`);
+    if (!isEdmType(type)) throw new RangeError(`types.${name}: ${JSON.stringify(type)} is not an Edm type.`);
   }
   return { ...types };
 }
@@ -150,6 +235,6 @@ export function checkTypes(types: Readonly<Record<string, EdmType>>): Readonly<R
 /** The service sets these properties. A draft does not have them: the mutator set one, or copied an entity of the SDK. */
 function checkNotSet(value: object, names: readonly string[]): void {
   for (const name of names) {
-    if ((value as Record<string, unknown>)[name] !== undefined) throw new TypeError(`${name} is set by the service: leave it out of the entity`);
+    if ((value as Record<string, unknown>)[name] !== undefined) throw new TypeError(`The service sets ${name}: leave it out of the entity.`);
   }
 }

@@ -2,27 +2,43 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
 import type { Journal } from "./journal.js";
 
-/** A target that an update reads and writes: created by `jsonBlob`, `tableEntity`, ... */
-export interface UpdateTarget<T> {
+declare const valueType: unique symbol;
+declare const inputType: unique symbol;
+declare const concurrency: unique symbol;
+
+/**
+ * Something that can be read and written: what {@link jsonBlob}, {@link tableEntity}, {@link jsonFile}, ... return. Opaque: only
+ * the library, and {@link defineTarget}, create targets.
+ *
+ * `T` is the value as it is read, `I` the value as it is created (for an entity: without its keys).
+ */
+export interface Target<T, I = T> {
+  /** The function that created it, for example `"jsonBlob"`. */
   readonly kind: string;
   /** The URL of the target, without the query. */
   readonly url: string;
-  /** Does not exist at run time; it distinguishes targets of different value types. */
-  readonly valueType?: T;
-  readonly needsLease?: false;
+  /** By type only. A target of one type is not a target of a wider or narrower type: it is read and written. */
+  readonly [valueType]: (value: T) => T;
+  /** By type only. */
+  readonly [inputType]: (value: I) => I;
+}
+
+/** Any input type: a {@link Target} is invariant in it, and calls that create nothing do not use it. */
+export type AnyInput = any; // eslint-disable-line @typescript-eslint/no-explicit-any -- only `any` matches every invariant type
+
+/** A {@link Target} with ETag conditions: {@link optimisticUpdate} accepts it. */
+export interface UpdateTarget<T, I = T> extends Target<T, I> {
+  /** By type only. */
+  readonly [concurrency]: "etag";
 }
 
 /**
- * A target without If-Match, so that only a lease (or a lock) can exclude a second writer: created by `jsonFile`,
- * `shareMetadata`, `containerMetadata`, `queueMetadata`, ... `leasedUpdate` accepts it, `optimisticUpdate` does not.
+ * A {@link Target} without ETag conditions, so that only a lease or a lock excludes a second writer: {@link leasedUpdate} accepts
+ * it, {@link optimisticUpdate} does not.
  */
-export interface LeasedTarget<T> {
-  readonly kind: string;
-  /** The URL of the target, without the query. */
-  readonly url: string;
-  /** Does not exist at run time; it distinguishes targets of different value types. */
-  readonly valueType?: T;
-  readonly needsLease: true;
+export interface LeasedTarget<T, I = T> extends Target<T, I> {
+  /** By type only. */
+  readonly [concurrency]: "lease";
 }
 
 /** One state of a target, as an adapter read or wrote it. */
@@ -55,7 +71,7 @@ export interface RequestContext {
  * bytes, typed properties). The engine keeps drafts in this form, so that each mutator gets a private copy by decoding, and a
  * caller gets back what a reader would read.
  */
-export interface TargetAdapter<T, Raw> {
+export interface ServiceAdapter<T, Raw> {
   readonly kind: string;
   readonly url: string;
   /** Identifies the credentials and policies of the client. Only updates with the same scope are combined. */
@@ -77,8 +93,11 @@ export interface TargetAdapter<T, Raw> {
   /** Throws a `TypeError` for a value that cannot be stored. */
   encode(value: T, previous: Raw | undefined): Raw;
   equals(a: Raw, b: Raw): boolean;
-  /** Rejects with a `SchemaError`. Undefined: every value is valid. */
-  readonly check: ((value: T, phase: "read" | "write") => Promise<void>) | undefined;
+  /**
+   * What a value becomes by the schema: with defaults and coercions on a read, as it is on a write. Rejects with a `SchemaError`.
+   * Undefined: every value is valid.
+   */
+  readonly validate: ((raw: Raw, phase: "read" | "write") => Promise<Raw>) | undefined;
 
   /** `undefined`: the target does not exist. */
   read(context: RequestContext): Promise<Snapshot<Raw> | undefined>;
@@ -106,7 +125,7 @@ export interface TargetAdapter<T, Raw> {
 
 /** Reads what is stored, unless it is the version that the caller already has. */
 export async function readIfChanged<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   etag: string,
   context: RequestContext,
 ): Promise<Snapshot<Raw> | "unchanged" | undefined> {
@@ -118,35 +137,37 @@ export async function readIfChanged<T, Raw>(
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");
 
 /** Creates the opaque target that users pass to the helpers. */
-export function targetOf<T, Raw>(adapter: TargetAdapter<T, Raw>): UpdateTarget<T> {
-  const target: UpdateTarget<T> = { kind: adapter.kind, url: adapter.url };
-  Object.defineProperty(target, adapterKey, { value: adapter });
-  return target;
+export function targetOf<T, Raw, I = T>(adapter: ServiceAdapter<T, Raw>): UpdateTarget<T, I> {
+  return opaque(adapter) as UpdateTarget<T, I>;
 }
 
 /** The same for targets that need a lease. */
-export function leasedTargetOf<T, Raw>(adapter: TargetAdapter<T, Raw> & { readonly requiresLease: true }): LeasedTarget<T> {
-  const target: LeasedTarget<T> = { kind: adapter.kind, url: adapter.url, needsLease: true };
-  Object.defineProperty(target, adapterKey, { value: adapter });
-  return target;
+export function leasedTargetOf<T, Raw, I = T>(adapter: ServiceAdapter<T, Raw> & { readonly requiresLease: true }): LeasedTarget<T, I> {
+  return opaque(adapter) as LeasedTarget<T, I>;
+}
+
+function opaque<T, Raw>(adapter: ServiceAdapter<T, Raw>): object {
+  return Object.defineProperty({ kind: adapter.kind, url: adapter.url }, adapterKey, { value: adapter });
 }
 
 /** The adapter of a target, or undefined if `target` is not a target. */
-export function adapterOf(target: unknown): TargetAdapter<unknown, unknown> | undefined {
+export function adapterOf(target: unknown): ServiceAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
-  return (target as { [adapterKey]?: TargetAdapter<unknown, unknown> })[adapterKey];
+  return (target as { [adapterKey]?: ServiceAdapter<unknown, unknown> })[adapterKey];
 }
 
 /** An object without a URL is not a client. Throws before any request, and names what is needed. */
 export function requireClient(kind: string, client: unknown, wanted: string): void {
   const url = (client as { url?: unknown } | null | undefined)?.url;
-  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
+  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}.`);
 }
 
-/** A value and the ETag that it was read with. */
+/** The result of {@link readTarget}: a value and its ETag. */
 export interface ReadResult<T> {
-  value: T;
-  etag: string;
+  /** The value, which belongs to the caller. */
+  readonly value: T;
+  /** The ETag of exactly this value. */
+  readonly etag: string;
 }
 
 /** The snapshots behind results, so that an update can start from a result: a snapshot holds what a write must preserve. */
@@ -154,22 +175,21 @@ const snapshots = new WeakMap<object, { credentialScope: object; key: string; jo
 
 /** The result for a snapshot that was read, after the schema check. */
 export async function checkedResult<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   snapshot: Snapshot<Raw>,
   journalName: string,
 ): Promise<ReadResult<T>> {
-  const value = adapter.decode(snapshot.raw);
-  await adapter.check?.(value, "read");
-  const result = { value, etag: snapshot.etag };
-  snapshots.set(result, { credentialScope: adapter.credentialScope, key: adapter.key, journalName, snapshot });
+  const checked = adapter.validate ? { ...snapshot, raw: await adapter.validate(snapshot.raw, "read") } : snapshot;
+  const result = { value: adapter.decode(checked.raw), etag: snapshot.etag };
+  snapshots.set(result, { credentialScope: adapter.credentialScope, key: adapter.key, journalName, snapshot: checked });
   return result;
 }
 
 /** The snapshot behind a result of `readTarget`. */
-export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: TargetAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
+export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: ServiceAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
   if (known?.key !== adapter.key || known.credentialScope !== adapter.credentialScope || known.journalName !== journalName) {
-    throw new TypeError("startFrom must be what readTarget returned for the same target, with the same client and journal");
+    throw new TypeError("startFrom must be a result of readTarget for the same target, with the same client and journal.");
   }
   return known.snapshot as Snapshot<Raw>;
 }

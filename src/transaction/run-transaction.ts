@@ -1,53 +1,88 @@
-import type { CallOptions } from "../clients/call.js";
+import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import type { EdmType } from "../target/edm.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey, checkTypes } from "../target/table-entity.js";
+import { requireClient } from "../target/target.js";
 import { checkUpdateOptions } from "../update/options.js";
-import type { OptimisticUpdateOptions } from "../update/options.js";
 import { TransactionCall } from "./transaction-batch.js";
-import type { TransactionResult } from "./transaction-batch.js";
 import { enqueueTransaction } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */
-export interface RunTransactionOptions
-  extends CallOptions,
-    Pick<
-      OptimisticUpdateOptions<never>,
-      "maxAttempts" | "timeoutInMs" | "retryDelayInMs" | "maxRetryDelayInMs" | "coalesce" | "onUnknown"
-    > {
-  /** The Edm types of properties for which JavaScript has no type: `{ price: "Double" }`. */
+export interface RunTransactionOptions extends ConflictRetryOptions, WriteOutcomeOptions {
+  /**
+   * The Edm types of properties for which JavaScript has no type: `{ price: "Double" }`.
+   * @defaultValue none: an existing property keeps its type, a new one gets it from its value
+   */
   types?: Readonly<Record<string, EdmType>> | undefined;
   /**
    * Also detect phantoms: entities that other clients add to a queried range, or change so that they match. All writers of
-   * the partition have to use this option. Costs a row in each partition, one more operation in each transaction, and one more
-   * request in each transaction that queries; and every write conflicts with every query.
-   * @defaultValue false
+   * the partition have to use this option.
+   * @defaultValue false: it costs a row in each partition, one more operation in each transaction, and one more request in each
+   * transaction that queries; and every write conflicts with every query
    */
   detectPhantoms?: boolean | undefined;
+  /**
+   * Whether concurrent transactions of the same partition in this process, under the same credentials, share reads and writes.
+   * @defaultValue true: a fraction of the requests, and no conflicts within a process
+   */
+  coalesce?: boolean | undefined;
 }
+
+const optionNames: OptionNames<RunTransactionOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  timeoutInMs: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  maxRetryDelayInMs: 1,
+  onUnknown: 1,
+  types: 1,
+  detectPhantoms: 1,
+  coalesce: 1,
+};
 
 /**
  * Reads and writes entities of one partition in isolation from other clients: the request that writes also validates what was
- * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost.
+ * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost. Returns what the
+ * function returned.
  *
  * Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with one. A delete costs one more,
  * after the commit.
+ *
+ * @example
+ * ```ts
+ * await runTransaction<Account>(table, "bank", async (tx) => {
+ *   const [from, to] = await tx.getMany(["alice", "bob"]);
+ *   if (!from || !to || from.balance < 10) throw new Error("not possible");
+ *   tx.update({ rowKey: "alice", balance: from.balance - 10 });
+ *   tx.update({ rowKey: "bob", balance: to.balance + 10 });
+ * });
+ * ```
+ * @throws {@link ConflictError} if other writers kept changing what was read: nothing was written.
+ * @throws {@link TargetNotFoundError}, {@link AlreadyExistsError} if an entity does not exist, or exists: nothing was written.
+ * @throws {@link LimitError} if it exceeds a limit of the service: nothing was written.
+ * @throws {@link OperationTimeoutError} if the time was over before the commit was sent: nothing was written.
+ * @throws {@link CommitUnknownError} if the commit was sent and its outcome cannot be determined.
  */
-export function runTransaction<R>(
+export function runTransaction<T extends object = Record<string, unknown>, R = void>(
   table: TableLike,
   partitionKey: string,
-  fn: (tx: Transaction) => Promise<R> | R,
+  fn: (tx: Transaction<T>) => Promise<R> | R,
   options: RunTransactionOptions = {},
-): Promise<TransactionResult<R>> {
+): Promise<R> {
   return withAttempts("runTransaction", options, async (trace, span) => {
-    if (typeof fn !== "function") throw new TypeError("fn must be a function");
+    checkOptions("runTransaction", options, optionNames);
+    requireClient("runTransaction", table, "a TableClient");
+    if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
     checkKey("partitionKey", partitionKey);
     describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const call = new TransactionCall(fn, {
+    const call = new TransactionCall(fn as (tx: Transaction) => unknown, {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },
@@ -56,8 +91,8 @@ export function runTransaction<R>(
     });
     const { coalesce = true, detectPhantoms = false } = options;
     enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);
-    const result = (await call.promise) as TransactionResult<R>;
-    describeSpan(span, { outcome: result.outcome });
-    return result;
+    const { value, outcome } = await call.promise;
+    describeSpan(span, { outcome });
+    return value as R;
   });
 }

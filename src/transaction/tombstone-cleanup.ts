@@ -1,10 +1,11 @@
-import type { CallOptions } from "../clients/call.js";
+import type { PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { quoted, readRow } from "./row.js";
 
@@ -59,22 +60,32 @@ export class TombstoneCleanup {
 }
 
 /** Options of {@link purgeTombstones}. */
-export interface PurgeTombstonesOptions extends CallOptions {
-  /** Only tombstones of this partition. @defaultValue the whole table, which is a scan */
+export interface PurgeTombstonesOptions extends PurgeOptions {
+  /** Only tombstones of this partition. @defaultValue none: the whole table, which is a scan */
   partitionKey?: string | undefined;
   /**
-   * Newer tombstones are kept: the transaction that stored one may still have to read it.
-   * @defaultValue an hour
+   * The minimum age of what is deleted: the transaction that stored a newer tombstone may still have to read it.
+   * @defaultValue 3_600_000 (an hour): no transaction takes that long
    */
   olderThanInMs?: number | undefined;
 }
 
+const optionNames: OptionNames<PurgeTombstonesOptions> = { abortSignal: 1, tracingOptions: 1, partitionKey: 1, olderThanInMs: 1 };
+
 /**
- * Deletes the tombstones of transactions whose process crashed between the commit and the clean-up. Returns how many. Costs a
- * query, and one request for each tombstone.
+ * Deletes the tombstones of transactions whose process crashed between the commit and the clean-up. Tombstones that another client
+ * has replaced meanwhile are kept. Costs a query, and one request for each tombstone.
+ *
+ * @example
+ * ```ts
+ * const { deleted } = await purgeTombstones(table);
+ * ```
+ * @throws the errors of the SDK; what was deleted by then stays deleted.
  */
-export function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<number> {
+export function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<PurgeResult> {
   return withSpan("purgeTombstones", options, async (tracingOptions) => {
+    checkOptions("purgeTombstones", options, optionNames);
+    throwIfAborted(options.abortSignal);
     const { partitionKey, abortSignal } = options;
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0 });
     const before = new Date(Date.now() - age).toISOString();
@@ -84,8 +95,10 @@ export function purgeTombstones(table: TableLike, options: PurgeTombstonesOption
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
     const traced = tracingOptions && { tracingOptions };
+    const cancel = abortSignal && { abortSignal: abortSignal as AbortSignal };
     let deleted = 0;
-    for await (const page of table.listEntities({ ...traced, queryOptions: { filter } }).byPage()) {
+    let kept = 0;
+    for await (const page of table.listEntities({ ...traced, ...cancel, queryOptions: { filter } }).byPage()) {
       for (const entity of page as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
         try {
@@ -95,9 +108,10 @@ export function purgeTombstones(table: TableLike, options: PurgeTombstonesOption
         } catch (error) {
           // Another client has replaced it by an entity, or deleted it first.
           if (!isConflict(error) && !isNotFound(error)) throw error;
+          kept++;
         }
       }
     }
-    return deleted;
+    return { deleted, kept };
   }, { targetKind: "table", url: tableUrl(table) });
 }

@@ -7,7 +7,8 @@ import { partitionUrl } from "../target/stored-entity.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { PartitionView } from "./partition-view.js";
 import type { RowOptions } from "./row.js";
-import { NeedsCleanViewError, Transaction } from "./transaction.js";
+import { NeedsCleanViewError, TransactionRun } from "./transaction.js";
+import type { Transaction } from "./transaction.js";
 
 /** The settings that the transactions of one queue share. */
 export interface PartitionSettings {
@@ -18,14 +19,11 @@ export interface PartitionSettings {
   readonly coalesce: boolean;
 }
 
-/** The result of a transaction. */
-export interface TransactionResult<R> {
+/** The outcome of a transaction. `"unchanged"`: the function changed nothing, and nothing was written. */
+export interface TransactionResult {
   /** What the function returned. */
-  value: R;
-  /** `"unchanged"`: the function changed nothing, and nothing was written. */
-  outcome: "committed" | "unchanged";
-  /** How often the function ran. */
-  attempts: number;
+  readonly value: unknown;
+  readonly outcome: "committed" | "unchanged";
 }
 
 export interface TransactionSettings extends WriteCallSettings {
@@ -33,7 +31,7 @@ export interface TransactionSettings extends WriteCallSettings {
 }
 
 /** One caller of `runTransaction`, and its function. */
-export class TransactionCall extends WriteCall<TransactionResult<unknown>, TransactionSettings> {
+export class TransactionCall extends WriteCall<TransactionResult, TransactionSettings> {
   readonly fn: (tx: Transaction) => unknown;
   /** Read a row before inserting it: a failed insert does not return the existing entity. */
   readBeforeInsert = false;
@@ -86,11 +84,12 @@ export class TransactionBatch {
     const rollBack = this.view.savepoint();
     const before = this.view.written;
     call.attempts++;
-    const tx = new Transaction(this.view, table, partitionKey, {
+    const tx = new TransactionRun(this.view, table, partitionKey, {
       options: requestOptions,
       types: call.settings.types,
       detectPhantoms,
       readBeforeInsert: call.readBeforeInsert,
+      call,
     });
     try {
       let value = call.fn(tx);
@@ -136,7 +135,7 @@ export class TransactionBatch {
       const step = this.#steps[index];
       if (step?.kind === "failed") call.reject(toConcurrencyError(step.error, partitionUrl(this.#settings.table, this.#settings.partitionKey)));
       if (step?.kind !== "returned") continue;
-      const result = { value: step.value, outcome: step.changed ? outcome : ("unchanged" as const), attempts: call.attempts };
+      const result = { value: step.value, outcome: step.changed ? outcome : ("unchanged" as const) };
       call.resolve(result, result.outcome);
     }
   }

@@ -1,4 +1,4 @@
-import type { TableLike } from "../clients/table.js";
+import type { EntityInput, EntityPatch, TableLike } from "../clients/table.js";
 import { createError, AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
 import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";
@@ -9,22 +9,62 @@ import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 
-/** An entity to be written: its row key and its properties. */
-export type EntityInput<T extends object = Record<string, unknown>> = T & { rowKey: string; partitionKey?: string };
-
-/** What to read with {@link Transaction.query}. */
+/** What to read with {@link Transaction.query}: a range of row keys, an OData filter, a predicate. */
 export interface TransactionQuery<T extends object = Record<string, unknown>> {
   /** The first row key of a range. @defaultValue the first of the partition */
   readonly from?: string | undefined;
   /** The last row key of a range, inclusive. @defaultValue the last of the partition */
   readonly to?: string | undefined;
-  /** An OData filter, applied by the service to what is stored. */
-  filter?: string | undefined;
+  /** An OData filter, which the service applies to what is stored. @defaultValue none */
+  readonly filter?: string | undefined;
   /**
    * Applied to what the transaction sees. Needed in addition to `filter` if the transaction has written before it queries:
    * the service does not know those writes yet.
+   * @defaultValue none
    */
-  where?: ((entity: Entity<T>) => boolean) | undefined;
+  readonly where?: ((entity: Entity<T>) => boolean) | undefined;
+}
+
+/**
+ * The argument of the function of {@link runTransaction}. Reads see the transaction's own writes. Everything that is read is
+ * validated by the commit. `T` is the default type of the entities; each method can name another.
+ */
+export interface Transaction<T extends object = Record<string, unknown>> {
+  /** The partition of the transaction. */
+  readonly partitionKey: string;
+  /** 1 on the first run. The function runs again after a conflict. */
+  readonly attempt: number;
+  /** Aborts when the call is cancelled, or when its time is over. */
+  readonly signal: AbortSignal;
+  /**
+   * Reads an entity; undefined if it does not exist. Costs 1 request, none if it is already known.
+   * @throws the errors of the SDK.
+   */
+  get<E extends object = T>(rowKey: string): Promise<Entity<E> | undefined>;
+  /**
+   * Reads several entities, in this order. Costs 1 request for each 14.
+   * @throws the errors of the SDK.
+   */
+  getMany<E extends object = T>(rowKeys: readonly string[]): Promise<(Entity<E> | undefined)[]>;
+  /**
+   * Reads the entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
+   * range, or change so that they match, are detected with `detectPhantoms` only.
+   * @throws `TypeError` for a filter without `where` after a write.
+   */
+  query<E extends object = T>(query?: TransactionQuery<E>): Promise<Entity<E>[]>;
+  /** Creates an entity. The call rejects with an {@link AlreadyExistsError} if it exists. */
+  create<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
+  /**
+   * Changes the given properties of an existing entity; a property that is `undefined` is removed. The call rejects with a
+   * {@link TargetNotFoundError} if the entity does not exist.
+   */
+  update<E extends object = T>(patch: NoInfer<EntityPatch<E>>): void;
+  /** Replaces all properties of an existing entity. The call rejects with a {@link TargetNotFoundError} if it does not exist. */
+  replace<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
+  /** Changes the given properties, or creates the entity. */
+  upsert<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
+  /** Deletes an entity. The call rejects with a {@link TargetNotFoundError} if it does not exist. */
+  delete(entity: string | { readonly rowKey: string }): void;
 }
 
 /**
@@ -33,14 +73,25 @@ export interface TransactionQuery<T extends object = Record<string, unknown>> {
  */
 export class NeedsCleanViewError extends Error {}
 
+/** The settings of one run. */
+interface RunSettings {
+  readonly options: () => RowOptions;
+  readonly types: Readonly<Record<string, EdmType>>;
+  readonly detectPhantoms: boolean;
+  readonly readBeforeInsert: boolean;
+  readonly call: { readonly attempts: number; readonly signal: AbortSignal };
+}
+
 /** One run of the function of `runTransaction`. */
-export class Transaction {
+export class TransactionRun implements Transaction {
   readonly partitionKey: string;
   readonly #view: PartitionView;
   readonly #table: TableLike;
   readonly #options: () => RowOptions;
   readonly #types: Readonly<Record<string, EdmType>>;
   readonly #detectPhantoms: boolean;
+  readonly #call: RunSettings["call"];
+  readonly attempt: number;
   /** Writes to rows that have not been read. The rows are read when the function has ended. */
   readonly #deferred: { rowKey: string; apply: () => void }[] = [];
   readonly #readBeforeInsert: boolean;
@@ -48,13 +99,7 @@ export class Transaction {
   #closed = false;
   #needsCleanView = false;
 
-  /** @internal */
-  constructor(
-    view: PartitionView,
-    table: TableLike,
-    partitionKey: string,
-    settings: { options: () => RowOptions; types: Readonly<Record<string, EdmType>>; detectPhantoms: boolean; readBeforeInsert: boolean },
-  ) {
+  constructor(view: PartitionView, table: TableLike, partitionKey: string, settings: RunSettings) {
     this.partitionKey = partitionKey;
     this.#view = view;
     this.#table = table;
@@ -62,9 +107,14 @@ export class Transaction {
     this.#types = settings.types;
     this.#detectPhantoms = settings.detectPhantoms;
     this.#readBeforeInsert = settings.readBeforeInsert;
+    this.#call = settings.call;
+    this.attempt = settings.call.attempts;
   }
 
-  /** An entity, or undefined if it does not exist. Costs 1 request, none if it is already known. */
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
+
   async get<T extends object = Record<string, unknown>>(rowKey: string): Promise<Entity<T> | undefined> {
     this.#check(rowKey);
     await this.#view.load([rowKey], this.#options());
@@ -72,7 +122,6 @@ export class Transaction {
     return this.#value<T>(rowKey);
   }
 
-  /** Several entities, in this order. Costs 1 request for each 14. */
   async getMany<T extends object = Record<string, unknown>>(rowKeys: readonly string[]): Promise<(Entity<T> | undefined)[]> {
     for (const rowKey of rowKeys) this.#check(rowKey);
     await this.#view.load(rowKeys, this.#options());
@@ -80,18 +129,14 @@ export class Transaction {
     return rowKeys.map((rowKey) => this.#value<T>(rowKey));
   }
 
-  /**
-   * The entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
-   * range, or change so that they match, are detected with `detectPhantoms` only.
-   */
   async query<T extends object = Record<string, unknown>>(query: TransactionQuery<T> = {}): Promise<Entity<T>[]> {
     this.#checkOpen();
     const { filter, where } = query;
     if (filter !== undefined && !where) {
-      if (this.#wrote) throw new TypeError("a query with a filter after a write needs where, too: the service does not know of the write");
+      if (this.#wrote) throw new TypeError("A query with a filter after a write needs where as well: the service does not know of the write yet.");
       if (this.#view.written.size > 0) {
         this.#needsCleanView = true;
-        throw new NeedsCleanViewError("the query has to be run again before what others wrote");
+        throw new NeedsCleanViewError("the query has to run before the writes of other transactions");
       }
     }
     if (this.#detectPhantoms) await this.#view.load([queriesRowKey], this.#options());
@@ -104,8 +149,7 @@ export class Transaction {
       .filter((entity): entity is Entity<T> => entity !== undefined && (where?.(entity) ?? true));
   }
 
-  /** Creates an entity. Throws an `AlreadyExistsError` if it exists. */
-  create<T extends object>(entity: EntityInput<T>): void {
+  create(entity: EntityInput): void {
     const rowKey = this.#checkEntity(entity);
     const stored = storedFromValue(entity, undefined, this.#types);
     // Saves the read: the insert fails if the entity exists. The next attempt then reads it and throws the right error.
@@ -115,28 +159,24 @@ export class Transaction {
       return;
     }
     this.#write(rowKey, (current) => {
-      if (current) throw createError(AlreadyExistsError, `${this.#name(rowKey)} exists`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
+      if (current) throw createError(AlreadyExistsError, `${this.#name(rowKey)} already exists.`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       return stored;
     });
   }
 
-  /** Changes the given properties of an existing entity; `null` or `undefined` removes a property. */
-  update<T extends object>(entity: EntityInput<T>): void {
+  update(entity: EntityInput): void {
     this.#write(this.#checkEntity(entity), (current, rowKey) => merge(entity, current ?? this.#notFound(rowKey), this.#types));
   }
 
-  /** Replaces all properties of an existing entity. */
-  replace<T extends object>(entity: EntityInput<T>): void {
+  replace(entity: EntityInput): void {
     this.#write(this.#checkEntity(entity), (current, rowKey) => storedFromValue(entity, current ?? this.#notFound(rowKey), this.#types));
   }
 
-  /** Changes the given properties, or creates the entity. */
-  upsert<T extends object>(entity: EntityInput<T>): void {
+  upsert(entity: EntityInput): void {
     this.#write(this.#checkEntity(entity), (current) => (current ? merge(entity, current, this.#types) : storedFromValue(entity, undefined, this.#types)));
   }
 
-  /** Deletes an entity, if it has not changed since it was read. Throws a `TargetNotFoundError` if it does not exist. */
-  delete(entity: string | { rowKey: string }): void {
+  delete(entity: string | { readonly rowKey: string }): void {
     const rowKey = typeof entity === "string" ? entity : entity.rowKey;
     this.#check(rowKey);
     this.#write(rowKey, (current) => {
@@ -145,18 +185,17 @@ export class Transaction {
     });
   }
 
-  /** @internal Reads the rows that were written without having been read, and closes the transaction. */
+  /** Reads the rows that were written without having been read, and closes the transaction. */
   async finish(): Promise<void> {
     await this.#loadDeferred();
     this.#closed = true;
   }
 
-  /** @internal Whether it has to run in a batch in which no other transaction has written before it. */
+  /** Whether it has to run in a batch in which no other transaction has written before it. */
   get needsCleanView(): boolean {
     return this.#needsCleanView;
   }
 
-  /** @internal */
   close(): void {
     this.#closed = true;
   }
@@ -201,9 +240,9 @@ export class Transaction {
   }
 
   #checkEntity(entity: EntityInput): string {
-    if (typeof entity !== "object" || (entity as unknown) === null) throw new TypeError("an entity must be an object");
+    if (typeof entity !== "object" || (entity as unknown) === null) throw new TypeError("An entity must be an object.");
     if (entity.partitionKey !== undefined && entity.partitionKey !== this.partitionKey) {
-      throw new TypeError(`a transaction is within one partition, ${JSON.stringify(this.partitionKey)}`);
+      throw new TypeError(`All entities of the transaction are in partition ${JSON.stringify(this.partitionKey)}; got ${JSON.stringify(entity.partitionKey)}.`);
     }
     this.#check(entity.rowKey);
     return entity.rowKey;
@@ -212,19 +251,19 @@ export class Transaction {
   #check(rowKey: string): void {
     this.#checkOpen();
     checkKey("rowKey", rowKey);
-    if (isOwnRow(rowKey)) throw new RangeError(`row keys that begin with ${ownRowPrefix} are the library's own`);
+    if (isOwnRow(rowKey)) throw new RangeError(`Row keys that begin with ${ownRowPrefix} are reserved for the library.`);
   }
 
   #checkOpen(): void {
-    if (this.#closed) throw new TypeError("the transaction is over: its function has returned, or it runs again");
+    if (this.#closed) throw new TypeError("The transaction is over: its function has returned, or runs again.");
   }
 
   #name(rowKey: string): string {
-    return `the entity ${JSON.stringify(rowKey)} of partition ${JSON.stringify(this.partitionKey)}`;
+    return `Entity ${JSON.stringify(rowKey)} in partition ${JSON.stringify(this.partitionKey)}`;
   }
 
   #notFound(rowKey: string): never {
-    throw createError(TargetNotFoundError, `${this.#name(rowKey)} does not exist`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
+    throw createError(TargetNotFoundError, `${this.#name(rowKey)} does not exist.`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
   }
 }
 

@@ -1,22 +1,24 @@
-import type { AbortSignalLike } from "../clients/call.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import type { Snapshot, TargetAdapter } from "../target/target.js";
+import type { Snapshot, ServiceAdapter } from "../target/target.js";
 
-/** The result of an update. */
-export interface UpdateResult<T> {
-  /** The value after this call (for `"deleted"`: the value before it). */
-  value: T;
-  /**
-   * The ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
-   * one's lost response was resolved, the ETag does not match any more.
-   */
-  etag: string;
-  outcome: "created" | "updated" | "unchanged" | "deleted";
+interface UpdateResultBase<T> {
+  /** The value after this call; for `"deleted"`, the value before it. It belongs to the caller. */
+  readonly value: T;
   /** How often the mutator ran. */
-  attempts: number;
+  readonly attempts: number;
 }
+
+/**
+ * The result of {@link optimisticUpdate} and {@link leasedUpdate}.
+ *
+ * `etag` is the ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
+ * one's lost response was resolved, it does not match any more. A deleted target has no ETag.
+ */
+export type UpdateResult<T> =
+  | (UpdateResultBase<T> & { readonly outcome: "created" | "updated" | "unchanged"; readonly etag: string })
+  | (UpdateResultBase<T> & { readonly outcome: "deleted"; readonly etag?: undefined });
 
 /** The options of one update after defaults and checks. */
 export interface CallSettings<T, Raw> extends WriteCallSettings {
@@ -34,25 +36,46 @@ export class UpdateCall<T, Raw> extends WriteCall<UpdateResult<T>, CallSettings<
   }
 }
 
-/** Returned by a mutator: delete the target, unless another client changed it. */
+/**
+ * Returned by a mutator: delete the target, unless another client has changed it.
+ *
+ * @example
+ * ```ts
+ * await optimisticUpdate(customer, (draft) => (draft.visits === 0 ? DELETE : undefined));
+ * ```
+ */
 export const DELETE: unique symbol = Symbol.for("azure-storage-concurrency.delete") as typeof DELETE;
 
-/** What a mutator gets besides the value. */
+/** The second argument of a {@link Mutator}. */
 export interface MutatorContext {
-  /** 1 on the first run; a mutator runs again after a conflict. */
+  /** 1 on the first run. A mutator runs again after a conflict. */
   readonly attempt: number;
-  /** The caller's signal. */
-  readonly abortSignal: AbortSignalLike | undefined;
+  /** Aborts when the call is cancelled, when its time is over, or when its lease is lost. */
+  readonly signal: AbortSignal;
 }
 
+/** `T` with everything readonly, so that a {@link Mutator} can return frozen values and literals. */
+export type ReadonlyValue<T> = T extends Date | Uint8Array | ((...args: never[]) => unknown)
+  ? T
+  : T extends readonly (infer U)[]
+    ? readonly ReadonlyValue<U>[]
+    : T extends object
+      ? { readonly [K in keyof T]: ReadonlyValue<T[K]> }
+      : T;
+
+/** What a {@link Mutator} may return: nothing (it changed the draft in place), a new value, or {@link DELETE}. */
+export type MutatorResult<T> = NoInfer<ReadonlyValue<T>> | typeof DELETE | undefined | void; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
+
 /**
- * Changes a private copy of the value in place, or returns a new one, or {@link DELETE}. It may be async. It may run several
- * times, but its effect is committed once; it should have no other side effects. Throwing cancels the update.
+ * Changes a private copy of the value in place, or returns a new value, or {@link DELETE}. It may be async. It may run several
+ * times, so it should only compute; its effect is committed once. Throwing cancels the update.
+ *
+ * @example
+ * ```ts
+ * const increment: Mutator<{ count: number }> = (draft) => { draft.count++; };
+ * ```
  */
-export type Mutator<T> = (
-  draft: T,
-  context: MutatorContext,
-) => T | typeof DELETE | undefined | void | Promise<T | typeof DELETE | undefined | void>; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
+export type Mutator<T> = (draft: T, context: MutatorContext) => MutatorResult<T> | Promise<MutatorResult<T>>;
 
 /** A state that is known to be stored. */
 export interface Base<Raw> {
@@ -69,7 +92,7 @@ const maxBatchTimeInMs = 200;
 
 /** One pass over the waiting calls: applies their mutators in order to one draft, and keeps the result of each. */
 export class Batch<T, Raw> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #calls: readonly UpdateCall<T, Raw>[];
   readonly #steps: Step<Raw>[] = [];
   /** What each mutator was given. */
@@ -78,7 +101,7 @@ export class Batch<T, Raw> {
   draft: Raw | undefined;
   #lastWriter = -1;
 
-  constructor(adapter: TargetAdapter<T, Raw>, calls: readonly UpdateCall<T, Raw>[]) {
+  constructor(adapter: ServiceAdapter<T, Raw>, calls: readonly UpdateCall<T, Raw>[]) {
     this.#adapter = adapter;
     this.#calls = calls;
   }
@@ -170,21 +193,21 @@ export class Batch<T, Raw> {
     const superseded = index < this.#lastWriter;
     // With an ETag of a later version, the caller could overwrite that version without having seen it.
     const etag = superseded || !now ? adapter.staleETag : now.etag;
-    const resolve = (raw: Raw, outcome: UpdateResult<T>["outcome"], ofETag = etag): void =>
-      call.resolve({ value: adapter.decode(raw), etag: ofETag, outcome, attempts: call.attempts }, outcome);
+    const resolve = (raw: Raw, outcome: Exclude<UpdateResult<T>["outcome"], "deleted">): void =>
+      call.resolve({ value: adapter.decode(raw), etag, outcome, attempts: call.attempts }, outcome);
     switch (step.kind) {
       case "changed":
         resolve(step.raw, step.created ? "created" : "updated");
         break;
       case "deleted":
-        resolve(before as Raw, "deleted", call.currentETag ?? adapter.staleETag);
+        call.resolve({ value: adapter.decode(before as Raw), outcome: "deleted", attempts: call.attempts }, "deleted");
         break;
       case "unchanged":
         resolve(step.raw, "unchanged");
         break;
       case "not found":
         call.reject(
-          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
+          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}.`, { url: adapter.url }),
         );
         break;
       case "failed":
@@ -211,12 +234,22 @@ type Step<Raw> =
   /** Its caller has left. */
   | { readonly kind: "abandoned" };
 
+/** The signal is made on demand: most mutators do not use it, and it costs more than the rest of the call. */
+function contextOf(call: { readonly attempts: number; readonly signal: AbortSignal }): MutatorContext {
+  return {
+    attempt: call.attempts,
+    get signal() {
+      return call.signal;
+    },
+  };
+}
+
 /** How long other callers wait for an async mutator, the first time. */
 const detachAfterInMs = 50;
 
 /** Runs one caller's mutator on a private copy of the draft (undefined: the target does not exist). */
 async function applyMutator<T, Raw>(
-  adapter: Pick<TargetAdapter<T, Raw>, "decode" | "encode" | "equals" | "check">,
+  adapter: Pick<ServiceAdapter<T, Raw>, "decode" | "encode" | "equals" | "validate">,
   call: UpdateCall<T, Raw>,
   draft: Raw | undefined,
   hasOtherWaiters: () => boolean,
@@ -229,7 +262,7 @@ async function applyMutator<T, Raw>(
       start = adapter.encode(typeof initial === "function" ? (initial as () => T)() : initial, undefined);
     }
     const value = adapter.decode(start);
-    const running = call.mutator(value, { attempt: call.attempts, abortSignal: call.settings.options.abortSignal });
+    const running = call.mutator(value, contextOf(call));
     let result: T | typeof DELETE | undefined;
     if (isThenable(running)) {
       const outcome = await waitOrDetach(running, call, hasOtherWaiters, detachAfterInMs);
@@ -237,12 +270,13 @@ async function applyMutator<T, Raw>(
       result = outcome.result as typeof result;
     } else result = running as typeof result;
     if (result === DELETE) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
-    const raw = adapter.encode(result === undefined ? value : result, start);
+    let raw = adapter.encode(result === undefined ? value : result, start);
     if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", raw: draft };
-    if (adapter.check) {
-      // A check may be slow or hang, like a mutator.
-      const outcome = await waitOrDetach(adapter.check(adapter.decode(raw), "write"), call, hasOtherWaiters, detachAfterInMs);
+    if (adapter.validate) {
+      // A schema may be slow or hang, like a mutator.
+      const outcome = await waitOrDetach(adapter.validate(raw, "write"), call, hasOtherWaiters, detachAfterInMs);
       if (outcome.kind !== "done") return outcome;
+      raw = outcome.result as Raw;
     }
     return { kind: "changed", raw, created: draft === undefined };
   } catch (error) {

@@ -2,7 +2,7 @@ import { resolveWrite } from "../core/resolve-write.js";
 import type { Recognition } from "../core/resolve-write.js";
 import { journalAfter, newWriteId, outcomeOf, outcomeOfCreate } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import type { RequestContext, Snapshot, TargetAdapter } from "../target/target.js";
+import type { RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
 
 /** One conditional write: from `base` (undefined: the target does not exist) to `draft` (undefined: delete). */
 export interface Plan<Raw> {
@@ -21,7 +21,7 @@ export type CommitOutcome<Raw> =
 
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
-  TargetAdapter<never, Raw>,
+  ServiceAdapter<never, Raw>,
   "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 

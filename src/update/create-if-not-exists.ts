@@ -3,12 +3,13 @@ import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
+import { checkOptions } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError } from "../errors.js";
 import { checkedResult } from "../target/target.js";
-import type { LeasedTarget, Snapshot, UpdateTarget } from "../target/target.js";
+import type { Snapshot, Target } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
-import { checkTargetSettings, resolveTarget } from "./options.js";
+import { checkTargetSettings, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./single-call.js";
 
@@ -18,17 +19,24 @@ const maxAttempts = 10;
 /**
  * Creates the target with this value unless it exists. Returns what is stored; `outcome` is `"created"` or `"unchanged"`.
  * Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
+ *
+ * @example
+ * ```ts
+ * const { value, outcome } = await createIfNotExists(jsonBlob<Settings>(blob), { level: "info" });
+ * ```
+ * @throws {@link CommitUnknownError} if it cannot be known whether this call created it.
+ * @throws {@link ConflictError} if other clients create and delete it again and again: this call created nothing.
+ * @throws {@link SchemaError} if the value, or what is stored, does not match the schema.
+ * @throws {@link OperationTimeoutError} if the time was over before a write was sent: nothing was written.
  */
-export async function createIfNotExists<T>(
-  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
-  value: T,
-  options: TargetOptions = {},
-): Promise<UpdateResult<T>> {
+export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBlobLike, value: I, options: TargetOptions = {}): Promise<UpdateResult<T>> {
+  checkOptions("createIfNotExists", options, targetOptionNames);
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
   return runCall("createIfNotExists", options, settings, adapter.url, async (context, { markWrite, attempts: trace, span }) => {
-    const draft = adapter.encode(value, undefined);
-    await adapter.check?.(value, "write");
+    // The adapter accepts a value without the keys of its entity.
+    const encoded = adapter.encode(value as unknown as T, undefined);
+    const draft = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
     const existing = async (found: Snapshot<unknown>, attempts: number): Promise<UpdateResult<T>> => ({
       ...(await checkedResult(adapter, found, context.journalName)),
       outcome: "unchanged",
@@ -37,7 +45,7 @@ export async function createIfNotExists<T>(
     const started = performance.now();
     const conflictError = (cause: unknown): ConflictError => {
       const details = { url: adapter.url, attempts: maxAttempts, elapsedInMs: performance.now() - started, currentETag: undefined, cause };
-      return createError(ConflictError, `${adapter.url} is made and deleted again and again. It was not created by this call.`, details);
+      return createError(ConflictError, `${adapter.url} was not created: other clients create and delete it again and again.`, details);
     };
     const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
@@ -51,7 +59,7 @@ export async function createIfNotExists<T>(
       }
       // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {
-        throw createError(CommitUnknownError, `whether ${adapter.url} was created cannot be known`, { url: adapter.url, attempts, cause: outcome.error });
+        throw createError(CommitUnknownError, `It is unknown whether this call created ${adapter.url}: the request was sent but its response was lost.`, { url: adapter.url, attempts, cause: outcome.error });
       }
       throwIfAborted(context.abortSignal);
       const found = outcome.kind === "conflict" && outcome.found !== undefined ? outcome.found : await adapter.read(context);

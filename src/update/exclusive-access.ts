@@ -1,34 +1,14 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions } from "../clients/call.js";
+import type { CallOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { checkNumber, checkOneOf } from "../core/validate.js";
+import { checkNumber, checkOneOf, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions } from "../lease/lease-options.js";
-import { acquireLease } from "../lease/with-lease.js";
-import type { TargetAdapter } from "../target/target.js";
-
-/** What an update holds while it runs: a `LeaseHandle` or a `LockHandle`. */
-export interface LockHandleLike {
-  /** Aborts when it is lost; its reason says why. */
-  readonly signal: AbortSignal;
-  assertHeld(): void;
-  release(): Promise<void>;
-}
-
-/** Provides named locks: `BlobLocks`. */
-export interface LockProviderLike {
-  acquire(
-    name: string,
-    options?: {
-      abortSignal?: AbortSignalLike | undefined;
-      tracingOptions?: OperationTracingOptions | undefined;
-      waitInMs?: number | undefined;
-    },
-  ): Promise<LockHandleLike>;
-}
+import type { LeaseHandle, LeaseHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
+import type { AcquireLeaseOptions, LockProviderLike } from "../lease/lease-options.js";
+import { acquireLeaseFor } from "../lease/with-lease.js";
+import type { ServiceAdapter } from "../target/target.js";
 
 /** A named lock that replaces a lease. */
 export interface NamedLockRef {
@@ -38,39 +18,57 @@ export interface NamedLockRef {
 }
 
 /** Options of {@link leasedUpdate}: those of the lease, and those of the update. */
-export interface LeasedUpdateOptions<T> extends Omit<AcquireLeaseOptions, "createIfNotExists" | "leaseId"> {
-  /** The initial value if the target does not exist, which is then created. Without it: `TargetNotFoundError`. */
-  initial?: T | (() => T) | undefined;
+export interface LeasedUpdateOptions<I> extends Omit<AcquireLeaseOptions, "createIfNotExists" | "leaseId">, WriteOutcomeOptions {
   /**
-   * A lease on the target that the caller holds: the update neither acquires nor releases a lease. Without this option, an
-   * update inside `withLease` on the same target would wait for itself.
+   * The value to start from if the target does not exist, which is then created.
+   * @defaultValue none: a missing target is a {@link TargetNotFoundError}
+   */
+  initial?: I | (() => I) | undefined;
+  /**
+   * A lease on the target that the caller holds: the update neither acquires nor releases a lease. Excludes `lock`.
+   * @defaultValue none: the update acquires the lease and releases it
    */
   lease?: LeaseHandle | undefined;
-  /** For a target without leases (`queueMetadata`): the lock that all its writers acquire instead. */
+  /**
+   * For a target without leases ({@link queueMetadata}): the lock that all its writers acquire instead.
+   * @defaultValue none: the lease of the target excludes other writers
+   */
   lock?: NamedLockRef | undefined;
   /**
-   * How often the mutator is applied before the call gives up with a `ConflictError`. It runs again only if another client
-   * created or deleted the target in between, or wrote to it in spite of the lease.
-   * @defaultValue 10
+   * How often the mutator runs before the call rejects with a {@link ConflictError}. It runs again only if another client created
+   * or deleted the target in between, or wrote to it in spite of the lease.
+   * @defaultValue 10: conflicts are rare under a lease
    */
   maxAttempts?: number | undefined;
   /**
-   * The time for the whole call, including the wait for the lease.
-   * @defaultValue Infinity: `waitInMs` limits the wait, and what the mutator takes is the caller's business
+   * The time limit of the whole call, including the wait for the lease.
+   * @defaultValue Infinity: `waitInMs` limits the wait, and only the caller knows how long its mutator takes
    */
   timeoutInMs?: number | undefined;
   /**
-   * What to do if the outcome of a write is unknown: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
-   * mutator twice.
-   * @defaultValue "throw"
+   * For blobs: the name of the journal, the same for all writers, or `false` for none. See {@link TargetOptions}.
+   * @defaultValue "asc_journal"
    */
-  onUnknown?: "throw" | "retry" | undefined;
-  /**
-   * For blobs: whether writes carry a journal, and under which name. Optimistic writers must use the same name.
-   * @defaultValue true: under the name "asc_journal"
-   */
-  journal?: boolean | string | undefined;
+  journal?: string | false | undefined;
 }
+
+const optionNames: OptionNames<LeasedUpdateOptions<unknown>> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  crashGuard: 1,
+  waitInMs: 1,
+  onUnknown: 1,
+  initial: 1,
+  lease: 1,
+  lock: 1,
+  maxAttempts: 1,
+  timeoutInMs: 1,
+  journal: 1,
+};
 
 /** The options of the lease. */
 export function leaseOptionsOf<T>(options: LeasedUpdateOptions<T>): AcquireLeaseOptions {
@@ -88,10 +86,11 @@ interface CheckedLeasedOptions {
   onUnknown: "throw" | "retry";
 }
 
-export function checkLeasedOptions(options: LeasedUpdateOptions<never>): CheckedLeasedOptions {
+export function checkLeasedOptions<I>(options: LeasedUpdateOptions<I>): CheckedLeasedOptions {
   for (const name of ["createIfNotExists", "leaseId", "conditions"]) {
-    if (name in options) throw new TypeError(`${name} is no option of leasedUpdate: pass initial, or a lease that you hold as lease`);
+    if (name in options) throw new TypeError(`leasedUpdate has no option ${name}: pass initial, or the lease that you hold as lease.`);
   }
+  checkOptions("leasedUpdate", options, optionNames);
   return {
     maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
     timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 1 }),
@@ -106,7 +105,7 @@ export interface ExclusiveAccess {
   /** Undefined: the target does not exist and so cannot be leased, and there is no lock. */
   readonly held: LockHandleLike | undefined;
   /** `held`, if it is a lease on the target. */
-  readonly lease: LeaseHandle | undefined;
+  readonly lease: LeaseHandleImpl | undefined;
   /** The caller holds it: the update does not release it, and does not replace it if it is lost. */
   readonly callerOwned: boolean;
   /** Whether another caller may hold the lease under the same id afterwards. */
@@ -117,19 +116,20 @@ export interface ExclusiveAccess {
 export type AcquireAccess = (options: CallOptions) => Promise<ExclusiveAccess>;
 
 /** Decides, before any request, what an update of this target has to hold. */
-export function planAccess<T>(adapter: TargetAdapter<T, unknown>, options: LeasedUpdateOptions<T>): AcquireAccess {
+export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: LeasedUpdateOptions<I>): AcquireAccess {
   const { leasable } = adapter;
   const { lease, lock } = options;
   if (leasable) {
-    if (lock) throw new TypeError(`lock: ${adapter.kind} has a lease of its own, which the service knows of`);
+    if (lock) throw new TypeError(`lock: the target of ${adapter.kind} has a lease, which the service enforces: leave out lock.`);
     leaseAdapterOf(leasable);
     if (!lease) return (call) => acquireTargetLease(leasable, options, call);
-    if (lease.url !== adapter.url) throw new TypeError(`lease is on ${lease.url}, not on ${adapter.url}`);
-    return () => Promise.resolve({ held: lease, lease, callerOwned: true, leaseIdReused: true });
+    if (lease.url !== adapter.url) throw new TypeError(`The lease is on ${lease.url}, not on ${adapter.url}.`);
+    // Only the library creates handles.
+    return () => Promise.resolve({ held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true });
   }
-  if (!adapter.requiresLease) throw new TypeError(`${adapter.kind} has no lease: use optimisticUpdate, or a TableLock`);
+  if (!adapter.requiresLease) throw new TypeError(`The target of ${adapter.kind} has no lease: use optimisticUpdate, or a TableLock.`);
   if (!isLockChoice(lock)) {
-    throw new TypeError(`${adapter.kind} has no lease: pass lock: { locks, name }, the same for all its writers`);
+    throw new TypeError(`The target of ${adapter.kind} has no lease: pass lock: { locks, name }, the same for all its writers.`);
   }
   const { locks, name } = lock;
   return async (call) => {
@@ -140,7 +140,7 @@ export function planAccess<T>(adapter: TargetAdapter<T, unknown>, options: Lease
 
 async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<ExclusiveAccess> {
   try {
-    const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
+    const lease = await acquireLeaseFor("leasedUpdate", leasable, { ...leaseOptionsOf(options), ...call });
     // With a crash guard each holder has its own lease id, by which its successor identifies it.
     return { held: lease, lease, callerOwned: false, leaseIdReused: !options.crashGuard };
   } catch (error) {

@@ -3,14 +3,14 @@ import { linkSignals, onAbort } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { LeasedTarget, RequestContext, Snapshot, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
+import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
-import type { AcquireAccess, ExclusiveAccess, LockHandleLike, LeasedUpdateOptions } from "./exclusive-access.js";
+import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
 import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 
@@ -24,17 +24,28 @@ import type { TargetSettings } from "./options.js";
  *
  * Costs 4 requests (acquire, read, write, release), 3 if the mutator changes nothing; a file whose length changes, 7.
  *
- * @param target - What `jsonFile`, `containerMetadata`, `jsonBlob`, ... return. A bare block-blob client means a JSON
- * document.
+ * @example
+ * ```ts
+ * await leasedUpdate(jsonFile<Settings>(file), (draft) => { draft.level = "debug"; }, { crashGuard: locks });
+ * ```
+ * @param target - The result of {@link jsonFile}, {@link containerMetadata}, {@link jsonBlob}, ... A bare block blob client means a
+ * JSON document.
+ * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+ * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+ * @throws {@link TargetNotFoundError} if the target does not exist and there is no `initial`: nothing was written.
+ * @throws {@link ConflictError} if other clients kept creating and deleting the target: nothing was written.
+ * @throws {@link OperationTimeoutError} if the time was over before a write was sent: nothing was written.
+ * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
+ * @throws {@link SchemaError} if the stored or the new value does not match the schema: nothing was written.
  */
-export function leasedUpdate<T = unknown>(
-  target: LeasedTarget<T> | UpdateTarget<T> | BlockBlobLike,
+export function leasedUpdate<I = unknown, const T = I>(
+  target: Target<T, I> | BlockBlobLike,
   mutator: Mutator<T>,
-  options: LeasedUpdateOptions<T> = {},
+  options: LeasedUpdateOptions<I> = {},
 ): Promise<UpdateResult<T>> {
   return withAttempts("leasedUpdate", options, async (trace, span) => {
-    if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
-    const checked = checkLeasedOptions(options as LeasedUpdateOptions<never>);
+    if (typeof mutator !== "function") throw new TypeError("leasedUpdate: the mutator must be a function.");
+    const checked = checkLeasedOptions(options);
     const settings = checkTargetSettings({ journal: options.journal });
     const adapter = resolveTarget(target, settings);
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
@@ -43,7 +54,8 @@ export function leasedUpdate<T = unknown>(
     const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
-      initial: options.initial,
+      // The adapter accepts a value without the keys of its entity.
+      initial: options.initial as T | (() => T) | undefined,
       startFrom: undefined,
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
       trace,
@@ -67,7 +79,7 @@ const metConflict = new Error("the attempt met a conflict");
 
 /** One update under a lease: acquire, read, apply, write, release; starts again after a conflict. */
 class LeasedRun<T, Raw> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #call: UpdateCall<T, Raw>;
   readonly #settings: TargetSettings;
   readonly #acquireAccess: AcquireAccess;
@@ -80,7 +92,7 @@ class LeasedRun<T, Raw> {
   #lostLeases = 0;
 
   constructor(
-    adapter: TargetAdapter<T, Raw>,
+    adapter: ServiceAdapter<T, Raw>,
     call: UpdateCall<T, Raw>,
     settings: TargetSettings,
     acquireAccess: AcquireAccess,
@@ -164,10 +176,10 @@ class LeasedRun<T, Raw> {
     if (callerOwned || ++this.#lostLeases > this.#call.settings.maxAttempts) held?.assertHeld();
   }
 
-  async #applyAndWrite(snapshot: Snapshot<Raw> | undefined, context: RequestContext, access: ExclusiveAccess): Promise<void> {
+  async #applyAndWrite(stored: Snapshot<Raw> | undefined, context: RequestContext, access: ExclusiveAccess): Promise<void> {
     const call = this.#call;
     const adapter = this.#adapter;
-    if (snapshot && adapter.check) await adapter.check(adapter.decode(snapshot.raw), "read");
+    const snapshot = stored && adapter.validate ? { ...stored, raw: await adapter.validate(stored.raw, "read") } : stored;
     const batch = new Batch(adapter, [call]);
     await batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false);
     if (call.isSettled()) return;

@@ -2,8 +2,10 @@ import type { BlockBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { snapshotOf } from "../target/target.js";
-import type { RequestContext, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
@@ -11,28 +13,54 @@ import type { CommitOutcome } from "./commit.js";
 import { checkTargetSettings, checkUpdateOptions, requireConditional, resolveTarget } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
 
+const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  timeoutInMs: 1,
+  conditions: 1,
+  journal: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  maxRetryDelayInMs: 1,
+  onUnknown: 1,
+  initial: 1,
+  startFrom: 1,
+  coalesce: 1,
+};
+
 /**
  * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. The
- * effect of the mutator is applied exactly once, even if responses of the service are lost.
+ * effect of the mutator is committed exactly once, even if responses of the service are lost.
  *
  * A single call costs 2 requests, or 1 if the mutator changes nothing. Concurrent calls of one process share requests.
  *
- * @param target - What `jsonBlob`, `tableEntity`, ... return. A bare block-blob client means a JSON document.
+ * @example
+ * ```ts
+ * await optimisticUpdate(blob, (draft) => { draft.count++; }, { initial: { count: 0 } });
+ * ```
+ * @param target - The result of {@link jsonBlob}, {@link tableEntity}, ... A bare block blob client means a JSON document.
+ * @throws {@link ConflictError} if other writers kept changing the target: nothing was written.
+ * @throws {@link TargetNotFoundError} if it does not exist and there is no `initial`: nothing was written.
+ * @throws {@link OperationTimeoutError} if the time was over before a write was sent: nothing was written.
+ * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
+ * @throws {@link SchemaError} if the stored or the new value does not match the schema: nothing was written.
  */
-export function optimisticUpdate<T = unknown>(
-  target: UpdateTarget<T> | BlockBlobLike,
+export function optimisticUpdate<I = unknown, const T = I>(
+  target: UpdateTarget<T, I> | BlockBlobLike,
   mutator: Mutator<T>,
-  options: OptimisticUpdateOptions<T> = {},
+  options: OptimisticUpdateOptions<T, I> = {},
 ): Promise<UpdateResult<T>> {
   return withAttempts("optimisticUpdate", options, async (trace, span) => {
-    if (typeof mutator !== "function") throw new TypeError("mutator must be a function");
+    checkOptions("optimisticUpdate", options, optionNames);
+    if (typeof mutator !== "function") throw new TypeError("optimisticUpdate: the mutator must be a function.");
     const settings = checkTargetSettings(options);
     const adapter = resolveTarget(target, settings);
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const call = new UpdateCall<T, unknown>(mutator, {
-      ...checkUpdateOptions(options as OptimisticUpdateOptions<never>),
-      initial: options.initial,
+      ...checkUpdateOptions(options),
+      // The adapter accepts a value without the keys of its entity.
+      initial: options.initial as T | (() => T) | undefined,
       startFrom: options.startFrom && snapshotOf(options.startFrom, adapter, settings.journalName),
       options: { abortSignal: options.abortSignal },
       trace,
@@ -49,7 +77,7 @@ const queues = new CallQueues<unknown>();
 
 /** Adds a call to the queue of its target. */
 function enqueueUpdate<T, Raw>(
-  adapter: TargetAdapter<T, Raw>,
+  adapter: ServiceAdapter<T, Raw>,
   call: UpdateCall<T, Raw>,
   settings: TargetSettings,
   place: "first" | "last" = "last",
@@ -76,12 +104,12 @@ const maxBatch = 1_000;
  * the previous batch), applies the mutators in order and writes once.
  */
 class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
-  readonly #adapter: TargetAdapter<T, Raw>;
+  readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #settings: TargetSettings;
   /** What is known to be stored. */
   #base: Base<Raw> | undefined;
 
-  constructor(adapter: TargetAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
+  constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
     super(adapter.url, onIdle);
     this.#adapter = adapter;
     this.#settings = settings;
@@ -118,19 +146,18 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   async #read(): Promise<Base<Raw>> {
     const readAt = ++logicalTime;
     const snapshot = await this.#adapter.read(this.#context(this.waiting));
-    return { snapshot, readAt, checked: !this.#adapter.check };
+    return { snapshot, readAt, checked: !this.#adapter.validate };
   }
 
   async #check(base: Base<Raw>): Promise<Base<Raw>> {
-    const { check } = this.#adapter;
-    const { snapshot } = base;
-    if (check && snapshot) {
-      // A check that hangs is given up with the callers that wait for it now: those that come later get a check of their own.
-      this.waitFor([...this.waiting]);
-      await read(() => check(this.#adapter.decode(snapshot.raw), "read"), { abortSignal: this.abortSignal });
-      this.waitFor([]);
-    }
-    return { ...base, checked: true };
+    const { validate } = this.#adapter;
+    const { snapshot, readAt } = base;
+    if (!validate || !snapshot) return { snapshot, readAt, checked: true };
+    // A schema that hangs is given up with the callers that wait for it now: those that come later get a check of their own.
+    this.waitFor([...this.waiting]);
+    const raw = await read(() => validate(snapshot.raw, "read"), { abortSignal: this.abortSignal });
+    this.waitFor([]);
+    return { snapshot: { ...snapshot, raw }, readAt, checked: true };
   }
 
   /** Detached calls return to the front of the queue when their mutators have ended: two runs of one mutator never overlap. */

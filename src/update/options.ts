@@ -1,11 +1,11 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import type { CallOptions } from "../clients/call.js";
+import type { ConflictRetryOptions, TimedCallOptions, WriteOutcomeOptions } from "../clients/call.js";
 import { checkIdentifier, checkNumber, checkOneOf, checkRetryLimits } from "../core/validate.js";
-import type { RetryLimits } from "../core/validate.js";
+import type { OptionNames, RetryLimits } from "../core/validate.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
-import type { LeasedTarget, ReadResult, TargetAdapter, UpdateTarget } from "../target/target.js";
+import type { AnyInput, ReadResult, ServiceAdapter, Target } from "../target/target.js";
 
 /** How the requests of a call treat their target, after defaults and checks. */
 export interface TargetSettings {
@@ -15,65 +15,45 @@ export interface TargetSettings {
   readonly coalesce: boolean;
 }
 
-/** Conditions that every request of a call carries. */
+/** The lease under which the requests of a call are sent. See {@link TargetOptions}. */
 export interface LeaseCondition {
-  /** The id of a lease that the caller holds on the blob. */
-  leaseId?: string | undefined;
+  /** The id of a lease that the caller holds on the target. @defaultValue none: a leased target rejects the write */
+  readonly leaseId?: string | undefined;
 }
 
-/** The options that every call on a target accepts. */
-export interface RequestOptions extends CallOptions {
-  /**
-   * The time for the whole call, including requests and delays. The SDKs have no limit of their own: on a network that drops
-   * packets silently they wait forever. A write without a response by then is a `CommitUnknownError`, anything else a
-   * `OperationTimeoutError`. `Infinity`: no limit.
-   * @defaultValue 30_000: longer than the SDKs' own retries, which take 16 s
-   */
-  timeoutInMs?: number | undefined;
-}
-
-/** Options of helpers that read and write a target. */
-export interface TargetOptions extends RequestOptions {
-  /** Sent with every request of the call; for blobs only. */
+/** The options of all calls on a target, for example {@link readTarget}. */
+export interface TargetOptions extends TimedCallOptions {
+  /** Sent with every request of the call; not for entities. @defaultValue none */
   conditions?: LeaseCondition | undefined;
   /**
-   * Whether writes carry a journal, and under which name (of a metadata entry or a table property). All writers of one target
-   * should use the same name. Without a journal, a write whose response was lost is a `CommitUnknownError`.
-   * @defaultValue true: under the name "asc_journal"
+   * The name of the metadata entry or table property that holds the journal of writes, the same for all writers of a target;
+   * `false`: no journal, so that a write whose response is lost is a {@link CommitUnknownError}.
+   * @defaultValue "asc_journal": the response to a write that was lost is recognised by it
    */
-  journal?: boolean | string | undefined;
+  journal?: string | false | undefined;
 }
 
 /** Options of {@link optimisticUpdate}. */
-export interface OptimisticUpdateOptions<T> extends TargetOptions {
-  /** The initial value if the target does not exist, which is then created. Without it: `TargetNotFoundError`. */
-  initial?: T | (() => T) | undefined;
+export interface OptimisticUpdateOptions<T, I = T> extends TargetOptions, ConflictRetryOptions, WriteOutcomeOptions {
   /**
-   * How often the mutator is applied before the call gives up with a `ConflictError`.
-   * @defaultValue 50: with the default delays the deadline comes first
+   * The value to start from if the target does not exist, which is then created.
+   * @defaultValue none: a missing target is a {@link TargetNotFoundError}
    */
-  maxAttempts?: number | undefined;
+  initial?: I | (() => I) | undefined;
   /**
-   * The maximum delay after the first conflict, doubled with each further one; the delay is random (full jitter).
-   * @defaultValue 10
+   * A result of {@link readTarget} for this target, which saves the first read. If it is outdated, it costs one attempt.
+   * @defaultValue none: the call reads first
    */
-  retryDelayInMs?: number | undefined;
-  /** @defaultValue 1_000 */
-  maxRetryDelayInMs?: number | undefined;
+  startFrom?: ReadResult<NoInfer<T>> | undefined;
   /**
    * Whether concurrent updates of the same target in this process, under the same credentials, share reads and writes.
-   * @defaultValue true
+   * @defaultValue true: a fraction of the requests, and no conflicts within a process
    */
   coalesce?: boolean | undefined;
-  /**
-   * What to do if the outcome of a write is unknown: `"throw"` a `CommitUnknownError`, or `"retry"`, which may apply the
-   * mutator twice.
-   * @defaultValue "throw"
-   */
-  onUnknown?: "throw" | "retry" | undefined;
-  /** A result of `readTarget` for this target, which saves the first read. If it is outdated, it costs one attempt. */
-  startFrom?: ReadResult<T> | undefined;
 }
+
+/** The names of {@link TargetOptions}, for calls that have no others. */
+export const targetOptionNames: OptionNames<TargetOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, conditions: 1, journal: 1 };
 
 export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   maxAttempts: 50,
@@ -94,28 +74,29 @@ interface CheckedUpdateOptions extends RetryLimits {
 }
 
 /** The options of an update with defaults filled in and checked. */
-export function checkUpdateOptions(options: OptimisticUpdateOptions<never>): CheckedUpdateOptions {
+export function checkUpdateOptions(options: ConflictRetryOptions & WriteOutcomeOptions): CheckedUpdateOptions {
   return {
     ...checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 }),
     onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, ["throw", "retry"]),
   };
 }
 
-export function checkTimeout(timeoutInMs: number | undefined): number {
-  return checkNumber("timeoutInMs", timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
+export function checkTimeout(timeoutInMs: number | undefined, name = "timeoutInMs"): number {
+  return checkNumber(name, timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
 }
 
 export function checkTargetSettings(options: TargetOptions & { coalesce?: boolean | undefined }): TargetSettings {
-  const { journal = true, conditions, coalesce = updateDefaults.coalesce } = options;
+  const { journal = defaultJournalName, conditions, coalesce = updateDefaults.coalesce } = options;
   for (const name of Object.keys(conditions ?? {})) {
     // Ignoring an ifMatch would make the write unconditional.
-    if (name !== "leaseId") throw new TypeError(`conditions.${name}: only leaseId can be given; the ETag is up to the helper`);
+    if (name !== "leaseId") throw new TypeError(`conditions.${name} is not supported: only leaseId is. The library sets the ETag conditions.`);
   }
-  if (conditions?.leaseId === "") throw new TypeError("conditions.leaseId is empty");
-  if (typeof journal !== "boolean" && typeof journal !== "string") throw new TypeError("journal must be a boolean or a name");
+  if (conditions?.leaseId === "") throw new TypeError("conditions.leaseId is empty.");
+  if (journal !== false && typeof journal !== "string") throw new TypeError("journal must be a name, or false.");
+  if (typeof coalesce !== "boolean") throw new TypeError("coalesce must be true or false.");
   return {
     journaling: journal !== false,
-    journalName: typeof journal === "string" ? checkIdentifier("journal", journal) : defaultJournalName,
+    journalName: journal === false ? defaultJournalName : checkIdentifier("journal", journal),
     leaseId: conditions?.leaseId,
     coalesce,
   };
@@ -123,23 +104,23 @@ export function checkTargetSettings(options: TargetOptions & { coalesce?: boolea
 
 /** The adapter behind what a caller passed as a target: a target, or a block-blob client that means a JSON document. */
 export function resolveTarget<T>(
-  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
+  target: Target<T, AnyInput> | BlockBlobLike,
   settings: Pick<TargetSettings, "leaseId">,
-): TargetAdapter<T, unknown> {
+): ServiceAdapter<T, unknown> {
   const adapter = adapterOf(target) ?? (isBlockBlob(target) ? adapterOf(jsonBlob(target)) : undefined);
   if (!adapter) {
-    throw new TypeError("not a target: pass a BlockBlobClient, or what jsonBlob(), tableEntity(), jsonFile(), ... return");
+    throw new TypeError("Not a target: pass a BlockBlobClient, or the result of jsonBlob(), tableEntity(), jsonFile(), ...");
   }
   if (settings.leaseId !== undefined && !adapter.leasable) {
-    throw new TypeError(`conditions.leaseId: ${adapter.kind === "queueMetadata" ? "queues" : "table entities"} have no leases`);
+    throw new TypeError(`conditions.leaseId: the target of ${adapter.kind} has no lease.`);
   }
-  return adapter as TargetAdapter<T, unknown>;
+  return adapter as ServiceAdapter<T, unknown>;
 }
 
 /** Throws for targets without If-Match: an unconditional request would overwrite the writes of other clients. */
 export function requireConditional(adapter: { readonly requiresLease?: true; readonly kind: string }, helper: string): void {
   if (!adapter.requiresLease) return;
-  throw new TypeError(`${helper} needs If-Match, which the service does not have for ${adapter.kind}: use leasedUpdate instead`);
+  throw new TypeError(`${helper} needs If-Match, which the service does not support for ${adapter.kind}: use leasedUpdate.`);
 }
 
 function isBlockBlob(target: unknown): target is BlockBlobLike {

@@ -1,42 +1,44 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { CallOptions } from "../clients/call.js";
+import type { ConflictRetryOptions } from "../clients/call.js";
 import { linkSignals, throwIfAborted } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { codeOf, isInUse } from "../core/storage-errors.js";
 import { logger, withAttempts } from "../core/telemetry.js";
-import { checkRetryLimits } from "../core/validate.js";
-import type { RetryLimits } from "../core/validate.js";
+import { checkOptions, checkRetryLimits } from "../core/validate.js";
+import type { OptionNames, RetryLimits } from "../core/validate.js";
 import { createError, FileInUseError } from "../errors.js";
 
-/** Options of {@link retryWhileInUse}. */
-export interface RetryWhileInUseOptions extends CallOptions {
-  /**
-   * How often `fn` is called before the call gives up with a `FileInUseError`.
-   * @defaultValue 100: with the default delays the time comes first
-   */
+/** The argument of the function of {@link retryWhileInUse}. */
+export interface RetryContext {
+  /** 1 on the first call. */
+  readonly attempt: number;
+  /** Aborts when the caller's signal does. */
+  readonly signal: AbortSignal;
+  /** Pass it to the SDK call as its options. */
+  readonly requestOptions: { readonly abortSignal: AbortSignal; readonly tracingOptions: OperationTracingOptions };
+}
+
+/**
+ * Options of {@link retryWhileInUse}. Other defaults than for conflicts: people and programs have files open for longer. No attempt
+ * starts after `timeoutInMs`; an attempt in flight is not aborted, because its outcome would be unknown.
+ */
+export interface RetryWhileInUseOptions extends ConflictRetryOptions {
+  /** How often the function is called before the call rejects with a {@link FileInUseError}. @defaultValue 100: the time limit comes first */
   maxAttempts?: number | undefined;
-  /**
-   * No attempt starts after this time. An attempt in flight is not aborted: its outcome would be unknown.
-   * @defaultValue 30_000
-   */
-  timeoutInMs?: number | undefined;
-  /**
-   * The maximum delay after the first rejection, doubled with each further one; the delay is random (full jitter).
-   * @defaultValue 100: people and programs hold files for longer than races last
-   */
+  /** The maximum delay after the first rejection, doubled with each further one; random (full jitter). @defaultValue 100 */
   retryDelayInMs?: number | undefined;
-  /** @defaultValue 2_000 */
+  /** The upper limit of the delay. @defaultValue 2_000: a user who closes a file does not wait long for it */
   maxRetryDelayInMs?: number | undefined;
 }
 
-/** What `fn` gets. It can be passed to an SDK call as its options. */
-export interface RetryContext {
-  /** From 1. */
-  readonly attempt: number;
-  /** Aborts when the caller's signal does. */
-  abortSignal: AbortSignal;
-  tracingOptions?: OperationTracingOptions;
-}
+const optionNames: OptionNames<RetryWhileInUseOptions> = {
+  abortSignal: 1,
+  tracingOptions: 1,
+  timeoutInMs: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  maxRetryDelayInMs: 1,
+};
 
 const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
 
@@ -45,13 +47,16 @@ const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_
  * locked, marked for deletion, or with changes that have not been flushed. All other errors are passed on immediately. So is
  * 404: a file that was marked for deletion and does not exist any more will not come back.
  *
- * @example `await retryWhileInUse((options) => file.delete(options))`
- *
- * @throws `FileInUseError` with the number of attempts when the attempts or the time are exhausted.
+ * @example
+ * ```ts
+ * await retryWhileInUse(({ requestOptions }) => file.delete(requestOptions));
+ * ```
+ * @throws {@link FileInUseError} when the attempts or the time are exhausted.
  */
-export function retryWhileInUse<R>(fn: (attempt: RetryContext) => Promise<R>, options: RetryWhileInUseOptions = {}): Promise<R> {
+export function retryWhileInUse<R>(fn: (context: RetryContext) => Promise<R> | R, options: RetryWhileInUseOptions = {}): Promise<R> {
   return withAttempts("retryWhileInUse", options, async (trace) => {
-    if (typeof fn !== "function") throw new TypeError("fn must be a function");
+    checkOptions("retryWhileInUse", options, optionNames);
+    if (typeof fn !== "function") throw new TypeError("retryWhileInUse: fn must be a function.");
     const settings = checkRetryLimits(options, defaults, { timeoutInMs: 0 });
     const caller = options.abortSignal;
     throwIfAborted(caller);
@@ -60,12 +65,12 @@ export function retryWhileInUse<R>(fn: (attempt: RetryContext) => Promise<R>, op
     let attempts = 0;
     try {
       return await retry(
-        (attempt) => {
+        async (attempt) => {
           attempts = attempt;
           trace.begin();
           trace.countRequest();
-          const { tracingOptions } = trace;
-          return fn(tracingOptions ? { attempt, abortSignal: controller.signal, tracingOptions } : { attempt, abortSignal: controller.signal });
+          const { signal } = controller;
+          return fn({ attempt, signal, requestOptions: { abortSignal: signal, tracingOptions: trace.tracingOptions ?? {} } });
         },
         {
           maxAttempts: settings.maxAttempts,
@@ -94,6 +99,6 @@ export function retryWhileInUse<R>(fn: (attempt: RetryContext) => Promise<R>, op
 
 function gaveUp(details: { attempts: number; elapsedInMs: number; reason: string; cause: unknown }): FileInUseError {
   const { attempts: count, elapsedInMs, reason } = details;
-  const message = `an SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
-  return createError(FileInUseError, `${message}: have it closed, or raise timeoutInMs`, { url: undefined, ...details });
+  const message = `An SMB client still has the file in use (${reason}) after ${count} attempts in ${Math.round(elapsedInMs)} ms`;
+  return createError(FileInUseError, `${message}. Close it there, or raise timeoutInMs.`, { url: undefined, ...details });
 }

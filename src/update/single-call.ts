@@ -1,54 +1,72 @@
 import type { BlockBlobLike } from "../clients/blob.js";
+import type { TimedCallOptions } from "../clients/call.js";
 import { Deadline, throwIfAborted } from "../core/deadline.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
-import { requireETag } from "../core/validate.js";
+import { checkOptions, requireETag } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
-import type { LeasedTarget, RequestContext, UpdateTarget } from "../target/target.js";
+import type { AnyInput, RequestContext, Target, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
-import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget } from "./options.js";
-import type { RequestOptions, LeaseCondition, TargetSettings } from "./options.js";
+import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget, targetOptionNames } from "./options.js";
+import type { TargetOptions, TargetSettings } from "./options.js";
 
 /** Options of {@link overwrite}. */
-export interface WriteTargetOptions extends RequestOptions {
-  /** The id of a lease that the caller holds on the blob. */
-  conditions?: LeaseCondition | undefined;
-}
+export type WriteTargetOptions = TargetOptions;
 
 /**
- * Last writer wins: stores the value unconditionally, and creates the target if it does not exist. Costs 1 request (3 for a
+ * Stores the value unconditionally, and creates the target if it does not exist: the last writer wins. Costs 1 request (3 for a
  * file). Reads nothing, and so preserves nothing: existing headers, metadata, tags or properties are lost. An update in
  * progress in another call or process detects the write and starts again from this value.
+ *
+ * @example
+ * ```ts
+ * await overwrite(jsonBlob<Settings>(blob), { level: "info" });
+ * ```
+ * @throws {@link CommitUnknownError} if the time was over while the write was in flight.
+ * @throws {@link OperationTimeoutError} if the time was over before: nothing was written.
+ * @throws {@link SchemaError} if the value does not match the schema: nothing was written.
+ * @throws {@link LeaseUnavailableError} if another client has leased the target: nothing was written.
  */
-export async function overwrite<T>(
-  target: UpdateTarget<T> | LeasedTarget<T> | BlockBlobLike,
-  value: T,
+export async function overwrite<I>(
+  target: Target<AnyInput, I> | BlockBlobLike,
+  value: I,
   options: WriteTargetOptions = {},
-): Promise<{ etag: string }> {
+): Promise<{ readonly etag: string }> {
+  checkOptions("overwrite", options, targetOptionNames);
   const settings = checkTargetSettings(options);
-  const adapter = resolveTarget(target, settings);
+  const adapter = resolveTarget<unknown>(target, settings);
   return runCall("overwrite", options, settings, adapter.url, async (context, { markWrite }) => {
-    const raw = adapter.encode(value, undefined);
-    await adapter.check?.(value, "write");
+    const encoded = adapter.encode(value, undefined);
+    const raw = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
     return { etag: await markWrite(() => adapter.overwrite(raw, context)) };
   }, { targetKind: adapter.kind });
 }
 
 /**
- * Deletes the target if it still has this ETag. Changed since: `ConflictError`. Not found: `TargetNotFoundError` (but not if
- * the response was lost and the target does not exist now: it counts as deleted). Costs 1 request.
+ * Deletes the target if it still has this ETag. If the response was lost and the target does not exist now, it counts as deleted.
+ * Costs 1 request.
+ *
+ * @example
+ * ```ts
+ * const { value, etag } = await readTarget<Job>(blob);
+ * if (value.state === "done") await deleteIfUnchanged(blob, etag);
+ * ```
+ * @throws {@link ConflictError} if it was changed: nothing was deleted.
+ * @throws {@link TargetNotFoundError} if it does not exist.
+ * @throws {@link CommitUnknownError} if it cannot be known whether it was deleted.
  */
-export async function deleteIfUnchanged<T>(
-  target: UpdateTarget<T> | BlockBlobLike,
+export async function deleteIfUnchanged(
+  target: UpdateTarget<AnyInput, AnyInput> | BlockBlobLike,
   etag: string,
-  options: WriteTargetOptions = {},
+  options: TargetOptions = {},
 ): Promise<void> {
+  checkOptions("deleteIfUnchanged", options, targetOptionNames);
   const settings = checkTargetSettings(options);
-  const adapter = resolveTarget(target, settings);
+  const adapter = resolveTarget<unknown>(target, settings);
   requireConditional(adapter, "deleteIfUnchanged");
   requireETag(etag, adapter.url);
-  if (etag === "*") throw new TypeError('an ETag of "*" would delete whatever is there');
+  if (etag === "*") throw new TypeError('deleteIfUnchanged: an ETag of "*" would delete any version.');
   await runCall("deleteIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {
     const started = performance.now();
     const base = { etag, raw: undefined, journal: undefined };
@@ -59,16 +77,16 @@ export async function deleteIfUnchanged<T>(
       case "rejected":
         throw outcome.error;
       case "unknown":
-        throw createError(CommitUnknownError, `whether ${adapter.url} was deleted cannot be known: it exists, but may have been made anew`, {
+        throw createError(CommitUnknownError, `It is unknown whether ${adapter.url} was deleted: it exists, but another client may have created it again.`, {
           url: adapter.url,
           attempts: 1,
           cause: outcome.error,
         });
       case "conflict":
         if (isNotFound(outcome.error)) {
-          throw createError(TargetNotFoundError, `${adapter.url} does not exist`, { url: adapter.url, cause: outcome.error });
+          throw createError(TargetNotFoundError, `${adapter.url} does not exist.`, { url: adapter.url, cause: outcome.error });
         }
-        throw createError(ConflictError, `${adapter.url} was changed since it was read. It was not deleted.`, {
+        throw createError(ConflictError, `${adapter.url} was changed by another client. It was not deleted.`, {
           url: adapter.url,
           attempts: 1,
           elapsedInMs: performance.now() - started,
@@ -98,7 +116,7 @@ export interface SingleCall {
  */
 export function runCall<R>(
   name: string,
-  options: RequestOptions,
+  options: TimedCallOptions,
   settings: TargetSettings,
   url: string,
   run: (context: RequestContext, call: SingleCall) => Promise<R>,
@@ -143,13 +161,13 @@ export function runCall<R>(
 }
 
 function timeoutError(url: string, timeoutInMs: number, started: number, inFlight: boolean): Error {
-  const cause = createError(OperationTimeoutError, `${url}: no result within ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
+  const cause = createError(OperationTimeoutError, `The call on ${url} timed out after ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
     url,
     elapsedInMs: performance.now() - started,
   });
   if (!inFlight) return cause;
   return createError(CommitUnknownError, 
-    `a write to ${url} was sent, but not answered within ${timeoutInMs} ms (timeoutInMs): whether it landed is not known`,
+    `The outcome of a write to ${url} is unknown: the request was sent but no response arrived within ${timeoutInMs} ms (timeoutInMs).`,
     { url, attempts: 1, cause },
   );
 }

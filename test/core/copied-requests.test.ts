@@ -64,6 +64,7 @@ const subjects: Readonly<Record<string, () => Subject>> = {
       run: () =>
         runTransaction(table, "p", async (tx) => {
           tx.update({ rowKey: "a", n: (await tx.get<Numbered>("a"))!.n + 1 });
+          return { attempts: tx.attempt };
         }),
       effects: () => Number(valueOf(table, "a")),
       interfere: () => set(table, "a", 0),

@@ -20,6 +20,6 @@ describe("guarded targets", () => {
   });
 
   it("are wanted by leasedUpdate", async () => {
-    await expect(leasedUpdate(undefined as never, () => 1)).rejects.toThrow(/not a target/);
+    await expect(leasedUpdate(undefined as never, () => 1)).rejects.toThrow(/^Not a target/);
   });
 });

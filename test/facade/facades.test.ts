@@ -20,9 +20,9 @@ describe("ConcurrentBlob", () => {
     expect((await doc.update(increment)).value).toEqual({ n: 2 });
     expect((await doc.read()).value).toEqual({ n: 2 });
     const { etag } = await doc.overwrite({ n: 9 });
-    await doc.updateMetadata((metadata) => void (metadata["a"] = "1"));
-    await doc.updateHttpHeaders((headers) => void (headers.cacheControl = "no-store"));
-    await doc.updateTags((tags) => void (tags["t"] = "1"));
+    await doc.metadata.update((metadata) => void (metadata["a"] = "1"));
+    await doc.httpHeaders.update((headers) => void (headers.cacheControl = "no-store"));
+    await doc.tags.update((tags) => void (tags["t"] = "1"));
     expect(blob.stored).toMatchObject({ metadata: { a: "1" }, headers: { blobCacheControl: "no-store" }, tags: { t: "1" } });
     expect(await rejection(doc.deleteIfUnchanged(etag))).toMatchObject({ name: "ConflictError" });
     await doc.deleteIfUnchanged(blob.stored!.etag);
@@ -34,7 +34,8 @@ describe("ConcurrentBlob", () => {
     const { blob } = counterBlob();
     const doc = new ConcurrentBlob<Counter>(blob, { defaults: { maxRetryDelayInMs: 7 } });
     const { etag } = await doc.read();
-    expect(await doc.read({ ifChangedSince: etag })).toBe("unchanged");
+    expect(await doc.readIfChanged(etag)).toEqual({ changed: false, etag });
+    expect(await doc.tryRead()).toEqual({ value: { n: 0 }, etag });
     for await (const { value } of doc.watch()) {
       expect(value).toEqual({ n: 0 });
       break;
@@ -58,7 +59,7 @@ describe("ConcurrentBlob", () => {
     expect((await doc.update(increment)).value).toEqual({ n: 8 });
     blob.drop();
     // The initial value of the document is none of its metadata.
-    expect(await rejection(doc.updateMetadata(() => undefined))).toMatchObject({ name: "TargetNotFoundError" });
+    expect(await rejection(doc.metadata.update(() => undefined))).toMatchObject({ name: "TargetNotFoundError" });
   });
 
   it("checks its schema, and takes other kinds of content", async () => {
@@ -74,10 +75,12 @@ describe("ConcurrentTable", () => {
   it("reads what changed, and watches, as the functions do", async () => {
     const table = new FakeTransactionTable(new FakeService());
     const orders = new ConcurrentTable<{ n: number }>(table);
-    await orders.createIfNotExists("p", "r", { n: 1 });
-    const { etag } = await orders.read("p", "r");
-    expect(await orders.read("p", "r", { ifChangedSince: etag })).toBe("unchanged");
-    for await (const { value } of orders.watch("p", "r")) {
+    const order = orders.entity("p", "r");
+    expect(await order.tryRead()).toBeUndefined();
+    await order.createIfNotExists({ n: 1 });
+    const { etag } = await order.read();
+    expect(await order.readIfChanged(etag)).toEqual({ changed: false, etag });
+    for await (const { value } of order.watch()) {
       expect(value).toMatchObject({ n: 1 });
       break;
     }
@@ -87,13 +90,14 @@ describe("ConcurrentTable", () => {
     const service = new FakeService();
     const table = new FakeTransactionTable(service);
     const rows = new ConcurrentTable<Counter>(table, { types: { n: "Double" } });
-    expect((await rows.createIfNotExists("p", "r", { n: 1 })).outcome).toBe("created");
+    expect((await rows.entity("p", "r").createIfNotExists({ n: 1 })).outcome).toBe("created");
     expect(table.property("n")).toEqual({ type: "Double", value: 1 });
-    expect((await rows.update("p", "r", increment)).value).toEqual({ partitionKey: "p", rowKey: "r", n: 2 });
-    expect((await rows.update("p", "new", increment, { initial: { n: 5 } })).value).toMatchObject({ rowKey: "new", n: 6 });
-    expect((await rows.read("p", "r")).value.n).toBe(2);
-    const { etag } = await rows.overwrite("p", "r", { n: 9 });
-    await rows.deleteIfUnchanged("p", "r", etag);
+    expect((await rows.update({ partitionKey: "p", rowKey: "r" }, increment)).value).toEqual({ partitionKey: "p", rowKey: "r", n: 2 });
+    expect((await rows.entity("p", "new").update(increment, { initial: { n: 5 } })).value).toMatchObject({ rowKey: "new", n: 6 });
+    const { value } = await rows.entity("p", "r").read();
+    expect(value.n).toBe(2);
+    const { etag } = await rows.entity(value).overwrite({ n: 9 });
+    await rows.entity(value).deleteIfUnchanged(etag);
     expect(table.row()).toBeUndefined();
     expect(service.operations).toEqual([
       "createEntity",
@@ -112,7 +116,7 @@ describe("ConcurrentTable", () => {
     const table = new FakeTransactionTable(service);
     table.put({ n: { type: "Int32", value: 1 } });
     const rows = new ConcurrentTable<Counter>(table, { defaults: { journal: "log" } });
-    await rows.update("p", "r", increment);
+    await rows.update({ partitionKey: "p", rowKey: "r" }, increment);
     expect([...table.row()!.properties.keys()]).toEqual(["n", "log"]);
   });
 });

@@ -249,7 +249,7 @@ describe("a caller that goes", () => {
     const waiting = rejection(allocator.next());
     const warned = vi.spyOn(logger, "warning");
     allocator.close();
-    expect((await waiting).message).toBe("the allocator is closed");
+    expect((await waiting).message).toBe("The allocator is closed.");
     await expect(allocator.next()).rejects.toThrow("closed");
     await vi.advanceTimersByTimeAsync(1);
     expect(vi.getTimerCount()).toBe(0);

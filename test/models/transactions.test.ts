@@ -63,7 +63,7 @@ class Bank implements Scenario {
     if (abortAfterInMs !== undefined) setTimeout(() => stop.abort(), abortAfterInMs);
     this.#running.push(
       runTransaction(at.table("bank"), "p", (tx) => this.#perform(at, tx, call), { coalesce, abortSignal: stop.signal }).then(
-        ({ value }) => {
+        (value) => {
           call.outcome = "done";
           call.saw = value.saw;
           call.took = value.took;

@@ -83,7 +83,7 @@ describe("downloadConsistent", () => {
     const { service, blob } = contentBlob();
     const { etag } = blob.stored!;
     service.next("download", pass, before(() => blob.put(version(2))));
-    const error = await rejection(downloadConsistent(blob, { ...small, onChange: "error" }));
+    const error = await rejection(downloadConsistent(blob, { ...small, onChange: "throw" }));
     expect(error).toBeInstanceOf(ContentChangedError);
     expect(error).toMatchObject({ etag, restarts: 0, cause: { statusCode: 412 } });
   });
@@ -104,7 +104,7 @@ describe("downloadConsistent", () => {
     expect(await rejection(downloadConsistent(blob, small))).toBeInstanceOf(TargetNotFoundError);
     blob.put(version(1));
     service.next("download", pass, before(() => blob.drop()));
-    expect(await rejection(downloadConsistent(blob, { ...small, onChange: "error" }))).toBeInstanceOf(ContentChangedError);
+    expect(await rejection(downloadConsistent(blob, { ...small, onChange: "throw" }))).toBeInstanceOf(ContentChangedError);
   });
 
   it("does not trust an answer that ignores the condition", async () => {

@@ -218,7 +218,7 @@ describe("a watch whose looks fail", () => {
   it("takes a look without an answer for a failure, when its time is over", async () => {
     steady();
     const errors: unknown[] = [];
-    const { service, blob, states } = watched({ timeoutInMs: 200, onError: (error) => errors.push(error) });
+    const { service, blob, states } = watched({ tryTimeoutInMs: 200, onError: (error) => errors.push(error) });
     await states.next();
     service.next("download", hang);
     blob.put({ n: 1 });
@@ -230,7 +230,7 @@ describe("a watch whose looks fail", () => {
 
   it("loses no state to a look whose answer comes too late", async () => {
     steady();
-    const { service, blob, states } = watched({ timeoutInMs: 200 });
+    const { service, blob, states } = watched({ tryTimeoutInMs: 200 });
     await states.next();
     blob.put({ n: 1 });
     const late = gate("after");
@@ -360,7 +360,8 @@ describe("misuse of watch", () => {
     [{ pollIntervalInMs: 2 ** 31 }, RangeError],
     [{ pollIntervalInMs: 100, maxPollIntervalInMs: 99 }, RangeError],
     [{ maxFailureTimeInMs: -1 }, RangeError],
-    [{ timeoutInMs: 0 }, RangeError],
+    [{ tryTimeoutInMs: 0 }, RangeError],
+    [{ timeoutInMs: 200 }, TypeError],
     [{ onError: 7 }, TypeError],
     [{ conditions: { ifMatch: "e" } }, TypeError],
   ])("%j is refused at once", (options, error) => {

@@ -1,4 +1,4 @@
-import { adapterOf, type RequestContext, type TargetAdapter } from "../../src/target/target.js";
+import { adapterOf, type RequestContext, type ServiceAdapter } from "../../src/target/target.js";
 import { jsonBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -20,8 +20,8 @@ export function counterBlob(): { service: FakeService; blob: FakeBlockBlob } {
   return { service, blob };
 }
 
-export function counterAdapter(blob: FakeBlockBlob): TargetAdapter<Counter, string> {
-  return adapterOf(jsonBlob(blob)) as TargetAdapter<Counter, string>;
+export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, string> {
+  return adapterOf(jsonBlob(blob)) as ServiceAdapter<Counter, string>;
 }
 
 export function requestContext(rest: Partial<RequestContext> = {}): RequestContext {

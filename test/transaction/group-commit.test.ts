@@ -1,8 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { useInstrumenter } from "@azure/core-tracing";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
+import { FakeInstrumenter } from "../fakes/fake-instrumenter.js";
 import { before, gate, hang } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
@@ -21,7 +23,7 @@ describe("transactions of one process on one partition", () => {
   test("share reads and one commit, and each gets its own result", async () => {
     const { service, table } = fakePartition({ a: 0 });
     const results = await Promise.all(many("", 20).map(() => runTransaction(table, "p", add("a", 1))));
-    expect(results.map(({ value }) => value)).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+    expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
     expect(valueOf(table, "a")).toBe(20);
     expect(service.operations).toEqual(["getEntity", "submitTransaction"]);
   });
@@ -42,19 +44,24 @@ describe("transactions of one process on one partition", () => {
     expect(table.rowKeys()).toEqual(["a"]);
   });
 
-  test("one that changes nothing says so, whatever the others do", async () => {
+  test("the span of one that changes nothing says so, whatever the others do", async () => {
     const { table } = fakePartition({ a: 0 });
-    const [one, two] = await Promise.all([runTransaction(table, "p", add("a", 1)), runTransaction(table, "p", (tx) => tx.get("a"))]);
-    expect([one.outcome, two.outcome]).toEqual(["committed", "unchanged"]);
+    const tracer = new FakeInstrumenter();
+    useInstrumenter(tracer);
+    onTestFinished(() => useInstrumenter(undefined as never));
+    await Promise.all([runTransaction(table, "p", add("a", 1)), runTransaction(table, "p", (tx) => tx.get("a"))]);
+    const calls = tracer.spans.filter(({ name }) => name.endsWith("runTransaction"));
+    expect(calls.map(({ attributes }) => attributes["azsc.outcome"])).toEqual(["committed", "unchanged"]);
   });
 
   test("what does not fit into one request together is sent in several, and nobody is refused for the others' rows", async () => {
     const { service, table } = fakePartition(Object.fromEntries([...many("a", 60), ...many("b", 60)].map((rowKey) => [rowKey, 0])));
     const addToAll = (rowKeys: string[]) => async (tx: Transaction) => {
       for (const row of await tx.getMany<Numbered>(rowKeys)) tx.update({ rowKey: row!.rowKey, n: row!.n + 1 });
+      return tx.attempt;
     };
     const results = await Promise.all([runTransaction(table, "p", addToAll(many("a", 60))), runTransaction(table, "p", addToAll(many("b", 60)))]);
-    expect(results.map(({ attempts }) => attempts)).toEqual([1, 1]);
+    expect(results).toEqual([1, 1]);
     expect(service.count("submitTransaction")).toBe(2);
     expect([...many("a", 60), ...many("b", 60)].every((rowKey) => valueOf(table, rowKey) === 1)).toBe(true);
   });
@@ -82,7 +89,7 @@ describe("transactions of one process on one partition", () => {
         }
       }),
     ]);
-    expect(query.value).toEqual(["a", "b"]);
+    expect(query).toEqual(["a", "b"]);
   });
 
   test("rows that are known from the round before are validated: what others wrote meanwhile is not lost", async () => {
@@ -107,7 +114,7 @@ describe("transactions of one process on one partition", () => {
     const two = runTransaction(table, "p", (tx) => tx.get<Numbered>("a"));
     first.open();
     await one;
-    expect((await two).value?.n).toBe(100);
+    expect((await two)?.n).toBe(100);
   });
 
   test("clients with other credentials do not share a commit", async () => {
@@ -145,9 +152,9 @@ describe("slow functions", () => {
     });
     const quick = runTransaction(table, "p", add("a", 1));
     await vi.advanceTimersByTimeAsync(1_000);
-    expect((await quick).value).toBe(1);
+    expect(await quick).toBe(1);
     slow.resolve();
-    expect((await hanging).value).toBe(11);
+    expect(await hanging).toBe(11);
     expect(table.rowKeys()).toEqual(["a", "left-over-2"]);
   });
 
@@ -176,7 +183,7 @@ describe("cancelling", () => {
     await expect.poll(() => service.count(operation)).toBe(1);
     controller.abort(new Error("no longer wanted"));
     await expect(running).rejects.toThrow("no longer wanted");
-    expect((await runTransaction(table, "p", add("a", 1))).value).toBe(1);
+    expect(await runTransaction(table, "p", add("a", 1))).toBe(1);
   });
 
   test("while the function runs: nothing of it is written, and its tx does nothing any more", async () => {

@@ -118,7 +118,7 @@ async function start(table: FakeTransactionTable, { steps, update }: Program): P
   try {
     if (update) {
       const result = await optimisticUpdate(tableEntity<{ n: number }>(table, "p", update), (e) => { e.n += 1; }, {
-        initial: { n: 0, partitionKey: "p", rowKey: update },
+        initial: { n: 0 },
       });
       return { kind: "done", seen: String(result.value.n) };
     }

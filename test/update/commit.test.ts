@@ -5,7 +5,7 @@ import { commit } from "../../src/update/commit.js";
 import type { CommitOutcome } from "../../src/update/commit.js";
 import { journalAfter, newWriteId, parseJournal } from "../../src/target/journal.js";
 import { adapterOf } from "../../src/target/target.js";
-import type { Snapshot, TargetAdapter } from "../../src/target/target.js";
+import type { Snapshot, ServiceAdapter } from "../../src/target/target.js";
 import type { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -16,7 +16,7 @@ import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 
-type Ours = TargetAdapter<{ n: number }, string>;
+type Ours = ServiceAdapter<{ n: number }, string>;
 
 async function setUp(): Promise<{ service: FakeService; blob: FakeBlockBlob; adapter: Ours; base: Snapshot<string> }> {
   const { service, blob } = counterBlob();

@@ -65,7 +65,7 @@ describe("group commit", () => {
     const matches = results.map(({ etag }) => etag === blob.stored?.etag);
     expect(matches).toEqual([false, false, true]);
     for (const { etag } of results.slice(0, 2)) {
-      await expect(blob.upload(new Uint8Array(), 0, { conditions: { ifMatch: etag } })).rejects.toMatchObject({ statusCode: 412 });
+      await expect(blob.upload(new Uint8Array(), 0, { conditions: { ifMatch: etag! } })).rejects.toMatchObject({ statusCode: 412 });
     }
   });
 

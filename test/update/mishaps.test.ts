@@ -100,6 +100,6 @@ describe("messages say what to do", () => {
     const update = optimisticUpdate(tableEntity(table, "p", "r"), (entity) => {
       entity[name] = "x";
     });
-    expect(await rejection(update)).toMatchObject({ name: "TypeError", message: `${name} is set by the service: leave it out of the entity` });
+    expect(await rejection(update)).toMatchObject({ name: "TypeError", message: `The service sets ${name}: leave it out of the entity.` });
   });
 });

@@ -48,7 +48,7 @@ describe("misuse is an error before any request", () => {
         () => overwrite(target as never, {} as never),
         () => deleteIfUnchanged(target as never, '"x"'),
       ]) {
-        await expect(call()).rejects.toThrow(/not a target/);
+        await expect(call()).rejects.toThrow(/^Not a target/);
         await expect(call()).rejects.toBeInstanceOf(TypeError);
       }
     },
@@ -70,7 +70,7 @@ describe("misuse is an error before any request", () => {
   it("a lease on an entity", async () => {
     const service = new FakeService();
     const target = tableEntity(new FakeTable(service), "p", "r");
-    await expect(optimisticUpdate(target, () => undefined, { conditions: { leaseId: "x" } })).rejects.toThrow(/no leases/);
+    await expect(optimisticUpdate(target, () => undefined, { conditions: { leaseId: "x" } })).rejects.toThrow(/has no lease/);
     expect(service.count()).toBe(0);
   });
 

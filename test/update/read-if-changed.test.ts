@@ -1,8 +1,8 @@
 import { describe, expect, expectTypeOf, it, vi } from "vitest";
 import { z } from "zod";
-import { blobHttpHeaders, blobMetadata, blobTags, jsonBlob, optimisticUpdate, readTarget, tableEntity, TargetNotFoundError } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, jsonBlob, optimisticUpdate, readIfChanged, readTarget, tableEntity, TargetNotFoundError, tryReadTarget } from "../../src/index.js";
 import type { BlobLike } from "../../src/clients.js";
-import type { ReadResult, UpdateTarget } from "../../src/index.js";
+import type { ReadIfChangedResult, ReadResult, UpdateTarget } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { answer } from "../fakes/faults.js";
@@ -13,23 +13,20 @@ import { useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 
-describe("readTarget with ifChangedSince", () => {
-  it("has a type without \"unchanged\" unless it is asked for", () => {
-    type Plain = () => Promise<ReadResult<Counter>>;
-    type Conditional = () => Promise<ReadResult<Counter> | "unchanged">;
+describe("readIfChanged", () => {
+  it("has a result whose type tells whether there is a value", () => {
     const { blob } = counterBlob();
-    const etag = "e" as string | undefined;
-    expectTypeOf(() => readTarget<Counter>(blob)).toEqualTypeOf<Plain>();
-    expectTypeOf(() => readTarget<Counter>(blob, { timeoutInMs: 5 })).toEqualTypeOf<Plain>();
-    expectTypeOf(() => readTarget<Counter>(blob, { ifChangedSince: "e" })).toEqualTypeOf<Conditional>();
-    expectTypeOf(() => readTarget<Counter>(blob, { ifChangedSince: etag })).toEqualTypeOf<Conditional>();
+    expectTypeOf(() => readTarget<Counter>(blob)).toEqualTypeOf<() => Promise<ReadResult<Counter>>>();
+    expectTypeOf(() => tryReadTarget<Counter>(blob)).toEqualTypeOf<() => Promise<ReadResult<Counter> | undefined>>();
+    expectTypeOf(() => readIfChanged<Counter>(blob, "e")).toEqualTypeOf<() => Promise<ReadIfChangedResult<Counter>>>();
+    expectTypeOf<Extract<ReadIfChangedResult<Counter>, { changed: true }>["value"]>().toEqualTypeOf<Counter>();
   });
 
-  it("is \"unchanged\" by one conditional request, without content", async () => {
+  it("has no value after one conditional request, without content", async () => {
     const { service, blob } = counterBlob();
     const download = vi.spyOn(blob, "download");
     const { etag } = blob.stored!;
-    expect(await readTarget<Counter>(blob, { ifChangedSince: etag })).toBe("unchanged");
+    expect(await readIfChanged<Counter>(blob, etag)).toEqual({ changed: false, etag });
     expect(service.operations).toEqual(["download"]);
     expect(download.mock.calls[0]![2]?.conditions).toEqual({ ifNoneMatch: etag });
   });
@@ -38,25 +35,25 @@ describe("readTarget with ifChangedSince", () => {
     const { service, blob } = counterBlob();
     const { etag } = blob.stored!;
     blob.put({ n: 1 });
-    const read = await readTarget<Counter>(blob, { ifChangedSince: etag });
-    expect(read).toEqual({ value: { n: 1 }, etag: blob.stored?.etag });
-    if (read === "unchanged") throw new Error("impossible");
+    const read = await readIfChanged<Counter>(blob, etag);
+    expect(read).toEqual({ changed: true, value: { n: 1 }, etag: blob.stored?.etag });
+    if (!read.changed) throw new Error("impossible");
     await optimisticUpdate<Counter>(blob, increment, { startFrom: read });
     expect(service.operations).toEqual(["download", "upload"]);
     expect(blob.json).toEqual({ n: 2 });
   });
 
-  it.each<[string, (blob: BlobLike) => UpdateTarget<object>]>([
-    ["metadata", blobMetadata],
-    ["HTTP headers", blobHttpHeaders],
+  it.each<[string, (blob: BlobLike) => UpdateTarget<unknown>]>([
+    ["metadata", blobMetadata as (blob: BlobLike) => UpdateTarget<unknown>],
+    ["HTTP headers", blobHttpHeaders as (blob: BlobLike) => UpdateTarget<unknown>],
   ])("asks for %s on the condition too", async (_name, targetOf) => {
     const { service, blob } = counterBlob();
     const { etag } = await readTarget(targetOf(blob));
     const getProperties = vi.spyOn(blob, "getProperties");
-    expect(await readTarget(targetOf(blob), { ifChangedSince: etag })).toBe("unchanged");
+    expect(await readIfChanged(targetOf(blob), etag)).toEqual({ changed: false, etag });
     expect(getProperties.mock.calls[0]![0]?.conditions).toEqual({ ifNoneMatch: etag });
     blob.put({ n: 1 }, { metadata: { a: "1" }, headers: { blobContentType: "a/b" } });
-    expect(await readTarget(targetOf(blob), { ifChangedSince: etag })).toMatchObject({ etag: blob.stored?.etag });
+    expect(await readIfChanged(targetOf(blob), etag)).toMatchObject({ etag: blob.stored?.etag });
     expect(service.operations).toEqual(["getProperties", "getProperties", "getProperties"]);
   });
 
@@ -65,10 +62,10 @@ describe("readTarget with ifChangedSince", () => {
     await blob.setTags({ a: "1" });
     const before = blob.stored!.etag;
     const { etag } = await readTarget(blobTags(blob));
-    expect(await readTarget(blobTags(blob), { ifChangedSince: etag })).toBe("unchanged");
+    expect(await readIfChanged(blobTags(blob), etag)).toEqual({ changed: false, etag });
     await blob.setTags({ a: "2" });
     expect(blob.stored!.etag).toBe(before);
-    expect(await readTarget(blobTags(blob), { ifChangedSince: etag })).toMatchObject({ value: { a: "2" } });
+    expect(await readIfChanged(blobTags(blob), etag)).toMatchObject({ value: { a: "2" } });
     expect(service.count("getTags")).toBe(3);
   });
 
@@ -78,9 +75,9 @@ describe("readTarget with ifChangedSince", () => {
     table.put({ n: { type: "Int32", value: 1 } });
     const target = tableEntity<{ n: number }>(table, "p", "r");
     const { etag } = await readTarget(target);
-    expect(await readTarget(target, { ifChangedSince: etag })).toBe("unchanged");
+    expect(await readIfChanged(target, etag)).toEqual({ changed: false, etag });
     table.merge({ n: { type: "Int32", value: 2 } });
-    expect(await readTarget(target, { ifChangedSince: etag })).toMatchObject({ value: { n: 2 } });
+    expect(await readIfChanged(target, etag)).toMatchObject({ value: { n: 2 } });
     expect(service.operations).toEqual(["getEntity", "getEntity", "getEntity"]);
   });
 
@@ -88,21 +85,48 @@ describe("readTarget with ifChangedSince", () => {
     const { blob } = counterBlob();
     const { etag } = blob.stored!;
     blob.drop();
-    expect(await rejection(readTarget(blob, { ifChangedSince: etag }))).toBeInstanceOf(TargetNotFoundError);
-    expect(await rejection(readTarget(blobMetadata(blob), { ifChangedSince: etag }))).toBeInstanceOf(TargetNotFoundError);
+    expect(await rejection(readIfChanged(blob, etag))).toBeInstanceOf(TargetNotFoundError);
+    expect(await rejection(readIfChanged(blobMetadata(blob), etag))).toBeInstanceOf(TargetNotFoundError);
   });
 
   it("checks what is new with the schema, and passes on what the service refuses", async () => {
     const { service, blob } = counterBlob();
     const target = jsonBlob(blob, { schema: z.object({ n: z.string() }) });
-    expect(await rejection(readTarget(target, { ifChangedSince: '"0x0"' }))).toMatchObject({ name: "SchemaError" });
+    expect(await rejection(readIfChanged(target, '"0x0"'))).toMatchObject({ name: "SchemaError" });
     service.next("download", answer(403, "AuthorizationFailure"));
-    expect(await rejection(readTarget(blob, { ifChangedSince: '"0x0"' }))).toMatchObject({ statusCode: 403 });
+    expect(await rejection(readIfChanged(blob, '"0x0"'))).toMatchObject({ statusCode: 403 });
   });
 
   it.each([["", RangeError], ["*", RangeError], [7, TypeError], [null, TypeError]])("refuses %j before it asks", async (etag, error) => {
     const { service, blob } = counterBlob();
-    expect(await rejection(readTarget(blob, { ifChangedSince: etag as string }))).toBeInstanceOf(error);
+    expect(await rejection(readIfChanged(blob, etag as string))).toBeInstanceOf(error);
     expect(service.count()).toBe(0);
+  });
+});
+
+describe("tryReadTarget", () => {
+  it("reads what is stored as readTarget does, and an update can start from it", async () => {
+    const { service, blob } = counterBlob();
+    const found = await tryReadTarget<Counter>(blob);
+    expect(found).toEqual({ value: { n: 0 }, etag: blob.stored?.etag });
+    await optimisticUpdate<Counter>(blob, increment, { startFrom: found });
+    expect(service.operations).toEqual(["download", "upload"]);
+  });
+
+  it.each<[string, (blob: BlobLike) => UpdateTarget<unknown>]>([
+    ["the content", jsonBlob as (blob: BlobLike) => UpdateTarget<unknown>],
+    ["the metadata", blobMetadata as (blob: BlobLike) => UpdateTarget<unknown>],
+  ])("is undefined for %s of a blob that does not exist", async (_name, targetOf) => {
+    const { blob } = counterBlob();
+    blob.drop();
+    expect(await tryReadTarget(targetOf(blob))).toBeUndefined();
+    expect(await rejection(readTarget(targetOf(blob)))).toBeInstanceOf(TargetNotFoundError);
+  });
+
+  it("rejects with every other error", async () => {
+    const { service, blob } = counterBlob();
+    service.next("download", answer(403, "AuthorizationFailure"));
+    expect(await rejection(tryReadTarget(blob))).toMatchObject({ statusCode: 403 });
+    expect(await rejection(tryReadTarget(jsonBlob(blob, { schema: z.object({ n: z.string() }) })))).toMatchObject({ name: "SchemaError" });
   });
 });

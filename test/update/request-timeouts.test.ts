@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
-import { CommitUnknownError, createIfNotExists, OperationTimeoutError, overwrite, readTarget, deleteIfUnchanged } from "../../src/index.js";
-import type { RequestOptions } from "../../src/index.js";
+import { CommitUnknownError, createIfNotExists, OperationTimeoutError, overwrite, readIfChanged, readTarget, deleteIfUnchanged, tryReadTarget } from "../../src/index.js";
+import type { TimedCallOptions } from "../../src/index.js";
 import { gate, hang, hangAfterCommit, pass } from "../fakes/faults.js";
 import { counterBlob } from "../support/counter.js";
 import { countingController } from "../support/counting-signal.js";
@@ -10,16 +10,17 @@ import { useFakeTimers } from "../support/timers.js";
 useFakeTimers();
 
 type Subject = ReturnType<typeof counterBlob>["blob"];
-const calls: Record<string, (blob: Subject, options: RequestOptions) => Promise<unknown>> = {
+const calls: Record<string, (blob: Subject, options: TimedCallOptions) => Promise<unknown>> = {
   readTarget: (blob, options) => readTarget(blob, options),
-  "readTarget with ifChangedSince": (blob, options) => readTarget(blob, { ...options, ifChangedSince: '"0x0"' }),
+  tryReadTarget: (blob, options) => tryReadTarget(blob, options),
+  readIfChanged: (blob, options) => readIfChanged(blob, '"0x0"', options),
   createIfNotExists: (blob, options) => createIfNotExists(blob, { n: 1 }, options),
   overwrite: (blob, options) => overwrite(blob, { n: 1 }, options),
   deleteIfUnchanged: (blob, options) => deleteIfUnchanged(blob, blob.stored!.etag, options),
 };
 
 describe.each(Object.entries(calls))("the time of %s", (name, call) => {
-  const isRead = name.startsWith("readTarget");
+  const isRead = name.toLowerCase().includes("read");
 
   it("is 30 s unless it is given, and its end is told for what it is", async () => {
     for (const [options, limitInMs] of [[{}, 30_000], [{ timeoutInMs: 50 }, 50]] as const) {

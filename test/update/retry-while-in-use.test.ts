@@ -122,7 +122,7 @@ describe("retryWhileInUse", () => {
   it("hands the caller's abort to the attempt, and rejects with its reason, not with the SDK's error", async () => {
     const controller = new AbortController();
     const call = retryWhileInUse(
-      ({ abortSignal }) => new Promise((_, reject) => abortSignal.addEventListener("abort", () => reject(new Error("AbortError of the SDK")))),
+      ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("AbortError of the SDK")))),
       { abortSignal: controller.signal },
     );
     controller.abort("stop");

@@ -1,3 +1,4 @@
+import type { IdCounter } from "azure-storage-concurrency";
 import type { Scenario } from "../scenario.js";
 
 export const ids: Scenario = {
@@ -6,7 +7,7 @@ export const ids: Scenario = {
   tasks: 1,
   work: async (task) => {
     const { IdAllocator, jsonBlob } = task.library;
-    const counter = jsonBlob<{ next: number }>(task.storage.container.getBlockBlobClient("ids.json"));
+    const counter = jsonBlob<IdCounter>(task.storage.container.getBlockBlobClient("ids.json"));
     const allocator = new IdAllocator(counter, { blockSize: 40, timeoutInMs: 8_000 });
     try {
       while (!task.finish.aborted) {

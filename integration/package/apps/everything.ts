@@ -1,5 +1,5 @@
 /**
- * All four services in one program: answers that get lost, races between clients, a lease that renews, a queue with
+ * All four services in one program: responses that get lost, races between clients, a lease that renews, a queue with
  * duplicates, a file that an SMB client has open and that a lease under a lock guards. Compiled as an ES module and as CommonJS.
  */
 import { TableClient } from "@azure/data-tables";
@@ -17,7 +17,6 @@ interface Counter {
 
 const container = (storage = STORAGE): ContainerClient => new ContainerClient(storage, SCENE);
 const table = (storage = STORAGE): TableClient => TableClient.fromConnectionString(storage, SCENE, { allowInsecureConnection: true });
-const newCounter = { partitionKey: "p", rowKey: "counter", n: 0 };
 const oneLost = (): ReturnType<typeof dropResponse> => dropResponse({ when: isWrite, times: 1 });
 
 async function updateBlobs(): Promise<object> {
@@ -38,20 +37,20 @@ async function updateBlobs(): Promise<object> {
     { durationInSeconds: 15, renewIntervalInMs: 100 },
   );
   await proxy.stop();
-  return { n: value.n, lost, second };
+  return { n: value.n, lost, second: second === undefined };
 }
 
 async function updateEntities(): Promise<object> {
   const proxy = await startFaultProxy(TABLE_URL, [oneLost()]);
   const lossy = table(replaceEndpoints(STORAGE, { tableUrl: proxy.url }));
   const increment = (counter: Counter): void => void (counter.n += 1);
-  const { value } = await optimisticUpdate(tableEntity<Counter>(lossy, "p", "counter"), increment, { initial: newCounter });
+  const { value } = await optimisticUpdate(tableEntity<Counter>(lossy, "p", "counter"), increment, { initial: { n: 0 } });
 
   const transfer = (client: TableClient): Promise<void> =>
     runTransaction(client, "p", async (tx) => {
       const counter = await tx.get<Counter>("counter");
       tx.upsert({ rowKey: "counter", n: (counter?.n ?? 0) + 1 });
-    }).then(() => undefined);
+    });
   proxy.setRules([oneLost()]);
   await transfer(lossy);
   // Each client has a queue of its own: they race.
@@ -92,9 +91,9 @@ async function useFiles(): Promise<object> {
   await share.create();
   const { fileClient } = await share.createFile("a.txt", 0);
   const handle = server.smb.open("docs", "a.txt", { shares: [] });
-  const attempts = await retryWhileInUse(async ({ attempt, abortSignal }) => {
+  const attempts = await retryWhileInUse(async ({ attempt, requestOptions }) => {
     if (attempt === 2) handle.close();
-    await fileClient.delete({ abortSignal });
+    await fileClient.delete(requestOptions);
     return attempt;
   });
   const crashGuard = new BlobLocks(container());

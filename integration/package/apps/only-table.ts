@@ -10,9 +10,9 @@ interface Account {
   balance: number;
 }
 
-const initial = (rowKey: string): Account & { partitionKey: string; rowKey: string } => ({ partitionKey: "bank", rowKey, balance: 100 });
-const { outcome } = await optimisticUpdate(tableEntity<Account>(table, "bank", "anna"), () => undefined, { initial: initial("anna") });
-await new ConcurrentTable(table).createIfNotExists<Account>("bank", "bert", initial("bert"));
+const initial: Account = { balance: 100 };
+const { outcome } = await optimisticUpdate(tableEntity<Account>(table, "bank", "anna"), () => undefined, { initial });
+await new ConcurrentTable<Account>(table).entity("bank", "bert").createIfNotExists(initial);
 await runTransaction(table, "bank", async (tx) => {
   const [from, to] = await tx.getMany<Account>(["anna", "bert"]);
   tx.update({ rowKey: "anna", balance: (from?.balance ?? 0) - 30 });

@@ -36,7 +36,7 @@ runWorker(async (job: TellerJob): Promise<TellerReport> => {
     const from = pick(job.accounts);
     const to = pick(job.accounts.filter((other) => other !== from));
     const amount = 1 + Math.floor(Math.random() * 20);
-    const { attempts } = await runTransaction(table, "bank", async (tx) => {
+    const attempts = await runTransaction(table, "bank", async (tx) => {
       if (audit) {
         const all = await tx.getMany<Account>(job.accounts);
         const sum = all.reduce((total, account) => total + (account?.balance ?? NaN), 0);
@@ -47,6 +47,7 @@ runWorker(async (job: TellerJob): Promise<TellerReport> => {
       tx.update<Account>({ rowKey: from, balance: payer.balance - amount });
       tx.update<Account>({ rowKey: to, balance: payee.balance + amount });
       tx.create({ rowKey: id, from, to, amount });
+      return tx.attempt;
     }, { timeoutInMs: 50_000, maxAttempts: 1_000 });
     report.attempts += attempts;
   }
