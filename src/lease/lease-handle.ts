@@ -6,7 +6,7 @@ import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseLostError } from "../errors.js";
 import type { HeldLease } from "./held-lease.js";
-import type { Hold } from "./hold-context.js";
+import type { Hold } from "../core/hold-context.js";
 import { checkLeaseId } from "./lease-id.js";
 
 /**

@@ -1,5 +1,5 @@
-import { createAsyncContext } from "../core/async-context.js";
-import type { AsyncContext } from "../core/async-context.js";
+import { createAsyncContext } from "./async-context.js";
+import type { AsyncContext } from "./async-context.js";
 
 /** A lease or lock that a function runs under. */
 export interface Hold {
@@ -21,6 +21,17 @@ let context: AsyncContext<readonly HeldBy[]> | undefined;
 export function runHolding<R>(call: string, holds: readonly Hold[], fn: () => R): R {
   context ??= createAsyncContext();
   return context.run([...(context.get() ?? []), ...holds.map((hold) => ({ call, hold }))], fn);
+}
+
+/**
+ * The function, to be called later with the holds of now: callers that share requests share the code that calls their functions,
+ * and the holds of one caller must not be taken for those of another. Free of cost while no function holds anything.
+ */
+export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
+  const own = context;
+  if (!own) return fn;
+  const holds = own.get() ?? [];
+  return (...args) => own.run(holds, () => fn(...args));
 }
 
 /**
