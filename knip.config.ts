@@ -2,7 +2,7 @@ import type { KnipConfig } from "knip";
 
 export default {
   entry: [
-    "src/{index,blob,table,queue,file,testing}.ts",
+    "src/{index,clients,testing}.ts",
     "samples/**/*.ts",
     "bench/benches/*.ts",
     "{bench,integration/chaos}/*.ts",
@@ -12,6 +12,8 @@ export default {
     "integration/samples/scenes.ts",
     "integration/conformance/generate.ts",
     "integration/package/apps/*.{ts,js,cjs}",
+    // Compiled by the type tests.
+    "integration/types/*.ts",
   ],
   project: ["{src,test,integration,samples,bench}/**/*.{ts,js,cjs}"],
   // A type that a file exports beside what it is part of does no harm.

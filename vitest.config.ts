@@ -16,7 +16,7 @@ export default defineConfig({
           name: "integration",
           sequence: { groupOrder: 1 },
           include: ["integration/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, "integration/package/**"],
+          exclude: [...configDefaults.exclude, "integration/{package,types}/**"],
           globalSetup: ["integration/support/azurite.setup.ts"],
           maxWorkers: 3, // much of the time is waiting for leases and timers; more would starve the one Azurite
           testTimeout: 120_000,
@@ -26,7 +26,7 @@ export default defineConfig({
       {
         test: {
           name: "package",
-          include: ["integration/package/**/*.test.ts"],
+          include: ["integration/{package,types}/**/*.test.ts"],
           globalSetup: ["integration/support/azurite.setup.ts", "integration/package/support/pack.setup.ts"],
           sequence: { groupOrder: 2 },
           maxConcurrency: 3,

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 
 import type { Row } from "./harness.js";
 import { figuresPicture } from "./figures.js";
-import { withFigures } from "./readme-figures.js";
+import { withFigures } from "./benchmarks-page.js";
 
 /** What a run measured, and on what. */
 export interface Results {
@@ -21,10 +21,10 @@ export async function writeResults(file: string | URL, results: Results): Promis
   await writeFile(file, `${JSON.stringify(results, undefined, 2)}\n`);
 }
 
-/** After a full run: the figures beside the benches, and the picture and the table of the README. */
+/** After a full run: the figures beside the benches, and the picture and the table of docs/benchmarks.md. */
 export async function publishResults(results: Results): Promise<void> {
   await writeResults(new URL("results.json", import.meta.url), results);
   await writeFile(new URL("../docs/figures.svg", import.meta.url), figuresPicture(results.rows));
-  const readme = new URL("../README.md", import.meta.url);
-  await writeFile(readme, withFigures(await readFile(readme, "utf8"), results));
+  const page = new URL("../docs/benchmarks.md", import.meta.url);
+  await writeFile(page, withFigures(await readFile(page, "utf8"), results));
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [names of benches] [--json FILE] [--list]`: see the README for what the figures mean. A run of all
- * of them writes bench/results.json and the picture docs/figures.svg.
+ * `npm run bench -- [names of benches] [--json FILE] [--list]`: see docs/benchmarks.md for what the figures mean. A run of all
+ * of them writes bench/results.json, the table in docs/benchmarks.md and the picture docs/figures.svg.
  */
 import { parseArgs } from "node:util";
 

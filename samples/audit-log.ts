@@ -30,7 +30,7 @@ export const auditLog: Sample = {
   name: "audit-log",
   title: "A log without gaps or duplicates",
   helper: "appendExactlyOnce",
-  section: "A log, ids, pages",
+  section: "docs/appends.md#append-logs",
   plan: `${records} logins are appended to a log, and one in five responses to a write is lost: first with a loop on the bare SDK, then by two processes with the library.`,
   lesson: "After a lost response, the caller cannot know whether its append was committed: all lines are identical. The library records a claim for each append, and finds it again: each line is appended exactly once.",
   async run(storage) {

@@ -9,7 +9,7 @@ export const blobOptimistic: Sample = {
   name: "blob-optimistic",
   title: "Two writers of one blob",
   helper: "optimisticUpdate",
-  section: "Change something: `optimisticUpdate`",
+  section: "docs/updates.md#quick-example",
   plan: "This process appends to a text. Between its read and its write, another process replaces the text.",
   lesson: "An unconditional upload would have overwritten the text of the other process. A write with the ETag of the version that was read is rejected, and the mutator runs again on the current version.",
   async run(storage) {

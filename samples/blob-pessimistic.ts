@@ -13,7 +13,7 @@ export const blobPessimistic: Sample = {
   name: "blob-pessimistic",
   title: "Taking turns on a blob",
   helper: "withLease",
-  section: "Hold a lease: `withLease`",
+  section: "docs/leases.md#quick-example",
   plan: "Three services want the same report for half a second each. An intruder writes without the lease.",
   lesson: "The service rejects every write without the lease. The lease is renewed while the function runs and released when it ends; if the lease is lost, lease.signal aborts.",
   async run(storage) {

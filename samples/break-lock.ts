@@ -9,7 +9,7 @@ export const breakLock: Sample = {
   name: "break-lock",
   title: "A lock that nobody gives back",
   helper: "BlobLocks.break",
-  section: "Named locks: `BlobLocks`",
+  section: "docs/locks.md#named-locks",
   plan: "A service took a lock without an end and hangs. Find out who it is, and take the lock away.",
   lesson: "A lock knows its holder and counts its holders. Only the one that was looked at is broken: had the lock changed hands in the meantime, nothing would have happened to the new holder.",
   async run(storage) {

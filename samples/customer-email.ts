@@ -15,7 +15,7 @@ export const customerEmail: Sample = {
   name: "customer-email",
   title: "Two services, one customer",
   helper: "ConcurrentTable.update",
-  section: "One front door for each client",
+  section: "docs/facades.md#quick-example",
   plan: "The account service changes an email address, the shop a phone number, and both count visits: all in one table entity, at the same time.",
   lesson: "A service that replaces the whole entity overwrites the changes of the other. An update writes only the properties that it changed, and only on the version that it read.",
   async run(storage) {

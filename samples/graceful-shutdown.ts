@@ -10,7 +10,7 @@ export const gracefulShutdown: Sample = {
   name: "graceful-shutdown",
   title: "Shutting a consumer down",
   helper: "QueueConsumer.stop",
-  section: "Queue messages: `QueueConsumer`",
+  section: "docs/queues.md#shutdown",
   plan: "A consumer works on 3 of 10 messages when its process is asked to end, as at each deployment.",
   lesson: "What has begun is finished, and nothing is held back: the next instance sees the rest at once, not when some timeout is over.",
   async run(storage) {

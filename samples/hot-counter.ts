@@ -17,7 +17,7 @@ export const hotCounter: Sample = {
   name: "hot-counter",
   title: "A hot counter",
   helper: "optimisticUpdate",
-  section: "Change something: `optimisticUpdate`",
+  section: "docs/updates.md#cost",
   plan: "1,000 callers add one to the same JSON document, all at the same time.",
   lesson: "With a separate loop for each caller, one write of each round would succeed and all others would fail with a conflict. The library combines the updates of all callers in a process that wait for the same document into one write.",
   async run(storage) {

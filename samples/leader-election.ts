@@ -20,7 +20,7 @@ export const leaderElection: Sample = {
   name: "leader-election",
   title: "A leader dies, another one takes over",
   helper: "LeaderElection",
-  section: "At most n, or one leader",
+  section: "docs/locks.md#leader-election",
   plan: "Three schedulers, each in its own process; only the leader may run the jobs. We kill it with kill -9: it cannot say goodbye, and its lease of 15 s has to run out. The next one may leave in good order.",
   lesson: "There is never more than one leader, and never none for longer than a lease. Each term has a higher number than all before: with it, a leader that only slept is refused as well.",
   async run(storage) {

@@ -17,7 +17,7 @@ export const liveConfiguration: Sample = {
   name: "live-configuration",
   title: "Settings that change while services run",
   helper: "watch",
-  section: "Reads: `watch` and `downloadConsistent`",
+  section: "docs/reads.md#watching-a-value",
   plan: "Two instances of a shop watch their settings. The blob does not exist at first; then the greeting changes, then the shop closes.",
   lesson: "No instance has to restart. While the settings do not change, a poll costs one response without content (304).",
   async run(storage) {

@@ -36,7 +36,7 @@ export const lostResponse: Sample = {
   name: "lost-response",
   title: "A network that loses responses",
   helper: "optimisticUpdate",
-  section: "Guarantees",
+  section: "docs/guarantees/updates.md#how-it-works",
   plan: `${increments} increments with a loop on the bare SDK, then ${increments} with the library. One in five responses to a write is lost.`,
   lesson: "The SDK sends a write again when its response is lost. The first send was committed, so the service rejects the second with 412. A loop treats that as a conflict and increments again. The library stores an id with each write, and finds it when it reads back.",
   async run(storage) {

@@ -1,5 +1,5 @@
 /* Orders come twice, and the consumer fails in the middle; each is booked once: in one transaction with its record. */
-import { enqueue, QueueConsumer, TableInbox } from "azure-storage-concurrency";
+import { CommitInbox, enqueue, QueueConsumer } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
 import { runIfStarted } from "./support/sample.js";
@@ -13,8 +13,8 @@ interface Order {
 export const orderConsumer: Sample = {
   name: "order-consumer",
   title: "Each order is booked once",
-  helper: "QueueConsumer, TableInbox",
-  section: "Queue messages: `QueueConsumer`",
+  helper: "QueueConsumer, CommitInbox",
+  section: "docs/queues.md#inboxes",
   plan: "20 orders, each sent twice by a nervous producer. Every fourth time the handler fails after it has booked the order, before it can say so.",
   lesson: "A queue delivers at least once. The booking and the note that this order is done are one transaction, so that a second delivery finds the note: the effect happens exactly once.",
   async run(storage) {
@@ -29,13 +29,13 @@ export const orderConsumer: Sample = {
       queue,
       async (order, context) => {
         const run = ++runs;
-        await context.commit("orders", [["create", { partitionKey: "orders", rowKey: order.id, amount: order.amount }]]);
+        await context.commit([["create", { rowKey: order.id, amount: order.amount }]]);
         if (run % 4 === 0) {
           failures++;
           throw new Error("the power fails");
         }
       },
-      { inbox: new TableInbox(table, { mode: "commit" }), retryDelay: 0, minPollIntervalInMs: 50, maxPollIntervalInMs: 200 },
+      { inbox: new CommitInbox(table), partitionOf: () => "orders", retryDelayInMs: 0, minPollIntervalInMs: 50, maxPollIntervalInMs: 200 },
     );
     // A message is off the queue when its handler has finished, or the inbox knows its order to be booked.
     let left = 2 * orders.length;

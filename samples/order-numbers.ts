@@ -12,7 +12,7 @@ export const orderNumbers: Sample = {
   name: "order-numbers",
   title: "Order numbers",
   helper: "IdAllocator",
-  section: "A log, ids, pages",
+  section: "docs/appends.md#id-allocation",
   plan: `Two shops take ${orders.toLocaleString("en")} order numbers each, from the same counter and at the same time.`,
   lesson: "A shop reserves numbers in blocks, so most of them cost no request. Numbers that a shop has not used when it ends are gaps; no number is allocated twice.",
   async run(storage) {

@@ -9,14 +9,14 @@ export const poisonAndRedrive: Sample = {
   name: "poison-and-redrive",
   title: "A message that cannot be handled",
   helper: "ConcurrentQueue.redrive",
-  section: "Queue messages: `QueueConsumer`",
+  section: "docs/queues.md#poison-messages",
   plan: "A job fails each time. It must neither be lost, nor be tried for ever.",
   lesson: "A message that fails again and again would keep its consumers busy and hide the real trouble. Put aside with its reason, it waits until somebody has mended the cause.",
   async run(storage) {
     const jobs = new ConcurrentQueue<{ job: string }>(await storage.queue(), {
       poisonQueue: await storage.queue(),
       maxAttempts: 2,
-      retryDelay: 0,
+      retryDelayInMs: 0,
       minPollIntervalInMs: 50, maxPollIntervalInMs: 200,
     });
     await jobs.enqueue({ job: "report" });

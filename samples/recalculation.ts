@@ -30,7 +30,7 @@ export const recalculation: Sample = {
   name: "recalculation",
   title: "One at a time over a whole table",
   helper: "TableLock",
-  section: "Lock a table: `TableLock`",
+  section: "docs/locks.md#table-locks",
   plan: "Two instances start the nightly recalculation of 198 customers at once. Then one wakes up from a long pause and believes that it still has the lock.",
   lesson: "Tables have no leases, so a blob stands in for the table. No lock can stop a process that was paused: its number in each write does, as the storage compares it in the same request.",
   async run(storage) {

@@ -10,7 +10,7 @@ export const semaphore: Sample = {
   name: "semaphore",
   title: "At most three at a time",
   helper: "Semaphore",
-  section: "At most n, or one leader",
+  section: "docs/locks.md#semaphores",
   plan: "Two services start three exports each. The database behind them stands three at a time.",
   lesson: "Each slot is a lease: the limit holds over all processes, and the slot of one that crashes becomes free again.",
   async run(storage) {

@@ -16,7 +16,7 @@ export const sharedSettingsFile: Sample = {
   name: "shared-settings-file",
   title: "A settings file on a share",
   helper: "ConcurrentFile",
-  section: "Files, and what has no If-Match: `leasedUpdate`",
+  section: "docs/files.md#quick-example",
   plan: "Two services change one JSON file at the same time: one the theme, the other the features.",
   lesson: "Files have no ETag conditions, and the lease of a file never expires. A lock that does expire (the crash guard) decides which service may write, and the lease of the file makes the service enforce it. If a holder crashes, the next one takes over its lease.",
   async run(storage) {

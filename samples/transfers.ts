@@ -15,7 +15,7 @@ export const transfers: Sample = {
   name: "transfers",
   title: "Money between accounts",
   helper: "runTransaction",
-  section: "Several entities together: `runTransaction`",
+  section: "docs/transactions.md#quick-example",
   plan: "Four accounts with 100 each, and 200 random transfers between them at the same time. No account may be overdrawn.",
   lesson: "Both balances and the line in the ledger are written in one request, and only if nothing that was read has changed. Otherwise the function runs again. The total stays the same, whatever other clients write in between.",
   async run(storage) {

@@ -1,3 +1,4 @@
+export { MemoryInbox } from "./queue/inbox/memory-inbox.js";
 export { startAzurite } from "./testing/azurite.js";
 export type { Azurite, StartAzuriteOptions } from "./testing/azurite.js";
 export { AzuriteStartError } from "./testing/azurite-error.js";

@@ -3,16 +3,39 @@ import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 
 import { figuresPicture } from "../bench/figures.js";
-import { withFigures } from "../bench/readme-figures.js";
+import { withFigures } from "../bench/benchmarks-page.js";
 import type { Results } from "../bench/results.js";
+import { figure } from "../bench/row-format.js";
 
 const root = new URL("../", import.meta.url);
 
-it("shows in the README what was measured, misses included", async () => {
+it("shows in docs/benchmarks.md what was measured, missed bounds included", async () => {
   const results = JSON.parse(await readFile(new URL("bench/results.json", root), "utf8")) as Results;
-  const readme = await readFile(new URL("README.md", root), "utf8");
-  expect(withFigures(readme, results)).toBe(readme);
+  const page = await readFile(new URL("docs/benchmarks.md", root), "utf8");
+  expect(withFigures(page, results)).toBe(page);
   expect(await readFile(new URL("docs/figures.svg", root), "utf8")).toBe(figuresPicture(results.rows));
+});
+
+it("shows the picture and the measured figures in the README", async () => {
+  const { rows } = JSON.parse(await readFile(new URL("bench/results.json", root), "utf8")) as Results;
+  const readme = await readFile(new URL("README.md", root), "utf8");
+  const row = (name: string): Results["rows"][number] => rows.find(({ bench, name: own }) => `${bench}: ${own}`.includes(name))!;
+  const requests = (name: string, digits: number): string => {
+    const { ours, baseline } = row(name).requestsPerOp!;
+    return `${Number(ours.toFixed(digits))} requests per ${row(name).unit.replace(/s\/s$/, "")} instead of ${Number(baseline.toFixed(digits))}`;
+  };
+  expect(readme).toContain("(docs/figures.svg)");
+  expect(readme).toContain(requests("hot-entity", 2));
+  expect(readme).toContain(requests("queue-inbox", 2));
+  expect(readme).toContain(`${figure(row("lock-local").ratio)} times as many critical sections`);
+  expect(row("lone-update").requestsPerOp).toEqual({ ours: 2, baseline: 2 });
+  expect(readme).toContain("an update still costs 2 requests, as with the plain SDK");
+});
+
+it("quotes in the README what docs/scale.md says about 10,000 processes", async () => {
+  const [readme, scale] = await Promise.all(["README.md", "docs/scale.md"].map((path) => readFile(new URL(path, root), "utf8")));
+  const [, library, plain] = /^\| 10,000 \| `BlobLocks` \| ([\d.]+) \|.*\n\| \| plain SDK \| ([\d.]+) \|/m.exec(scale!)!;
+  expect(readme).toContain(`With 10,000 simulated processes on one lock, ${library} acquisitions per second instead of ${plain}.`);
 });
 
 it("says which bounds were missed", () => {

@@ -1,18 +1,21 @@
-import { TableInbox } from "azure-storage-concurrency";
+import { CommitInbox, QueueConsumer } from "azure-storage-concurrency";
 
 import type { Bench } from "../harness.js";
-import { compareDrains, consume, receiveLoop } from "./queue-drain.js";
-import type { Drain } from "./queue-drain.js";
+import { compareDrains, concurrency, drainWith, receiveLoop } from "./queue-drain.js";
+import type { Drain, Payload } from "./queue-drain.js";
 
 export const queueCommit: Bench = {
   name: "queue-commit",
-  about: "an inbox in commit mode, against a transaction of effect and marker written by hand",
+  about: "a CommitInbox, against a transaction of effect and marker written by hand",
   async *run(env) {
     const ours = (drain: Drain): Promise<void> =>
-      consume(
+      drainWith(
         drain,
-        ({ order }, context) => context.commit("orders", [["create", { partitionKey: "orders", rowKey: `effect-${order}` }]]),
-        { inbox: new TableInbox(drain.table, { mode: "commit" }) },
+        new QueueConsumer<Payload>(drain.queue, ({ order }, context) => context.commit([["create", { rowKey: `effect-${order}` }]]), {
+          concurrency,
+          inbox: new CommitInbox(drain.table),
+          partitionOf: () => "orders",
+        }),
       );
     const baseline = (drain: Drain): Promise<void> =>
       receiveLoop(drain, ({ order }, key) =>

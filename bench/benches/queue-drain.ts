@@ -73,8 +73,11 @@ export async function compareDrains(
 }
 
 /** Empties the queue with a `QueueConsumer`. */
-export async function consume({ queue, done, drained }: Drain, handler: MessageHandler<Payload>, options: QueueConsumerOptions<Payload>): Promise<void> {
-  const consumer = new QueueConsumer<Payload>(queue, handler, { concurrency, ...options });
+export function consume(drain: Drain, handler: MessageHandler<Payload>, options: QueueConsumerOptions<Payload>): Promise<void> {
+  return drainWith(drain, new QueueConsumer<Payload>(drain.queue, handler, { concurrency, ...options }));
+}
+
+export async function drainWith({ done, drained }: Drain, consumer: QueueConsumer<Payload>): Promise<void> {
   consumer.on("completed", done);
   await consumer.start();
   await drained;

@@ -1,4 +1,4 @@
-import { TableInbox } from "azure-storage-concurrency";
+import { ClaimInbox } from "azure-storage-concurrency";
 
 import type { Bench } from "../harness.js";
 import { compareDrains, concurrency, consume, receiveLoop } from "./queue-drain.js";
@@ -8,7 +8,7 @@ export const queueInbox: Bench = {
   name: "queue-inbox",
   about: "an inbox in claim mode, against as many workers that receive, insert, handle, update and delete message by message",
   async *run(env) {
-    const ours = (drain: Drain): Promise<void> => consume(drain, () => undefined, { inbox: new TableInbox(drain.table) });
+    const ours = (drain: Drain): Promise<void> => consume(drain, () => undefined, { inbox: new ClaimInbox(drain.table) });
     const baseline = async (drain: Drain): Promise<void> => {
       const work = async (_: unknown, key: string): Promise<void> => {
         await drain.table.createEntity({ partitionKey: "inbox", rowKey: key, state: "claimed" });

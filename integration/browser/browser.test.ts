@@ -80,7 +80,7 @@ describe.skipIf(executablePath === undefined)("in Chromium, with the browser bui
     const held = play("holdLease", scene, "enough");
     await blobProxy.waitFor(() => blobProxy.count(isLease("renew")) >= 2);
     await page.evaluate(() => globalThis.dispatchEvent(new Event("enough")));
-    expect(await held).toEqual({ second: null, held: true });
+    expect(await held).toEqual({ second: undefined, held: true });
     expect(blobProxy.count(isLease("release"))).toBe(1);
   });
 

@@ -3,7 +3,7 @@ import { AzureSASCredential, TableClient } from "@azure/data-tables";
 import { type BlockBlobClient, ContainerClient } from "@azure/storage-blob";
 import { QueueClient } from "@azure/storage-queue";
 
-import { enqueue, isConcurrencyError, optimisticUpdate, QueueConsumer, readTarget, runTransaction, TableInbox, tableEntity, textBlob, tryAcquireLease, withLease } from "../../src/index.js";
+import { ClaimInbox, enqueue, isConcurrencyError, optimisticUpdate, QueueConsumer, readTarget, runTransaction, tableEntity, textBlob, tryAcquireLease, withLease } from "../../src/index.js";
 
 /** Where the page finds its container, table and queue, and the right to use them. */
 export interface Scene {
@@ -111,7 +111,7 @@ const scenes = {
     const handled: number[] = [];
     const stop = new AbortController();
     const consumer = new QueueConsumer<number>(queue, (order) => void handled.push(order), {
-      inbox: new TableInbox(tableOf(scene)),
+      inbox: new ClaimInbox(tableOf(scene)),
       visibilityTimeoutInSeconds: 5,
       minPollIntervalInMs: 20, maxPollIntervalInMs: 100,
     });

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { run } from "../../src/cli/run.js";
-import { BlobLocks, enqueue, QueueConsumer, TableInbox, withLease } from "../../src/index.js";
+import { BlobLocks, ClaimInbox, enqueue, QueueConsumer, withLease } from "../../src/index.js";
 import { respondWith, replaceEndpoints, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { FakeTerminal } from "../../test/cli/fake-terminal.js";
 import { freshShare } from "../file/support.js";
@@ -77,7 +77,7 @@ describe("locks", () => {
       },
     });
     expect(await run(["locks", "break", "job", "-c", container.containerName], thinking)).toBe(4);
-    expect(slow.stderr).toContain("not that of epoch 1 any more");
+    expect(slow.stderr).toContain("does not have epoch 1 any more");
     await second?.renew();
     await second?.release();
   });
@@ -154,7 +154,7 @@ describe("queue", () => {
     expect((await queue.receiveMessages({ numberOfMessages: 32 })).receivedMessageItems).toHaveLength(2);
   });
 
-  it("shows why messages were put aside, and brings them back", async () => {
+  it("shows why messages are in the poison queue, and moves them back", async () => {
     const queue = await freshQueue();
     const poisonQueue = queueClient(`${queue.name}-poison`);
     await enqueue(queue, { order: 7 }, { idempotencyKey: "order-7" });
@@ -165,7 +165,7 @@ describe("queue", () => {
     await consumer.stop();
 
     expect(await run(["queue", "poison", queue.name], terminal)).toBe(0);
-    expect(terminal.stdout).toMatch(/PUT ASIDE +ATTEMPTS +REASON/);
+    expect(terminal.stdout).toMatch(/POISONED +ATTEMPTS +REASON/);
     expect(terminal.stdout).toContain("no such customer");
 
     expect(await run(["queue", "redrive", queue.name], terminalWith())).toBe(5);
@@ -192,7 +192,7 @@ describe("inbox purge", () => {
     const queue = await freshQueue();
     const table = await freshTable();
     await enqueue(queue, 1);
-    const consumer = new QueueConsumer(queue, () => undefined, { inbox: new TableInbox(table), minPollIntervalInMs: 50 });
+    const consumer = new QueueConsumer(queue, () => undefined, { inbox: new ClaimInbox(table), minPollIntervalInMs: 50 });
     const completed = new Promise((resolve) => consumer.on("completed", resolve));
     await consumer.start();
     await completed;
@@ -201,10 +201,10 @@ describe("inbox purge", () => {
     const kept = terminalWith(["y"]);
     expect(await run(["inbox", "purge", table.tableName], kept)).toBe(0);
     expect(kept.asked[0]).toContain(table.tableName);
-    expect(kept.stdout).toBe("0 records were removed.\n");
+    expect(kept.stdout).toBe("0 records were deleted, 0 are in use.\n");
     const purged = terminalWith();
     expect(await run(["inbox", "purge", table.tableName, "--older-than-days", "0", "--yes", "--json"], purged)).toBe(0);
-    expect(JSON.parse(purged.stdout)).toMatchObject({ removed: 1 });
+    expect(JSON.parse(purged.stdout)).toMatchObject({ deleted: 1, kept: 0 });
   });
 
   it("ends with 3 if the table is not there", async () => {

@@ -31,7 +31,7 @@ describe("the command line as a process", () => {
     expect(saidNo).toMatchObject({ exitCode: 5 });
     const saidYes = await atTerminal(["locks", "break", "job", "-c", container.containerName], "y\n");
     expect(saidYes.shown).toContain("is held by orders-7");
-    expect(saidYes.shown).toContain("was taken away from orders-7");
+    expect(saidYes.shown).toContain("of orders-7 was broken");
     expect(saidYes).toMatchObject({ exitCode: 0 });
   });
 });

@@ -42,7 +42,7 @@ export const blobLeaseRows: readonly BlobLeaseRow[] = [
   row("Abort Copy Blob", "required", {
     note: "with an infinite lease on the destination",
     azuriteLease: "optional",
-    azurite: "optional, whatever the lease; and as it never has a copy under way, the two answers of Azure to one, 204 with the id and 412 without, cannot be tried on it",
+    azurite: "optional, whatever the lease. Azurite never has a pending copy, so the two responses of Azure to one (204 with the id, 412 without) cannot be tested on it",
   }),
   row("Append Block", "required", { note: "not in the article's list" }),
   row("Get Blob Tags", "optional", { note: "not in the article's list" }),

@@ -13,7 +13,7 @@ function row(operation: string, lease: LeaseRow["lease"], more: Partial<Containe
   return { operation, lease, row: found, sendsId: true, ...(found.helper === undefined ? {} : { helper: found.helper }), ...more };
 }
 
-const notSent = "optional for the service; the SDK takes an id, and does not send it";
+const notSent = "optional for the service; the SDK accepts an id but does not send it";
 
 /** Container operations on a leased container: only the deletion is guarded. */
 export const containerLeaseRows: readonly ContainerLeaseRow[] = [
@@ -23,7 +23,7 @@ export const containerLeaseRows: readonly ContainerLeaseRow[] = [
   row("Set Container Metadata", "optional"),
   row("Get Container ACL", "optional"),
   row("Set Container ACL", "optional"),
-  row("List Blobs", "optional", { sendsId: false, note: "takes no id at all; nor does any write to a blob in the container" }),
+  row("List Blobs", "optional", { sendsId: false, note: "accepts no lease id; neither does any write to a blob in the container" }),
 ];
 
 /** What is answered to an id that does not belong, or to none. */

@@ -60,7 +60,7 @@ export const fileRows: readonly FileRow[] = [
   {
     operation: "Set File Metadata",
     ...write,
-    note: "metadata are not the content: an SMB client does not stand in the way",
+    note: "metadata is not content: an SMB client does not block it",
     passesOpen: true,
     passesExclusive: true,
     helper: "`leasedUpdate(fileMetadata)`",
@@ -71,7 +71,7 @@ export const fileRows: readonly FileRow[] = [
     operation: "Delete File",
     ...write,
     returnsETag: false,
-    note: "over REST it is done when it is answered: 404 from then on",
+    note: "over REST the deletion is complete with the response: 404 from then on",
     helper: "`leasedUpdate` with `DELETE`, `retryWhileInUse`",
     call: (file, options) => file.delete(options),
   },

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
 import * as library from "../../src/index.js";
-import { TransactionRun } from "../../src/transaction/transaction.js";
 import { blobLeaseRows } from "./blob-lease.rows.js";
 import { blobRows } from "./blob.rows.js";
 import { containerLeaseRows } from "./container-lease.rows.js";
@@ -18,7 +17,7 @@ const lists: readonly (readonly Row[])[] = [
   blobRows, blobLeaseRows, containerRows, containerLeaseRows, leaseActionRows, specialValueRows, tableRows, queueRows, fileRows, shareRows,
 ];
 
-/** What stands in backticks and is an option of the helper beside it. */
+/** Names in backticks that are options of the helper beside them. */
 const options = new Set(["lock", "idempotencyKey"]);
 
 /** `readTarget(jsonBlob | textBlob)` names three things, and `BlobLocks.list` one in another. */
@@ -27,12 +26,17 @@ function namesIn(helper: string): string[] {
   return code.flatMap((text) => text.split(/[(|) ]+/)).filter((name) => name !== "" && !options.has(name));
 }
 
-/** Exported as a type only: the library passes one to a function of the caller. */
-const types: { readonly Transaction: { readonly prototype: library.Transaction } } = { Transaction: TransactionRun };
+/** Members of interfaces, which do not exist at run time: the compiler checks their names. */
+const members: { readonly LeaseHandle: readonly (keyof library.LeaseHandle)[]; readonly Transaction: readonly (keyof library.Transaction)[] } = {
+  LeaseHandle: ["change"],
+  Transaction: ["get", "query", "create"],
+};
 
 function find(name: string): unknown {
   const [first = "", method] = name.split(".");
-  const found = ({ ...library, ...types } as Record<string, unknown>)[first];
+  const ofInterface: readonly string[] | undefined = (members as Record<string, readonly string[]>)[first];
+  if (ofInterface) return method === undefined ? ofInterface : ofInterface.find((member) => member === method);
+  const found = (library as Record<string, unknown>)[first];
   return method === undefined ? found : (found as { prototype?: Record<string, unknown> } | undefined)?.prototype?.[method];
 }
 
@@ -43,9 +47,9 @@ describe("a helper that a row names", () => {
     expect(find(name)).toBeDefined();
   });
 
-  it("is looked for: there are some, and one that is not there is missed", () => {
+  it("is found by its name, and a wrong name is not", () => {
     expect(named.length).toBeGreaterThan(30);
     expect(namesIn("`readTarget(jsonBlob | textBlob)`, with a `lock`")).toEqual(["readTarget", "jsonBlob", "textBlob"]);
-    expect([find("readTargets"), find("BlobLocks.lists"), find("Nobody.list")]).toEqual([undefined, undefined, undefined]);
+    expect([find("readTargets"), find("BlobLocks.lists"), find("Unknown.list"), find("Transaction.gets")]).toEqual([undefined, undefined, undefined, undefined]);
   });
 });

@@ -31,7 +31,7 @@ export const leaseActionRows: readonly LeaseActionRow[] = [
   { operation: "release", given: "breaking", answer: "200", call: (own) => own.releaseLease() },
   { operation: "renew", given: "broken", answer: "409 LeaseIsBrokenAndCannotBeRenewed", call: (own) => own.renewLease() },
   { operation: "acquire by another", given: "broken", answer: "201", call: (_own, other) => other.acquireLease(15) },
-  { operation: "renew", given: "expired", note: "as long as nobody leased, or wrote, since", answer: "200", call: (own) => own.renewLease() },
+  { operation: "renew", given: "expired", note: "if no client has acquired the lease or written since", answer: "200", call: (own) => own.renewLease() },
   { operation: "acquire by another", given: "expired", answer: "201", call: (_own, other) => other.acquireLease(15) },
   {
     operation: "renew by another",
@@ -39,7 +39,7 @@ export const leaseActionRows: readonly LeaseActionRow[] = [
     answer: "409 LeaseIdMismatchWithLeaseOperation",
     azuriteAnswer: "200",
     azurite: "200, with the id of the holder",
-    helper: "`LeaseHandle` takes an answer with another id for a loss",
+    helper: "`LeaseHandle` treats a response with another id as a loss",
     call: (_own, other) => other.renewLease(),
   },
 ];

@@ -11,7 +11,7 @@ import { shareLeaseAnswers, shareRows } from "./share.rows.js";
 import { specialValueRows } from "./special-values.rows.js";
 import { tableRows } from "./table.rows.js";
 
-/** The page on all operations, made of the rows that the tests are made of. */
+/** The page on all operations, generated from the same rows as the tests. */
 export function operationsPage(): string {
   return `${sections().join("\n\n")}\n`;
 }
@@ -23,10 +23,10 @@ const code = (text: string): string => (text === "passes" ? text : `\`${text}\``
 type Column<R> = readonly [title: string, cell: (row: R) => string | undefined];
 
 const operation: Column<Row> = ["operation", (row) => row.operation];
-/** What every table ends with. */
+/** The last columns of every table. */
 const remarks: readonly Column<Row>[] = [
   ["helper", (row) => row.helper],
-  ["to know", (row) => row.note],
+  ["note", (row) => row.note],
   ["Azurite", (row) => row.azurite],
 ];
 
@@ -38,37 +38,37 @@ const conditionColumns: readonly Column<ConditionRow>[] = [
 
 function sections(): string[] {
   return [
-    `# Operations and what they check
+    `# Operations and conditions
 
-Which operation of Azure Storage returns an ETag, takes a condition or a lease, and which helper of this library covers it. The lists are those of Microsoft's article on managing concurrency in Azure Storage, and a few operations more.
+This page lists which operations of Azure Storage return an ETag, accept a condition or a lease id, and which helper of this library covers them. The operations are those of Microsoft's article on managing concurrency in Azure Storage, and a few more.
 
-Each row is a test: the page and the tests in \`integration/conformance\` are made of the same rows, and each cell is tried with the SDK alone on Azurite. The rows say what Azure does, by Microsoft's documentation and recorded traffic of the service (the tests do not talk to an account in the cloud); where Azurite does something else, the last column says what, and that is what the test pins. To make the page again: \`node --import tsx integration/conformance/generate.ts\`.`,
+Each row is a test: this page and the tests in \`integration/conformance\` are generated from the same rows, and each cell is tested with the plain SDK on Azurite. The rows describe Azure, according to Microsoft's documentation and recorded traffic of the service (the tests do not use an Azure account). Where Azurite differs, the last column says how, and the test checks that. To generate the page: \`node --import tsx integration/conformance/generate.ts\`.`,
 
     `## Containers
 
-A condition that an operation does not take is left out of the request by the SDK **without a word**: the call goes through as if it held. Where the SDK throws a \`RangeError\` instead, the table says so.
+If an operation does not support a condition, the SDK **omits it from the request without an error**: the call succeeds as if the condition held. Where the SDK throws a \`RangeError\` instead, the table says so.
 
 ${table(containerRows, [operation, ...conditionColumns, ...remarks])}`,
 
     `## Blobs
 
-"All" is If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since. A condition that does not hold is answered \`412 ConditionNotMet\`; by a read, \`304\` if it is If-None-Match or If-Modified-Since. No lease operation changes the ETag: a lease does not disturb those who update optimistically.
+"All" is If-Match, If-None-Match, If-Modified-Since and If-Unmodified-Since. The response to a failed condition is \`412 ConditionNotMet\`; for a read with If-None-Match or If-Modified-Since, \`304\`. No lease operation changes the ETag: a lease does not affect optimistic updates.
 
 ${table(blobRows, [operation, ...conditionColumns, ...remarks])}`,
 
-    `### Several conditions at once
+    `### Several conditions
 
-Reads go by the formula If-Match && If-Unmodified-Since && (If-None-Match || If-Modified-Since). Writes look at If-Match before If-Unmodified-Since, at If-None-Match before If-Modified-Since, and refuse other pairs.
+Reads evaluate If-Match && If-Unmodified-Since && (If-None-Match || If-Modified-Since). Writes prefer If-Match over If-Unmodified-Since and If-None-Match over If-Modified-Since, and reject other pairs.
 
 ${table(combinationRows, [["conditions", (row) => row.operation], ["reads", (row) => code(row.reads)], ["writes", (row) => code(row.writes)]])}`,
 
     `### Other conditions
 
-${table(specialValueRows, [operation, ["answer", (row) => code(row.answer)], ...remarks])}`,
+${table(specialValueRows, [operation, ["response", (row) => code(row.answer)], ...remarks])}`,
 
     `## Blobs under a lease
 
-"Required": without the id of the lease \`${leaseAnswers.missing}\`. "Optional": goes through without the id. A wrong id is refused by both with \`${leaseAnswers.mismatch}\`, an id for a blob that was never leased with \`${leaseAnswers.neverLeased}\`. After the lease has run out, the id is answered \`${leaseAnswers.expired.azure}\` by Azure and \`${leaseAnswers.expired.azurite}\` by Azurite; without an id, everything goes through again.
+"Required": without the lease id, the response is \`${leaseAnswers.missing}\`. "Optional": succeeds without the id. Both reject a wrong id with \`${leaseAnswers.mismatch}\`, and an id for a blob that was never leased with \`${leaseAnswers.neverLeased}\`. After the lease has expired, the response to its id is \`${leaseAnswers.expired.azure}\` on Azure and \`${leaseAnswers.expired.azurite}\` on Azurite; without an id, everything succeeds again.
 
 ${leaseTable(blobLeaseRows)}`,
 
@@ -76,31 +76,31 @@ ${leaseTable(blobLeaseRows)}`,
 
 The same for blobs and containers.
 
-${table(leaseActionRows, [["lease is", (row) => row.given], operation, ["answer", (row) => code(row.answer)], ...remarks])}`,
+${table(leaseActionRows, [["lease is", (row) => row.given], operation, ["response", (row) => code(row.answer)], ...remarks])}`,
 
     `## Containers under a lease
 
-Only the deletion of the container is guarded. Everything else goes through without the id, on the container as on the blobs in it; an id that is given is checked: a wrong one is answered \`${containerLeaseAnswers.mismatch}\`, one for a container that was never leased \`${containerLeaseAnswers.neverLeased}\`. After the lease has run out it is \`${containerLeaseAnswers.expired.azure}\` on Azure and \`${containerLeaseAnswers.expired.azurite}\` on Azurite.
+The lease protects only the deletion of the container. Everything else succeeds without the id, on the container and on the blobs in it. An id that is sent is checked: the response to a wrong one is \`${containerLeaseAnswers.mismatch}\`, to one for a container that was never leased \`${containerLeaseAnswers.neverLeased}\`, and after the lease has expired \`${containerLeaseAnswers.expired.azure}\` on Azure and \`${containerLeaseAnswers.expired.azurite}\` on Azurite.
 
 ${leaseTable(containerLeaseRows)}`,
 
     `## Tables
 
-"Required": a stale ETag is answered \`412 UpdateConditionNotSatisfied\`, and \`*\` goes around the check. The SDK sends \`*\` if it is given no ETag: an update without one is last writer wins. An entity that is not there is \`404 ResourceNotFound\`, whatever the ETag.
+"Required": the response to an outdated ETag is \`412 UpdateConditionNotSatisfied\`, and \`*\` bypasses the check. The SDK sends \`*\` if no ETag is passed: the last writer wins. The response for an entity that does not exist is \`404 ResourceNotFound\`, whatever the ETag.
 
 ${table(tableRows, [operation, ["returns ETag", (row) => yes(row.returnsETag)], ["If-Match", (row) => row.ifMatch], ["without the header", (row) => row.withoutHeader && code(row.withoutHeader)], ...remarks])}`,
 
     `## Queues
 
-No operation takes a condition or a lease, or returns an ETag. What guards a message is its pop receipt: only the one of the last receive or update is good. Another one is answered \`${receiptAnswers.stale.azure}\` by Azure and \`${receiptAnswers.stale.azurite}\` by Azurite; one that is no receipt, \`${receiptAnswers.malformed.azure}\` and \`${receiptAnswers.malformed.azurite}\`.
+No operation accepts a condition or a lease id, or returns an ETag. The pop receipt protects a message: only the receipt of the last receive or update is valid. The response to an outdated one is \`${receiptAnswers.stale.azure}\` on Azure and \`${receiptAnswers.stale.azurite}\` on Azurite; to a malformed one, \`${receiptAnswers.malformed.azure}\` and \`${receiptAnswers.malformed.azurite}\`.
 
-${table(queueRows, [operation, ["concurrency", (row) => row.concurrency], ["gives a receipt", (row) => yes(row.givesReceipt)], ...remarks])}`,
+${table(queueRows, [operation, ["concurrency", (row) => row.concurrency], ["returns a receipt", (row) => yes(row.givesReceipt)], ...remarks])}`,
 
     `## Files
 
-Over REST the last writer wins: there is an ETag, but no operation takes a condition. A lease is checked, as for blobs, and never runs out. What an SMB client holds is answered \`409 SharingViolation\`: "open" is a file that it lets others read, "exclusive" one that it shares with nobody. While a deletion of an SMB client is pending, every operation is answered \`409 DeletePending\` (Microsoft also writes SMBDeletePending), not \`404\`, as the client may think better of it; listings leave the file out. A deletion over REST is immediate.
+Over REST the last writer wins: there is an ETag, but no operation accepts a condition. A lease is checked, as for blobs, and never expires. The response for a file that an SMB client has opened is \`409 SharingViolation\`: "open" is a file opened with read sharing, "exclusive" one opened without sharing. While a deletion by an SMB client is pending, the response to every operation is \`409 DeletePending\` (Microsoft also writes SMBDeletePending), not \`404\`, because the client can revoke it; listings omit the file. A deletion over REST is immediate.
 
-Azurite has no files: these rows are tried on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service. Renames, byte-range locks and the states of a lease have tests of their own in \`integration/file\`.
+Azurite does not support files: these rows are tested on the file-share server of \`azure-storage-concurrency/testing\`, which was built from recordings of the service. Renames, byte-range locks and lease states have tests of their own in \`integration/file\`.
 
 ${table(fileRows, [
   operation,
@@ -113,7 +113,7 @@ ${table(fileRows, [
 
     `## Shares
 
-No operation takes a condition. "Required" and "optional" are as for blobs: without the id \`${shareLeaseAnswers.missing}\`, with a wrong one \`${shareLeaseAnswers.mismatch}\`, on a share that was never leased \`${shareLeaseAnswers.neverLeased}\`, after the lease has run out \`${shareLeaseAnswers.expired}\`. What is in the share is not guarded by its lease. Tried on the file-share server, too.
+No operation accepts a condition. "Required" and "optional" are as for blobs: without the id \`${shareLeaseAnswers.missing}\`, with a wrong one \`${shareLeaseAnswers.mismatch}\`, on a share that was never leased \`${shareLeaseAnswers.neverLeased}\`, after the lease has expired \`${shareLeaseAnswers.expired}\`. The lease does not protect the content of the share. Tested on the file-share server, too.
 
 ${table(shareRows, [
   operation,
@@ -135,7 +135,7 @@ function leaseTable(rows: readonly LeaseRow[]): string {
   return table(rows, [operation, ["lease id", (row: LeaseRow) => row.lease], ...remarks]);
 }
 
-/** Without the columns in which no row has anything. */
+/** Omits columns that are empty in all rows. */
 function table<R extends Row>(rows: readonly R[], columns: readonly Column<R>[]): string {
   const used = columns.filter(([, cell]) => rows.some((row) => cell(row) !== undefined));
   const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;

@@ -30,7 +30,7 @@ export const receiptAnswers = {
   malformed: { azure: "400 InvalidQueryParameterValue", azurite: "400 PopReceiptMismatch" },
 } as const;
 
-const staleReceipt = "answers a stale receipt with 400 PopReceiptMismatch; Azure with 404 MessageNotFound";
+const staleReceipt = "rejects an outdated receipt with 400 PopReceiptMismatch; Azure with 404 MessageNotFound";
 
 /** Queue operations. None of them takes a condition or a lease, or returns an ETag. */
 export const queueRows: readonly QueueRow[] = [
@@ -38,7 +38,7 @@ export const queueRows: readonly QueueRow[] = [
     operation: "Put Message",
     concurrency: "none",
     givesReceipt: true,
-    note: "sent again after a lost answer, it is a second message",
+    note: "a repeated send after a lost response creates a second message",
     helper: "`enqueue` with an `idempotencyKey`",
     call: ({ queue }, value) => queue.sendMessage(value),
   },
@@ -46,8 +46,8 @@ export const queueRows: readonly QueueRow[] = [
     operation: "Get Messages",
     concurrency: "hides",
     givesReceipt: true,
-    note: "hidden for the visibility timeout, then received by somebody else",
-    azurite: "in strict order; Azure promises none",
+    note: "hidden for the visibility timeout, then received by another consumer",
+    azurite: "in strict order; Azure guarantees none",
     helper: "`QueueConsumer`",
     call: ({ queue }) => queue.receiveMessages({ visibilityTimeout: 30 }),
   },
@@ -61,16 +61,16 @@ export const queueRows: readonly QueueRow[] = [
     operation: "Update Message",
     concurrency: "pop receipt",
     givesReceipt: true,
-    note: "last writer wins among those who have the receipt; each update makes a new one. Without a visibility timeout the message is visible at once",
+    note: "the last writer with the receipt wins; each update creates a new receipt. Without a visibility timeout the message is visible at once",
     azurite: staleReceipt,
-    helper: "`QueueConsumer` renews and gives back",
+    helper: "`QueueConsumer` renews and releases",
     call: ({ queue, messageId, popReceipt }, value) => queue.updateMessage(messageId, popReceipt, value, 30),
   },
   {
     operation: "Delete Message",
     concurrency: "pop receipt",
     givesReceipt: false,
-    note: "works after the visibility timeout too, as long as nobody has received the message again",
+    note: "also works after the visibility timeout, if no consumer has received the message again",
     azurite: staleReceipt,
     helper: "`QueueConsumer`",
     call: ({ queue, messageId, popReceipt }) => queue.deleteMessage(messageId, popReceipt),
@@ -79,14 +79,14 @@ export const queueRows: readonly QueueRow[] = [
     operation: "Clear Messages",
     concurrency: "last writer wins",
     givesReceipt: false,
-    note: "those that are hidden too",
+    note: "hidden ones, too",
     call: ({ queue }) => queue.clearMessages(),
   },
   {
     operation: "Set Queue Metadata",
     concurrency: "last writer wins",
     givesReceipt: false,
-    note: "no condition and no lease: a lock of one's own is the only guard",
+    note: "no condition and no lease: only a separate lock protects it",
     helper: "`leasedUpdate(queueMetadata)`, with a `lock`",
     call: ({ queue }, value) => queue.setMetadata({ value }),
     read: async ({ queue }) => (await queue.getProperties()).metadata?.["value"],

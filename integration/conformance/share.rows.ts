@@ -33,7 +33,7 @@ export const shareRows: readonly ShareRow[] = [
   {
     operation: "Set Share Metadata",
     ...write,
-    note: "guarded by a lease, unlike that of a container",
+    note: "protected by the lease, unlike that of a container",
     helper: "`leasedUpdate(shareMetadata)`",
     call: (share, options, value) => share.setMetadata({ value }, options),
     read: async (share) => (await share.getProperties()).metadata?.["value"],

@@ -46,7 +46,7 @@ export const tableRows: readonly TableRow[] = [
     returnsETag: false,
     ifMatch: "none",
     leaves: { a: 1, b: 1 },
-    note: "the answer has no ETag of its own; each entity in it has one",
+    note: "the response has no ETag of its own; each entity in it has one",
     helper: "`Transaction.query`",
     call: async (table, _key, options) => table.listEntities(options).byPage().next(),
   },

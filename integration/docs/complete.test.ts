@@ -5,23 +5,28 @@ import { describe, expect, test } from "vitest";
 import * as library from "../../src/index.js";
 import { pages, root } from "./pages.js";
 
-/** What users read; not how it is built. */
+/** The pages for users, without those for contributors. */
 const text = pages.filter(({ path }) => path === "README.md" || path.startsWith("docs/")).map((page) => page.text).join("\n");
 const options = optionsOf(join(root, "src"));
-const readme = pages.find(({ path }) => path === "README.md")?.text ?? "";
+const errorPage = pages.find(({ path }) => path === "docs/errors.md")?.text ?? "";
 
 describe("README and docs", () => {
   test("name every function and class", () => {
-    const names = Object.keys(library).filter((name) => !/^is\w+Error$/.test(name));
+    const names = Object.keys(library);
     expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(text))).toEqual([]);
   });
 
-  test("have every error with its code in one table of the README", () => {
+  test("have every error in one table, with what the code says of it", () => {
     const source = readFileSync(join(root, "src/errors.ts"), "utf8");
-    const errors = [...source.matchAll(/class (\w+Error) extends ConcurrencyError[\s\S]*?super\("(\w+)"/g)];
-    expect(errors.length).toBeGreaterThan(10);
-    const missing = errors.filter(([, name, code]) => !new RegExp(`^\\| \`${name}\` \\| \`${code}\` \\|`, "m").test(readme));
-    expect(missing.map(([, name, code]) => `${name} ${code}`)).toEqual([]);
+    const [, map = ""] = /interface ConcurrencyErrorMap \{\n([\s\S]*?)\n\}/.exec(source) ?? [];
+    const errors = [...map.matchAll(/^ {2}(\w+): (\w+)/gm)];
+    expect(errors.length).toBeGreaterThan(15);
+    const wanted = errors.map(([, code = "", name = ""]) => {
+      const { committed = false, retryable } = (library as unknown as Record<string, ErrorClass>)[name]!.kind;
+      return [`\`${code}\``, `\`${name}\``, `\`${JSON.stringify(committed)}\``, retryable ? "yes" : "no"].join(" | ");
+    });
+    const rows = [...errorPage.matchAll(/^\| (`[A-Z_]+`) \| (`\w+`) \|[^|]+\| (`[^|]+`) \| (yes|no) \|[^|]+\|$/gm)].map((cells) => cells.slice(1).join(" | "));
+    expect(rows).toEqual(wanted);
   });
 
   test("name every option", () => {
@@ -41,14 +46,18 @@ describe("README and docs", () => {
   });
 });
 
+interface ErrorClass {
+  readonly kind: { readonly committed?: "unknown"; readonly retryable: boolean };
+}
+
 interface Option {
   readonly owner: string;
   readonly name: string;
-  /** A number, a word or a quoted one; undefined: in words. */
+  /** A number, `true`, `false`, `Infinity` or a quoted string; undefined if the default is described in words. */
   readonly defaultValue: string | undefined;
 }
 
-/** The options of everything that is exported, as they stand in the sources. */
+/** The options of all exported option types, parsed from the sources. */
 function optionsOf(folder: string): Option[] {
   const surface = readFileSync(join(folder, "index.ts"), "utf8");
   const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -65,7 +74,7 @@ function optionsOf(folder: string): Option[] {
     );
 }
 
-/** 30,000 and 30_000 are the same. 64 MiB is short for what it is in bytes. */
+/** 30,000 and 30_000 are the same number. 64 MiB is 67,108,864 bytes. */
 function plainNumbers(line: string): string {
   return line.replace(/(?<=\d)[,_](?=\d{3})/g, "").replace(/\b64 MiB\b/g, "67108864");
 }

@@ -8,8 +8,8 @@ import { givenNames } from "./workers/given.js";
 import { pages, root } from "./pages.js";
 
 /**
- * The code of all pages is compiled and run as it stands there. What an example uses and does not make itself (`blob`,
- * `table`, ...) is put in front of it, with storage of its own.
+ * The code of all pages is compiled and run unchanged. What an example uses without creating it (`blob`, `table`, ...) is
+ * declared before it, with storage of its own.
  */
 const folder = join(root, "integration/docs/.examples");
 const blocks = pages.flatMap((page) => page.blocks);
@@ -49,7 +49,7 @@ describe("the examples in README and docs", () => {
     expect((await compiled).output).toBe("");
   });
 
-  test("leave nothing behind that would keep a process alive", async () => {
+  test("leave no timer or connection that keeps a process alive", async () => {
     expect(await ran).toEqual({ output: "", status: 0 });
   });
 
@@ -70,12 +70,12 @@ describe("commands in README and docs", () => {
   const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> };
   const named = pages.flatMap(({ path, text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = ""]) => [path, name] as const));
 
-  test.each([...new Set(named.map((each) => each.join(" ")))].map((each) => each.split(" ")))("%s: npm run %s is there", (_path, name) => {
+  test.each([...new Set(named.map((each) => each.join(" ")))].map((each) => each.split(" ")))("%s: npm run %s exists", (_path, name) => {
     expect(Object.keys(scripts)).toContain(name);
   });
 });
 
-/** The example with what it does not make itself in front of it. */
+/** The example, after declarations of what it does not create itself. */
 function withGiven(code: string, index: number): string {
   const needed = givenNames.filter((name) => new RegExp(`\\b${name}\\b`).test(code) && !new RegExp(`\\b(const|let|using) ${name}\\b`).test(code));
   const prelude = needed.length === 0 ? "" : `import { given } from "../workers/given.js";\nconst { ${needed.join(", ")} } = await given(${index});\n`;

@@ -4,9 +4,9 @@ import { dirname, join, relative, resolve } from "node:path";
 /** The root of the repository. */
 export const root: string = join(import.meta.dirname, "../..");
 
-/** One piece of code on a page. */
+/** One code block of a page. */
 export interface CodeBlock {
-  /** For the names of tests: page and line. */
+  /** Page and line, for the names of tests. */
   readonly where: string;
   readonly language: string;
   readonly code: string;
@@ -14,11 +14,11 @@ export interface CodeBlock {
 
 /** One page of the documentation. */
 export class Page {
-  /** From the root. */
+  /** Relative to the root. */
   readonly path: string;
   readonly text: string;
   readonly blocks: readonly CodeBlock[];
-  /** Without code. */
+  /** The text without code blocks. */
   readonly prose: string;
 
   constructor(path: string) {
@@ -33,7 +33,7 @@ export class Page {
     this.prose = fences.reduce((text, [fence]) => text.replace(fence, ""), this.text);
   }
 
-  /** What stands behind a link on this page, from the root, and the anchor in it. Links to other places are left out. */
+  /** The targets of the links on this page, relative to the root, and their anchors. External links are left out. */
   get links(): { target: string; anchor: string | undefined }[] {
     const found = [...this.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
     return found
@@ -45,7 +45,7 @@ export class Page {
       });
   }
 
-  /** The anchors of its headings, as GitHub makes them. */
+  /** The anchors of its headings, as GitHub generates them. */
   get anchors(): string[] {
     const seen = new Map<string, number>();
     return [...this.prose.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => {
@@ -56,14 +56,14 @@ export class Page {
     });
   }
 
-  /** Files of the repository that it names. Patterns are left out. */
+  /** The files of the repository that it names. Patterns are left out. */
   get namedFiles(): string[] {
     const named = this.prose.matchAll(/`((?:src|test|integration|bench|samples|docs)\/[\w./-]+)`/g);
     return [...named].map(([, path = ""]) => path);
   }
 }
 
-/** All of it but the reports in `docs/api`: they name everything that is exported, and describe nothing. */
+/** All pages except the reports in `docs/api`: they list all exports and describe none. */
 export const pages: readonly Page[] = [
   "README.md",
   "CONTRIBUTING.md",

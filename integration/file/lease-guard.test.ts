@@ -47,7 +47,7 @@ describe("crashGuard", () => {
       expect(lease.remainingInMs).toBeLessThanOrEqual(30_000);
       expect(lease.remainingInMs).toBeGreaterThan(20_000);
       const other = another();
-      expect(await tryAcquireLease(other.file, other)).toBeNull();
+      expect(await tryAcquireLease(other.file, { crashGuard: other.crashGuard })).toBeUndefined();
     }, { crashGuard: locks });
     expect(await locks.inspect(lockName())).toMatchObject({ state: "available" });
     expect(await inspectLease(file)).toMatchObject({ state: "available" });
@@ -62,7 +62,7 @@ describe("crashGuard", () => {
     };
     const other = another();
     await Promise.all(
-      Array.from({ length: 20 }, (_, i) => (i % 2 ? withLease(file, turn, { crashGuard: locks }) : withLease(other.file, turn, other))),
+      Array.from({ length: 20 }, (_, i) => (i % 2 ? withLease(file, turn, { crashGuard: locks }) : withLease(other.file, turn, { crashGuard: other.crashGuard }))),
     );
     expect(await inspectLease(file)).toMatchObject({ state: "available" });
   });
@@ -71,7 +71,7 @@ describe("crashGuard", () => {
     const lease = await acquireLease(file, { crashGuard: locks });
     await locks.break(lockName());
     const other = another();
-    const next = await acquireLease(other.file, other);
+    const next = await acquireLease(other.file, { crashGuard: other.crashGuard });
     // The lock was taken away, but its holder has not noticed yet: the service has.
     expect(await answerOf(file.uploadRange("late", 0, 4, { leaseAccessConditions: lease.conditions }))).toBe("412 LeaseIdMismatchWithFileOperation");
     await expect(lease.renew()).rejects.toMatchObject({ name: "LeaseLostError", reason: "stolen" });
@@ -97,7 +97,7 @@ describe("crashGuard", () => {
   it("never takes the lease away from somebody who does not use it, and says so", async () => {
     const stranger = await acquireLease(another().file);
     const failure: unknown = await acquireLease(file, { crashGuard: locks, waitInMs: 300 }).catch((e: unknown) => e);
-    expect(failure).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not taken with this crashGuard") as string });
+    expect(failure).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not acquired with this crashGuard") as string });
     expect(await locks.inspect(lockName())).toMatchObject({ state: "available" });
     await stranger.renew();
     const waiting = acquireLease(file, { crashGuard: locks, waitInMs: 10_000 });

@@ -3,8 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type ShareClient, type ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { acquireGuarded } from "../../src/lease/crash-guard.js";
-import { breakLease, type CrashGuard, createIfNotExists, isConcurrencyError, leasedUpdate, overwrite, readTarget, textFile } from "../../src/index.js";
+import { breakLease, type LockProviderLike, createIfNotExists, isConcurrencyError, leasedUpdate, overwrite, readTarget, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FaultRequest, type FileShareServer, dropRequest, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare, serviceOf } from "./support.js";
 
@@ -54,14 +53,14 @@ function dieAfter(requests: number): void {
 }
 
 /** Locks that everybody gets at once: all other holders are dead in these tests. */
-function guardOfTheDead(): CrashGuard {
+function guardOfTheDead(): LockProviderLike {
   let epoch = 0;
-  const acquire: CrashGuard["acquire"] = (name) => {
+  const acquire = (name: string): ReturnType<LockProviderLike["acquire"]> => {
     const previousEpoch = epoch++;
-    return Promise.resolve({ url: name, epoch, previousEpoch, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() });
+    const lock = { url: name, epoch, previousEpoch, signal: new AbortController().signal, remainingInMs: Infinity, assertHeld: () => undefined, release: () => Promise.resolve() };
+    return Promise.resolve(lock);
   };
-  const guard: CrashGuard = { acquire, tryAcquire: acquire, acquireGuarded: (wish) => acquireGuarded(guard, wish) };
-  return guard;
+  return { acquire, tryAcquire: acquire };
 }
 
 const old = "what was there before";
@@ -117,7 +116,7 @@ async function expectAtMostOneLeft(): Promise<void> {
   for (const name of left) expect(name).toMatch(/^file\.asc-new-[0-9a-f]{12}$/);
 }
 
-const guards: Record<string, () => CrashGuard | undefined> = { "a crash guard": guardOfTheDead, "nothing to guard it": () => undefined };
+const guards: Record<string, () => LockProviderLike | undefined> = { "a crash guard": guardOfTheDead, "nothing to guard it": () => undefined };
 
 describe.each(Object.entries(guards))("with %s, a process that dies while it creates the file", (_, guard) => {
   it.each(points)("after %i requests leaves nothing or all of it, and the next one goes on", async (requests) => {

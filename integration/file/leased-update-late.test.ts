@@ -1,8 +1,7 @@
 import { newPipeline, type ShareClient, ShareFileClient, ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
-import { acquireGuarded } from "../../src/lease/crash-guard.js";
-import { type CrashGuard, fileMetadata, leasedUpdate, readTarget, textFile } from "../../src/index.js";
+import { fileMetadata, leasedUpdate, type LockProviderLike, readTarget, textFile } from "../../src/index.js";
 import { delay, type FaultProxy, type FaultRequest, type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { freshShare } from "./support.js";
 
@@ -92,11 +91,12 @@ it("a lease that was asked for by one who gave up, and arrives late, does not st
 }, 15_000);
 
 /** Under a crash guard the lease has one id only: what was sent under it, and what is sent again, cannot be told apart. */
-const guard: CrashGuard = {
-  acquire: (name) =>
-    Promise.resolve({ url: name, epoch: 1, previousEpoch: 0, signal: new AbortController().signal, remainingInMs: Infinity, release: () => Promise.resolve() }),
+const guard: LockProviderLike = {
+  acquire: (name) => {
+    const lock = { url: name, epoch: 1, previousEpoch: 0, signal: new AbortController().signal, remainingInMs: Infinity, assertHeld: () => undefined, release: () => Promise.resolve() };
+    return Promise.resolve(lock);
+  },
   tryAcquire: (name) => guard.acquire(name),
-  acquireGuarded: (wish) => acquireGuarded(guard, wish),
 };
 
 it("a rename whose answer was lost, and which arrives in the middle of the next try, does not bring half a file", async () => {

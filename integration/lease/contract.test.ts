@@ -78,7 +78,7 @@ describe.each<Kind>([
 
   it("is exclusive, can be seen, and is free again afterwards", async () => {
     await withLease(ours, async () => {
-      expect(await tryAcquireLease(theirs)).toBeNull();
+      expect(await tryAcquireLease(theirs)).toBeUndefined();
       expect(await inspectLease(theirs)).toMatchObject({ state: "leased", duration: kind === "file" ? "infinite" : "fixed" });
       await expect(acquireLease(theirs, { waitInMs: 50 })).rejects.toMatchObject({ name: "LeaseUnavailableError" });
     });

@@ -56,7 +56,7 @@ describe("exclusive write, shared read: the writer leases, readers do not", () =
 describe("exclusive write, exclusive read: readers lease too, and read with their lease id", () => {
   it("lets a reader in only once the writer is done", async () => {
     const writer = await acquireLease(ours);
-    await expect(tryAcquireLease(theirs)).resolves.toBeNull();
+    await expect(tryAcquireLease(theirs)).resolves.toBeUndefined();
     const reading = withLease(theirs, (lease) => read(theirs, lease), { waitInMs: 5_000 });
     await ours.upload("new", 3, { conditions: writer.conditions });
     await writer.release();
@@ -65,7 +65,7 @@ describe("exclusive write, exclusive read: readers lease too, and read with thei
 
   it("keeps the writer out while somebody reads", async () => {
     await withLease(theirs, async (lease) => {
-      await expect(tryAcquireLease(ours)).resolves.toBeNull();
+      await expect(tryAcquireLease(ours)).resolves.toBeUndefined();
       await expect(ours.upload("new", 3)).rejects.toMatchObject({ statusCode: 412 });
       expect(await read(theirs, lease)).toBe("old");
     });
@@ -123,7 +123,7 @@ describe("the lease of a container", () => {
 
   it("is exclusive, and does not get in the way of leases of the blobs in it", async () => {
     await withLease(container, async () => {
-      await expect(tryAcquireLease(containerClient(container.containerName))).resolves.toBeNull();
+      await expect(tryAcquireLease(containerClient(container.containerName))).resolves.toBeUndefined();
       await withLease(theirs, (lease) => theirs.upload("new", 3, { conditions: lease.conditions }));
     });
   });

@@ -44,7 +44,7 @@ describe("withLease", () => {
   it("keeps others from writing, and from acquiring, until it is over", async () => {
     await withLease(blob, async (lease) => {
       await expect(other.upload("theirs", 6)).rejects.toMatchObject({ statusCode: 412 });
-      await expect(tryAcquireLease(other)).resolves.toBeNull();
+      await expect(tryAcquireLease(other)).resolves.toBeUndefined();
       await expect(acquireLease(other, { waitInMs: 200 })).rejects.toMatchObject({ name: "LeaseUnavailableError" });
       await blob.upload("ours", 4, { conditions: lease.conditions });
     });

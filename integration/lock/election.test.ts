@@ -2,7 +2,7 @@ import type { ContainerClient } from "@azure/storage-blob";
 import { describe, expect, it, type TestContext } from "vitest";
 
 import { BlobLocks, LeaderElection } from "../../src/index.js";
-import { connectionString, containerClient, freshContainer } from "../support/clients.js";
+import { connectionString, containerClient, freshContainer, freshName } from "../support/clients.js";
 import { startWorkers, type Worker } from "../support/workers.js";
 import type { CandidateConfig, Elected, Reign } from "./workers/candidate.js";
 
@@ -86,12 +86,10 @@ describe.concurrent("an election", () => {
     const container = await freshContainer();
     const events: string[] = [];
     const candidate = (name: string, work: (signal: AbortSignal) => Promise<void>): LeaderElection =>
-      new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: name }), "scheduler", {
-        onElected: async ({ signal }) => {
-          events.push(`${name} leads`);
-          await work(signal);
-          events.push(`${name} is done`);
-        },
+      new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: name }), "scheduler", async ({ signal }) => {
+        events.push(`${name} leads`);
+        await work(signal);
+        events.push(`${name} is done`);
       });
     const until = (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener("abort", () => setTimeout(resolve, 300)));
@@ -102,14 +100,14 @@ describe.concurrent("an election", () => {
       elected();
       await until(signal);
     });
-    a.start();
+    await a.start();
     for await (const { state, holder, isSelf } of a.observe({ pollIntervalInMs: 20 })) {
       if (!isSelf) continue;
       expect({ state, holder }).toEqual({ state: "leased", holder: "a" });
       break;
     }
     expect(a.isLeader).toBe(true);
-    b.start();
+    await b.start();
     await a.resign();
     expect(a.isLeader).toBe(false);
     await bLeads;
@@ -118,16 +116,20 @@ describe.concurrent("an election", () => {
     expect(await new BlobLocks(container).inspect("scheduler")).toMatchObject({ state: "available" });
   });
 
+  it("does not start without the container of its locks", async () => {
+    const election = new LeaderElection(new BlobLocks(containerClient(freshName())), "scheduler", () => undefined);
+    await expect(election.start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND" });
+    expect(election.isRunning).toBe(false);
+  });
+
   it("shows each change of the leader to whoever observes", async () => {
     const container = await freshContainer();
-    const watcher = new LeaderElection(new BlobLocks(container), "scheduler", { onElected: () => undefined });
-    const leader = new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: "them" }), "scheduler", {
-      onElected: () => undefined,
-    });
+    const watcher = new LeaderElection(new BlobLocks(container), "scheduler", () => undefined);
+    const leader = new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: "them" }), "scheduler", () => undefined);
     const seen: unknown[] = [];
     for await (const { state, holder, epoch, isSelf } of watcher.observe({ pollIntervalInMs: 20 })) {
       seen.push({ state, holder, epoch, isSelf });
-      if (seen.length === 1) leader.start();
+      if (seen.length === 1) await leader.start();
       if (state === "leased" && epoch !== undefined) await leader.stop();
       if (seen.length > 1 && state === "available") break;
     }

@@ -65,7 +65,7 @@ it("says so when all slots stay taken", async () => {
   const theirs = new Semaphore(new BlobLocks(containerClient(container.containerName)), "exports", 1);
   const ours = new Semaphore(new BlobLocks(container), "exports", 1);
   await using slot = await theirs.acquire();
-  expect(await ours.tryAcquire()).toBeNull();
+  expect(await ours.tryAcquire()).toBeUndefined();
   await expect(ours.acquire({ waitInMs: 300 })).rejects.toMatchObject({ name: "LeaseUnavailableError" });
   await slot.release();
   await using next = await ours.acquire({ waitInMs: 5_000 });

@@ -3,9 +3,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type QueueClient } from "@azure/storage-queue";
 import { afterAll, describe, expect, it } from "vitest";
 
-import { ConcurrentQueue, enqueue, isConcurrencyError, MemoryInbox, QueueConsumer, redrive, TableInbox } from "../../src/index.js";
+import { CommitInbox, ConcurrentQueue, enqueue, isConcurrencyError, QueueConsumer, redrive } from "../../src/index.js";
 import type { MessageContext, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
-import { hang, startFaultProxy } from "../../src/testing.js";
+import { hang, MemoryInbox, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
 import { startWorker } from "../support/workers.js";
 import type { ConsumerConfig, ConsumerNote, Work } from "./workers/consumer.js";
@@ -85,20 +85,20 @@ describe.concurrent("a queue consumer on Azurite", () => {
     expect(proxy.faultCount("hang")).toBeGreaterThan(0);
   });
 
-  it("puts aside what fails too often, and a redrive brings it back to have its effect once", async () => {
+  it("moves what fails too often to the poison queue, and a redrive brings it back to have its effect once", async () => {
     const [queue, table] = await Promise.all([freshQueue(), freshTable()]);
     const poisonQueue = queueClient(`${queue.name}-poison`);
     let broken = true;
-    const options = { poisonQueue, inbox: new TableInbox(table, { mode: "commit" }), maxAttempts: 2, retryDelay: 0 };
+    const options = { poisonQueue, maxAttempts: 2, retryDelayInMs: 0 };
     const jobs = new ConcurrentQueue<{ n: number }>(queue, options);
     const effects: string[] = [];
     const consumer = jobs.consume(
-      async ({ n }, { commit, key }) => {
+      async ({ n }, { commit, idempotencyKey }) => {
         if (broken) throw new Error("out of order");
-        const outcome = await commit("p", [["create", { partitionKey: "p", rowKey: crypto.randomUUID(), n }]]);
-        effects.push(`${key} ${outcome}`);
+        const outcome = await commit([["create", { rowKey: crypto.randomUUID(), n }]]);
+        effects.push(`${idempotencyKey} ${outcome}`);
       },
-      { maxPollIntervalInMs: 100 },
+      { maxPollIntervalInMs: 100, inbox: new CommitInbox(table), partitionOf: () => "p" },
     );
     cleanups.push(() => consumer.stop());
     await jobs.enqueue({ n: 1 }, { idempotencyKey: "order 1" });
@@ -135,7 +135,7 @@ describe.concurrent("a queue consumer on Azurite", () => {
     const queue = await freshQueue();
     const { messageId } = await queue.sendMessage(text);
     const got = await new Promise((resolve, reject) => {
-      consume(queue, (received, { key }) => resolve([received, key]), { encoding, inbox: new MemoryInbox() }).catch(reject);
+      consume(queue, (received, { idempotencyKey }) => resolve([received, idempotencyKey]), { encoding, inbox: new MemoryInbox() }).catch(reject);
     });
     expect(got).toEqual([payload, messageId]);
   });
@@ -200,7 +200,7 @@ describe.concurrent("a queue consumer on Azurite", () => {
     expect((await worker.exited).code).toBe(0);
 
     const attempts = new Map<string, number>();
-    const consumer = await consume(queue, (_, { key, attempt }) => void attempts.set(key, attempt));
+    const consumer = await consume(queue, (_, { idempotencyKey, attempt }) => void attempts.set(idempotencyKey, attempt));
     await count(consumer, "completed", 4);
     expect(Object.fromEntries(attempts)).toEqual({ "long 1": 2, "long 2": 2, "never 1": 1, "never 2": 1 });
   });
@@ -222,7 +222,7 @@ describe.concurrent("a queue consumer on Azurite", () => {
     await enqueue(queue, { ms: 1_000 } satisfies Work);
     while ((await worker.receive<ConsumerNote>()).is !== "start");
     process.kill(worker.pid, "SIGTERM");
-    expect(await worker.result).toMatchObject({ completed: 1, retry: 0, lost: 0 });
+    expect(await worker.result).toMatchObject({ completed: 1, retried: 0, lost: 0 });
     expect((await queue.getProperties()).approximateMessagesCount).toBe(0);
   });
 

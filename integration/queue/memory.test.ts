@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 
 import { expect, it } from "vitest";
 
-import { QueueConsumer, TableInbox } from "../../src/index.js";
+import { ClaimInbox, QueueConsumer } from "../../src/index.js";
 import { notFaked } from "../../test/support/not-faked.js";
 import type { TableLike } from "../../src/index.js";
 import { FakeQueue } from "../../test/queue/fakes/fake-queue.js";
@@ -41,7 +41,7 @@ it("stays flat over 20,000 messages", async () => {
   };
   let completed = 0;
   let heapAtStart = 0;
-  const consumer = new QueueConsumer(queue, () => new Promise((resolve) => setImmediate(resolve)), { inbox: new TableInbox(sink), concurrency: 32 });
+  const consumer = new QueueConsumer(queue, () => new Promise((resolve) => setImmediate(resolve)), { inbox: new ClaimInbox(sink), concurrency: 32 });
   const heap = await new Promise<number>((resolve) => {
     consumer.on("completed", () => {
       completed++;

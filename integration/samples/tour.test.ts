@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, it } from "vitest";
 
+import { pages } from "../docs/pages.js";
 import { descendantsOf, isAlive, start } from "./started.js";
 
 const root = join(import.meta.dirname, "../..");
@@ -30,10 +31,12 @@ describe.concurrent("the tour", () => {
 
     const summary = stdout.slice(stdout.indexOf("What you have seen"));
     for (const name of files) expect(summary).toContain(`   ${name} `);
-    const headings = readFileSync(join(root, "README.md"), "utf8").match(/(?<=^#+ ).*$/gm);
+    const headings = pages.flatMap(({ path, anchors }) => anchors.map((anchor) => `${path}#${anchor}`));
     const sections = Array.from(summary.matchAll(/^ {3}- (.*): /gm), ([, section]) => section);
     expect(sections.length).toBeGreaterThan(5);
     expect(headings).toEqual(expect.arrayContaining(sections));
+    const [, heading = ""] = /README\.md, "(.*)"/.exec(summary) ?? [];
+    expect(pages.find(({ path }) => path === "README.md")?.text).toContain(`\n## ${heading}\n`);
 
     // The timelines: what is exclusive has one holder at a time, and a dead leader keeps its lease for a while.
     const turns = rowsOf(lines, ["billing", "shipping", "support"]);

@@ -48,10 +48,10 @@ describe("granularity", () => {
     const { table, locks } = await scene();
     const byEntity = new TableLock(table, locks, { granularity: "entity" });
     await using held = await byEntity.acquire({ partitionKey: "p", rowKey: "a" });
-    expect(await byEntity.tryAcquire({ partitionKey: "p", rowKey: "a" })).toBeNull();
+    expect(await byEntity.tryAcquire({ partitionKey: "p", rowKey: "a" })).toBeUndefined();
     await expect(byEntity.acquire({ partitionKey: "p", rowKey: "a" }, { waitInMs: 100 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "LEASE_UNAVAILABLE"));
     await using other = await byEntity.tryAcquire({ partitionKey: "p", rowKey: "b" });
-    expect(other).not.toBeNull();
+    expect(other).toBeDefined();
     const [a, b] = [await held.partition(), await other!.partition()];
     await Promise.all([a.create({ rowKey: "a", n: 1 }), b.create({ rowKey: "b", n: 1 })]);
     await expect(a.create({ rowKey: "b", n: 1 })).rejects.toThrow(TypeError);
@@ -60,8 +60,12 @@ describe("granularity", () => {
 
   test("the key has to fit the granularity", async () => {
     const { table, locks } = await scene();
-    await expect(new TableLock(table, locks).acquire("p")).rejects.toThrow(TypeError);
-    await expect(new TableLock(table, locks, { granularity: "partition" }).acquire()).rejects.toThrow(TypeError);
+    // @ts-expect-error -- the lock of a table has no key
+    await expect(new TableLock(table, locks).acquire("p")).rejects.toThrow('the granularity of this lock is "table". Call TableLock.acquire(options)');
+    // @ts-expect-error -- the lock of a partition needs one
+    await expect(new TableLock(table, locks, { granularity: "partition" }).acquire()).rejects.toThrow("Call TableLock.acquire(partitionKey, options)");
+    // @ts-expect-error -- a partition is not an entity
+    await expect(new TableLock(table, locks, { granularity: "entity" }).withLock("p", () => 1)).rejects.toThrow("Call TableLock.withLock({ partitionKey, rowKey }, fn, options)");
   });
 
   test("keys may hold any character, and be as long as a key can be", async () => {
@@ -138,7 +142,7 @@ describe("a held partition", () => {
       proxy.reset();
       await expect(partition.submit(Array.from({ length: 100 }, (_, n) => ["create", { rowKey: `r${n}` }] as const))).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TRANSACTION_LIMIT"));
       await expect(partition.create({ rowKey: "big", a: "x".repeat(600_000) })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TRANSACTION_LIMIT"));
-      await expect(partition.submit([["create", { rowKey: "a" }], ["delete", { rowKey: "a" }]])).rejects.toThrow(/twice/);
+      await expect(partition.submit([["create", { rowKey: "a" }], ["delete", { rowKey: "a" }]])).rejects.toThrow(/two actions for the row/);
       await expect(partition.submit([["create", { partitionKey: "q", rowKey: "a" }]])).rejects.toThrow(/partition/);
       await expect(partition.create({ rowKey: "~asc~fence" })).rejects.toThrow(RangeError);
       await expect(partition.get("a", { abortSignal: AbortSignal.abort() })).rejects.toMatchObject({ name: "AbortError" });
@@ -148,7 +152,7 @@ describe("a held partition", () => {
 
   test("an update keeps the journal of an entity when it removes a property", async () => {
     const { direct, table, locks } = await scene();
-    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).createIfNotExists("p", "a", { n: 1, old: 1 });
+    await new ConcurrentTable<{ n: number; old?: number | undefined }>(table).entity("p", "a").createIfNotExists({ n: 1, old: 1 });
     await new TableLock(table, locks).withLock(async (held) => {
       await (await held.partition("p")).update("a", (entity) => { delete entity["old"]; });
     });
@@ -168,7 +172,7 @@ describe("a held partition", () => {
 test("the facade locks its table, by the granularity that it was given", async () => {
   const { direct, table, locks } = await scene();
   const orders = new ConcurrentTable(table, { locks, granularity: "partition" });
-  await orders.withLock("p", async (held) => (await held.partition()).create({ rowKey: "a", n: 1 }));
+  await orders.lock.withLock("p", async (held) => (await held.partition()).create({ rowKey: "a", n: 1 }));
   expect(await rows(direct)).toEqual(["a", "~asc~fence"]);
-  expect(() => new ConcurrentTable(table).withLock(() => undefined)).toThrow(TypeError);
+  expect(() => new ConcurrentTable(table).lock).toThrow(TypeError);
 });

@@ -279,7 +279,7 @@ describe("the spans of a lease", () => {
     const other = blob.getBlobLeaseClient();
     await unseen(() => other.acquireLease(60));
     spans.clear();
-    expect(await tryAcquireLease(blob)).toBeNull();
+    expect(await tryAcquireLease(blob)).toBeUndefined();
     const acquiring = acquireLease(blob);
     for (let looks = 0; looks < 1_000 && spans.named("acquireLease.attempt").length < 2; looks++) await pause(5);
     await unseen(() => other.releaseLease());
@@ -341,10 +341,10 @@ describe("the spans of locks", () => {
     expect(spans.childrenOf(root!).map(({ name }) => name)).toEqual([
       "TableLock.acquire",
       "LockedTable.partition",
-      "FencedPartition.submit",
+      "FencedPartition.create",
       "LeaseHandle.release",
     ]);
-    expect(spans.named("FencedPartition.submit")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
+    expect(spans.named("FencedPartition.create")[0]!.attributes).toMatchObject({ "azsc.target.kind": "tablePartition" });
   });
 
   it("of an election are one for each term, around the leader's work", async () => {
@@ -352,18 +352,16 @@ describe("the spans of locks", () => {
     spans.clear();
     let worked!: () => void;
     const done = new Promise<void>((resolve) => (worked = resolve));
-    const election = new LeaderElection(new BlobLocks(container), "scheduler", {
-      onElected: async ({ tracingOptions }) => {
-        await readTarget(container.getBlockBlobClient("plan"), { tracingOptions }).catch(() => undefined);
-        worked();
-      },
+    const election = new LeaderElection(new BlobLocks(container), "scheduler", async ({ tracingOptions }) => {
+      await readTarget(container.getBlockBlobClient("plan"), { tracingOptions }).catch(() => undefined);
+      worked();
     });
-    election.start();
+    await election.start();
     await done;
     await election.stop();
     const tree = spans.treeOf("LeaderElection.term");
     expect(tree).toEqual([
-      "LeaderElection.term: resigned",
+      "LeaderElection.term: stopped",
       "  readTarget: failed",
       "    readTarget.attempt: failed",
       "      HTTP GET",

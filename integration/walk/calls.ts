@@ -65,11 +65,11 @@ export const calls: readonly Call[] = [
     name: "message",
     heading: "QueueConsumer",
     limit: 20,
-    async prepare({ enqueue, QueueConsumer, TableInbox }, { connectionString }) {
+    async prepare({ ClaimInbox, enqueue, QueueConsumer }, { connectionString }) {
       const queue = fastQueue(connectionString, freshName());
       const table = fastTable(connectionString, freshName());
       await Promise.all([queue.create(), table.createTable()]);
-      const inbox = new TableInbox(table, { mode: "claim" });
+      const inbox = new ClaimInbox(table);
       return async (trace) => {
         const consumer = new QueueConsumer(queue, () => undefined, {
           inbox,

@@ -9,7 +9,7 @@ export interface Sample {
   readonly title: string;
   /** What of the library it shows. */
   readonly helper: string;
-  /** The heading in the README under which to read on. */
+  /** The page of the documentation to read next, with its heading: `docs/queues.md#inboxes`. */
   readonly section: string;
   /** What will happen. */
   readonly plan: string;

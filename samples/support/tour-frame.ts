@@ -23,7 +23,7 @@ export function summarize(seen: readonly Seen[], elapsedInMs: number): void {
 
   say.heading("Where to go from here");
   const sections = new Set(seen.map(({ sample }) => sample.section));
-  print("   README.md, \"Which helper when\", to begin with; then, of what you have seen:");
+  print("   README.md, \"Choosing a helper\"; then the pages on what you have seen:");
   for (const section of sections) {
     const names = seen.filter(({ sample }) => sample.section === section).map(({ sample }) => sample.name);
     print(`   - ${section}: ${names.join(", ")}`);

@@ -11,7 +11,7 @@ import type { AppendResult } from "./append-queue.js";
  * number of appenders in any number of processes. Records of one process are stored in the order of the calls.
  *
  * Clients that do not use claims may append too, but not the same bytes: if such a client appends the same bytes at the position
- * that an append has claimed, they are taken for the record. (A proxy that sends the append twice would look the same.)
+ * that an append has claimed, they are taken for the record. (A proxy that sends the append twice has the same effect.)
  *
  * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more if the end of the blob is not known from the last
  * append through the same client. Records that wait at the same time share a block.

@@ -35,8 +35,8 @@ export async function readAppendBlob(blob: AppendBlobLike, context: RequestConte
   }
   const url = redactUrl(blob.url);
   const { blobType, contentLength, blobCommittedBlockCount, metadata = {} } = properties;
-  if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`${url} is not an append blob but a ${blobType}`);
-  if (contentLength === undefined) throw new TypeError(`the answer for ${url} has no Content-Length: where to append is not known`);
+  if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`${url} is a ${blobType}, not an append blob.`);
+  if (contentLength === undefined) throw new TypeError(`The response for ${url} has no Content-Length, so the position to append at is unknown.`);
   // Metadata names are case-insensitive.
   const isClaims = (name: string): boolean => name.toLowerCase() === claimsName;
   return {

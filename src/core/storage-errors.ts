@@ -212,7 +212,7 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
     return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
   if (isResourceTypeMismatch(error)) {
-    return createError(TargetNotFoundError, `there is no file ${url}: a directory has that name`, { url, cause: error });
+    return createError(TargetNotFoundError, `The file ${url} does not exist: a directory has that name.`, { url, cause: error });
   }
   return toNotFoundError(error, url, notFoundAdvice) ?? error;
 }
@@ -220,10 +220,10 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */
 export function toNotFoundError(error: unknown, url: string, notFoundAdvice: string | undefined): TargetNotFoundError | undefined {
   if (isParentNotFound(error)) {
-    return createError(TargetNotFoundError, `what contains ${url} does not exist: create it first`, { url, cause: error });
+    return createError(TargetNotFoundError, `The container, table, queue, share or directory of ${url} does not exist: create it first.`, { url, cause: error });
   }
   if (notFoundAdvice === undefined || !isNotFound(error)) return undefined;
-  return createError(TargetNotFoundError, `${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}`, { url, cause: error });
+  return createError(TargetNotFoundError, `${url} does not exist${notFoundAdvice && `: ${notFoundAdvice}`}.`, { url, cause: error });
 }
 
 /** What is wrong with the lease id of a request: it has none, its lease has ended, or another lease is active. */
@@ -234,7 +234,7 @@ function leaseProblemOf(error: unknown): keyof typeof leaseProblems {
 }
 
 const leaseProblems = {
-  missing: "is leased: pass conditions: { leaseId } if the lease is yours, or wait until it is released",
-  absent: "is not leased: the lease that conditions.leaseId names has ended, or was on something else",
-  mismatch: "is leased by somebody else: conditions.leaseId is not the id of its lease",
+  missing: "is leased: pass conditions: { leaseId } if you hold the lease, or wait until it is released.",
+  absent: "is not leased: the lease with the id conditions.leaseId has ended, or is on another resource.",
+  mismatch: "is leased by another client: conditions.leaseId is not the id of its lease.",
 } as const;

@@ -5,7 +5,7 @@ export function checkNumber(
   value: number,
   bounds: { min: number; max?: number; integer?: boolean },
 ): number {
-  if (typeof value !== "number" || Number.isNaN(value)) throw new TypeError(`${name} must be a number`);
+  if (typeof value !== "number" || Number.isNaN(value)) throw new TypeError(`${name} must be a number.`);
   const max = bounds.max ?? Number.POSITIVE_INFINITY;
   if (value < bounds.min || value > max || (bounds.integer && Number.isFinite(value) && !Number.isInteger(value))) {
     const kind = bounds.integer ? "a whole number" : "a number";
@@ -63,7 +63,7 @@ export function checkRetryLimits(
 
 /** Every read must return an ETag: without one, the write that follows would be unconditional. */
 export function requireETag(etag: string | undefined, url: string): string {
-  if (!etag) throw new TypeError(`the answer for ${url} has no ETag: refusing to go on without a condition`);
+  if (!etag) throw new TypeError(`The response for ${url} has no ETag, so a write could not be conditional.`);
   return etag;
 }
 
@@ -74,10 +74,10 @@ export type OptionNames<O> = { readonly [name in keyof Required<O>]: 1 };
 export function checkOptions<O extends object>(call: string, options: O | undefined, names: OptionNames<O>): void {
   if (options === undefined) return;
   // A caller without TypeScript may pass anything.
-  if (typeof options !== "object" || (options as O | null) === null) throw new TypeError(`${call}: options must be an object`);
+  if (typeof options !== "object" || (options as O | null) === null) throw new TypeError(`${call}: options must be an object.`);
   for (const name in options) {
     if (Object.hasOwn(names, name) || options[name] === undefined) continue;
-    throw new TypeError(`${call}: unknown option ${JSON.stringify(name)}. Known options: ${Object.keys(names).join(", ")}`);
+    throw new TypeError(`${call}: unknown option ${JSON.stringify(name)}. Known options: ${Object.keys(names).join(", ")}.`);
   }
 }
 

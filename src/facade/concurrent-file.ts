@@ -3,7 +3,7 @@ import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import { acquireLease, tryAcquireLease, withLease } from "../lease/with-lease.js";
 import { breakLease, inspectLease } from "../lock/inspect-lease.js";

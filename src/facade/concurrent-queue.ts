@@ -1,38 +1,92 @@
 import type { QueueLike } from "../clients/queue.js";
+import { checkOptions, mergeDefined } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { QueueConsumer } from "../queue/consumer.js";
-import type { MessageHandler } from "../queue/context.js";
+import type { CommitMessageContext, MessageHandler } from "../queue/context.js";
 import { enqueue } from "../queue/enqueue.js";
 import type { EnqueueOptions, EnqueueResult } from "../queue/enqueue.js";
-import type { QueueConsumerOptions } from "../queue/options.js";
+import { checkQueue, consumerSettings } from "../queue/options.js";
+import type { CommitConsumerOptions, QueueConsumerOptions } from "../queue/options.js";
 import { redrive } from "../queue/redrive.js";
 import type { RedriveOptions, RedriveResult } from "../queue/redrive.js";
+import { queueMetadata } from "../target/queue-metadata.js";
+import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { LeasedUpdateOptions, NamedLockRef } from "../update/exclusive-access.js";
+import { leasedUpdate } from "../update/leased-update.js";
 
 /** Options of {@link ConcurrentQueue}: those of its consumers, unless a call has its own. */
-export type ConcurrentQueueOptions<T> = QueueConsumerOptions<T>;
+export interface ConcurrentQueueOptions<T> extends QueueConsumerOptions<T> {
+  /**
+   * Options of every `enqueue`, unless the call has its own.
+   * @defaultValue the `encoding` of the consumers: both must be the same
+   */
+  enqueueDefaults?: Pick<EnqueueOptions, "timeToLiveInSeconds" | "encoding"> | undefined;
+}
 
-/** All helpers for one queue. `T` is the type of the payload of its messages. */
+const enqueueDefaultNames: OptionNames<NonNullable<ConcurrentQueueOptions<never>["enqueueDefaults"]>> = { timeToLiveInSeconds: 1, encoding: 1 };
+
+/**
+ * All helpers for one queue. `T` is the type of the payload of its messages.
+ * @example
+ * ```ts
+ * const orders = new ConcurrentQueue<Order>(queueClient, { poisonQueue, inbox: new ClaimInbox(table) });
+ * await orders.enqueue(order, { idempotencyKey: order.id });
+ * await orders.consume((order, { signal }) => ship(order, signal)).start();
+ * ```
+ */
 export class ConcurrentQueue<T = unknown> {
+  /** The client that was passed in. */
   readonly client: QueueLike;
-  readonly #options: ConcurrentQueueOptions<T>;
+  readonly #consumerDefaults: QueueConsumerOptions<T>;
+  readonly #enqueueDefaults: Partial<EnqueueOptions>;
 
   constructor(client: QueueLike, options: ConcurrentQueueOptions<T> = {}) {
-    this.client = client;
-    this.#options = { ...options };
+    this.client = checkQueue("ConcurrentQueue", client);
+    const { enqueueDefaults, ...consumerDefaults } = options;
+    checkOptions("ConcurrentQueue: enqueueDefaults", enqueueDefaults, enqueueDefaultNames);
+    // Rejects invalid options now rather than in the first call.
+    consumerSettings(consumerDefaults);
+    this.#consumerDefaults = consumerDefaults;
+    this.#enqueueDefaults = mergeDefined<EnqueueOptions>({ encoding: consumerDefaults.encoding }, enqueueDefaults);
   }
 
-  /** See {@link enqueue}. */
+  /**
+   * Sends a message with an idempotency key. See {@link enqueue}.
+   * @throws TypeError if the payload cannot be written as JSON
+   * @throws RangeError if the message would be larger than 64 KiB
+   */
   enqueue(payload: T, options?: EnqueueOptions): Promise<EnqueueResult> {
-    return enqueue(this.client, payload, { encoding: this.#options.encoding, ...options });
+    return enqueue(this.client, payload, mergeDefined(this.#enqueueDefaults, options));
   }
 
+  /** Creates a consumer, which is not started yet, whose handlers commit their effects. See {@link QueueConsumer}. */
+  consume(handler: MessageHandler<T, CommitMessageContext>, options: CommitConsumerOptions<T>): QueueConsumer<T>;
   /** Creates a consumer, which is not started yet. See {@link QueueConsumer}. */
-  consume(handler: MessageHandler<T>, options?: QueueConsumerOptions<T>): QueueConsumer<T> {
-    return new QueueConsumer(this.client, handler, { ...this.#options, ...options });
+  consume(handler: MessageHandler<T>, options?: QueueConsumerOptions<T>): QueueConsumer<T>;
+  consume(handler: MessageHandler<T, CommitMessageContext>, options?: QueueConsumerOptions<T> | CommitConsumerOptions<T>): QueueConsumer<T> {
+    // The overloads tie the handler to the inbox, as those of the constructor do.
+    return new QueueConsumer<T>(this.client, handler, mergeDefined(this.#consumerDefaults as object, options) as CommitConsumerOptions<T>);
   }
 
-  /** Moves messages from the `poisonQueue` back to the queue. See {@link redrive}. */
-  redrive(options?: RedriveOptions): Promise<RedriveResult> {
-    if (!this.#options.poisonQueue) throw new TypeError("redrive needs the option poisonQueue");
-    return redrive(this.#options.poisonQueue, this.client, options);
+  /**
+   * Moves messages from the `poisonQueue` back to the queue. See {@link redrive}.
+   * @throws TypeError if the option `poisonQueue` of the queue is not set
+   */
+  async redrive(options?: RedriveOptions): Promise<RedriveResult> {
+    const { poisonQueue } = this.#consumerDefaults;
+    if (!poisonQueue) throw new TypeError("ConcurrentQueue.redrive needs the option poisonQueue of the queue");
+    return redrive(poisonQueue, this.client, options);
+  }
+
+  /**
+   * Changes the metadata of the queue under a lock. See {@link leasedUpdate} and {@link queueMetadata}.
+   * @throws LeaseUnavailableError if the lock is not free within `waitInMs`
+   * @throws TargetNotFoundError if the queue does not exist
+   */
+  updateMetadata(
+    mutator: Mutator<Record<string, string>>,
+    options: LeasedUpdateOptions<Record<string, string>> & { lock: NamedLockRef },
+  ): Promise<UpdateResult<Record<string, string>>> {
+    return leasedUpdate(queueMetadata(this.client), mutator, options);
   }
 }

@@ -1,5 +1,5 @@
 import type { CallOptions } from "../clients/call.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
+import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lock/inspect-lease.js";
 import { mergeDefined } from "../core/validate.js";

@@ -223,7 +223,7 @@ export class IdAllocator implements Disposable {
   }
 
   #reset(found: number, given: number): IdCounterError {
-    const message = `${this.#url} was set back to ${found}, but ids up to ${given - 1} were given out: set "next" beyond all of them`;
+    const message = `The counter at ${this.#url} was reset to ${found}, but ids up to ${given - 1} were allocated: set "next" above all of them.`;
     return createError(IdCounterError, message, { url: this.#url, reason: "reset" });
   }
 }

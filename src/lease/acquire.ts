@@ -9,7 +9,7 @@ import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import type { LeaseGrant } from "./lease-guard.js";
+import type { LeaseGrant } from "./lease-handle.js";
 import type { LeaseSettings } from "./lease-options.js";
 import type { PollResult } from "./poll-pacing.js";
 
@@ -61,11 +61,12 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
   }
 
   #giveUp(): void {
-    const { what, url, waitInMs, advice } = this.#request;
+    const { what, url, advice } = this.#request;
+    const waitInMs = Math.round(Number(this.#request.waitInMs));
     const why =
       this.#lastFailure === undefined
         ? `Another client still holds ${what} after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
-        : `${what} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
+        : `${what.replace(/^t/, "T")} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
     this.reject(createError(LeaseUnavailableError, why, { url, waitedInMs: this.#waitedInMs(), holder: undefined, cause: this.#lastFailure }));
   }
 }

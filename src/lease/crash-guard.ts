@@ -1,50 +1,107 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { AbortSignalLike } from "../clients/call.js";
 import { linkSignals } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { request as send } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
+import type { Attempts } from "../core/telemetry.js";
 import { LeaseWaiter } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import { LeaseHandle } from "./lease-guard.js";
-import type { LeaseGrant } from "./lease-guard.js";
-import type { CrashGuard, CrashGuardLock, GuardedAcquireRequest } from "./lease-options.js";
+import { LeaseHandleImpl } from "./lease-handle.js";
+import type { LeaseGrant, LockHandleLike } from "./lease-handle.js";
+import type { LeaseSettings, LockProviderLike } from "./lease-options.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
+
+/** A request for a lease under a lock. */
+export interface GuardedAcquireRequest {
+  readonly adapter: LeaseAdapter;
+  readonly settings: LeaseSettings;
+  readonly waitInMs: number | "try";
+  readonly abortSignal: AbortSignalLike | undefined;
+  readonly trace: Attempts;
+  /** Parent of the requests that renew and release the lease later. */
+  readonly holderTracing: OperationTracingOptions | undefined;
+}
+
+/** The lock of a provider, with what a crash guard needs. Of these members, a provider other than `BlobLocks` has only the epoch. */
+interface GuardLock {
+  readonly handle: LockHandleLike;
+  readonly epoch: number;
+  readonly previousEpoch: number;
+  /** Identifies the lock: the same for all users. */
+  readonly url: string;
+}
 
 /**
  * Acquires first the lock, then the lease; releases first the lease, then the lock. The lock decides which client may acquire
  * the lease, and expires when its holder dies; the lease makes the service enforce it. Resolves to `undefined` if `waitInMs` is
  * `"try"` and another client holds the lock or the lease.
  */
-export async function acquireGuarded(guard: CrashGuard, request: GuardedAcquireRequest): Promise<LeaseHandle | undefined> {
+export async function acquireGuarded(guard: LockProviderLike, request: GuardedAcquireRequest): Promise<LeaseHandleImpl | undefined> {
   const { adapter, waitInMs, abortSignal } = request;
   const { tracingOptions } = request.trace;
   const waitedInMs = startStopwatch();
   const name = await crashGuardName(adapter);
-  const lock = await (waitInMs === "try"
+  const handle = await (waitInMs === "try"
     ? guard.tryAcquire(name, { abortSignal, tracingOptions })
     : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
-  if (!lock) return undefined;
-  let lease: LeaseHandle | undefined;
+  if (!handle) return undefined;
+  let lease: LeaseHandleImpl | undefined;
   try {
+    const lock = guardLockOf(handle, name);
     const leftInMs = waitInMs === "try" ? waitInMs : Math.max(0, waitInMs - waitedInMs());
     let wasTakenOver = false;
     const withinTakeover = withTakeover(adapter, lock, () => (wasTakenOver = true));
     const grant = await acquireUnder(lock, { ...request, adapter: withinTakeover, waitInMs: leftInMs });
     if (!grant) return undefined;
-    grant.lease.dependOn(lock);
-    lease = new LeaseHandle(grant.lease, () => releaseBoth(grant, adapter, lock));
+    grant.lease.dependOn({
+      signal: handle.signal,
+      get remainingInMs() {
+        return remainingOf(handle);
+      },
+    });
+    lease = new LeaseHandleImpl(grant.lease, () => releaseBoth(grant, adapter, handle));
     lease.wasTakenOver = wasTakenOver;
     return lease;
   } finally {
-    if (!lease) await releaseLock(lock, name);
+    if (!lease) await releaseLock(handle, name);
   }
 }
 
-async function acquireUnder(lock: CrashGuardLock, request: GuardedAcquireRequest): Promise<LeaseGrant | undefined> {
+function guardLockOf(handle: LockHandleLike & { readonly epoch?: number }, name: string): GuardLock {
+  const { epoch, previousEpoch, url } = handle as { epoch?: unknown; previousEpoch?: unknown; url?: unknown };
+  if (!Number.isSafeInteger(epoch) || (epoch as number) < 1) {
+    throw new TypeError(
+      "crashGuard: the locks of this provider have no epoch, so the next holder could not tell whose lease it finds. " +
+        "A lease that never expires needs a provider whose handles have an epoch that grows with each holder, such as BlobLocks",
+    );
+  }
+  return {
+    handle,
+    epoch: epoch as number,
+    previousEpoch: typeof previousEpoch === "number" ? previousEpoch : (epoch as number) - 1,
+    url: typeof url === "string" ? url : name,
+  };
+}
+
+/** A lock without `remainingInMs` can at least tell by the clock whether it is held. */
+function remainingOf(handle: LockHandleLike): number {
+  const { remainingInMs } = handle as { remainingInMs?: unknown };
+  if (typeof remainingInMs === "number") return remainingInMs;
+  try {
+    handle.assertHeld();
+    return Infinity;
+  } catch {
+    return 0;
+  }
+}
+
+async function acquireUnder(lock: GuardLock, request: GuardedAcquireRequest): Promise<LeaseGrant | undefined> {
   const { adapter, settings, waitInMs, abortSignal, trace, holderTracing } = request;
-  const { controller, unlink } = linkSignals(abortSignal, lock.signal);
+  const { controller, unlink } = linkSignals(abortSignal, lock.handle.signal);
   try {
     const leaseId = guardedLeaseId(lock, lock.epoch);
     const { url } = adapter;
@@ -58,10 +115,10 @@ async function acquireUnder(lock: CrashGuardLock, request: GuardedAcquireRequest
 }
 
 const foreignLeaseAdvice =
-  "it never expires, and it was not taken with this crashGuard, so that it is not known whether its holder lives. All " +
-  "users must pass the same crashGuard and the same URL; whoever has made sure that the holder is dead may call breakLease";
+  "it never expires, and it was not acquired with this crashGuard, so its holder may be alive. All users must pass the same " +
+  "crashGuard and the same URL. If you are sure that the holder is dead, call breakLease";
 
-async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: CrashGuardLock): Promise<void> {
+async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: LockHandleLike): Promise<void> {
   const { lease } = grant;
   try {
     // A lease that was lost with the lock may still exist. The next holder could take it over, but should not have to.
@@ -72,7 +129,7 @@ async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: Crash
   }
 }
 
-async function releaseLock(lock: CrashGuardLock, name: string): Promise<void> {
+async function releaseLock(lock: LockHandleLike, name: string): Promise<void> {
   await lock.release().catch((error: unknown) => {
     logger.warning(`the lock ${JSON.stringify(name)} could not be released and stays until it expires: ${errorLabel(error)}`);
   });
@@ -107,7 +164,7 @@ function decodeUrl(text: string): string {
  * lease, but the successor can compute its id. The lock is part of the id: two clients that use different guards by mistake get
  * different ids and exclude each other, instead of both assuming that they hold the lease.
  */
-export function guardedLeaseId({ url }: CrashGuardLock, epoch: number): string {
+export function guardedLeaseId({ url }: Pick<GuardLock, "url">, epoch: number): string {
   const [a, b] = [fnv1a(url, 0x811c9dc5), fnv1a(`${url}#`, 0x2f0b4a27)];
   return `${a}-${b.slice(0, 4)}-4${b.slice(4, 7)}-8${b.slice(5)}-${epoch.toString(16).padStart(12, "0").slice(-12)}`;
 }
@@ -132,7 +189,7 @@ const changeTimeoutInMs = 5_000;
  * without the guard. All other clients with the guard are dead or have lost it, as this one holds the lock. If one of them
  * still writes, the service rejects the write.
  */
-function withTakeover(adapter: LeaseAdapter, lock: CrashGuardLock, onTakeover: () => void): LeaseAdapter {
+function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => void): LeaseAdapter {
   let searched = false;
   return {
     ...adapter,

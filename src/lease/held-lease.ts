@@ -6,10 +6,11 @@ import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
-import { isDefinitive, isLeaseIdMismatch, leaseLossOf } from "../core/storage-errors.js";
+import { isDefinitive, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
+import { LeaseIds } from "./lease-id.js";
 import { releaseInBackground } from "./orphaned-lease.js";
 
 /** The times of a lease, after defaults and checks. */
@@ -39,6 +40,8 @@ export class HeldLease {
   readonly #loop: RenewalLoop;
   #hasDependency = false;
   #lost: LeaseLostError | undefined;
+  /** Parent of the span of the next renewal, if a caller asked for it. */
+  #renewTracing: OperationTracingOptions | undefined;
   /** A release was sent, and its outcome is unknown. */
   #releaseSent = false;
   #stopBackgroundRelease: (() => void) | undefined;
@@ -101,17 +104,18 @@ export class HeldLease {
   }
 
   /** Extends the lease now. Rejects with the loss, or with the error of the renewal. */
-  async renew(): Promise<void> {
+  async renew(tracingOptions?: OperationTracingOptions): Promise<void> {
+    this.#renewTracing = tracingOptions;
     const renewal = await this.#loop.renew();
     this.#throwIfLost();
     if (renewal.kind === "failed") throw renewal.error;
   }
 
   /** Changes the id of the lease. Afterwards the service rejects the old one. */
-  async change(proposedLeaseId: string): Promise<void> {
+  async change(proposedLeaseId: string, tracingOptions?: OperationTracingOptions): Promise<void> {
     // After a crash, the successor would not recognise the lease.
-    if (this.#hasDependency) throw new TypeError("the id of a lease with a crashGuard says whose it is, and cannot be changed");
-    await this.#serialize(() => this.#changeOnce(proposedLeaseId));
+    if (this.#hasDependency) throw new TypeError("change: the id of a lease with a crashGuard identifies its holder, and cannot be changed");
+    await this.#serialize(() => this.#changeOnce(proposedLeaseId, tracingOptions));
     this.#throwIfLost();
   }
 
@@ -152,6 +156,7 @@ export class HeldLease {
     if (lost) return { kind: "lost", error: lost };
     const clock = startStopwatch();
     const renewed = await this.#ids.use((leaseId) => this.#renewAs(leaseId, timeoutInMs));
+    this.#renewTracing = undefined;
     if (renewed.kind !== "ok") {
       const reason = this.#lossReasonOf(renewed.error);
       if (reason) return { kind: "lost", error: this.#lose(this.#lossOf(reason, renewed.error)) };
@@ -163,12 +168,12 @@ export class HeldLease {
     return { kind: "renewed", clock, claimDurationInMs: this.#times.durationInMs };
   }
 
-  async #changeOnce(proposedLeaseId: string): Promise<void> {
+  async #changeOnce(proposedLeaseId: string, tracingOptions: OperationTracingOptions | undefined): Promise<void> {
     this.#throwIfLost();
     const clock = startStopwatch();
     const timeoutInMs = this.#requestTimeout(this.#loop.untilDeadlineInMs);
     const changed = await this.#ids.use((leaseId) =>
-      this.#request("change", timeoutInMs, (options) => this.#adapter.change(leaseId, proposedLeaseId, options)),
+      this.#request("change", timeoutInMs, (options) => this.#adapter.change(leaseId, proposedLeaseId, options), tracingOptions),
     );
     if (changed.kind !== "ok") {
       const { error } = changed;
@@ -211,14 +216,14 @@ export class HeldLease {
     this.#stopBackgroundRelease = () => {
       for (const stop of stops) stop();
     };
-    const message = `the lease on ${this.url} could not be released, and never expires: it is tried again in the background for two minutes; if it stays, release it with its id, or break it`;
+    const message = `The lease on ${this.url} could not be released, and it never expires. The release is retried in the background for two minutes. If it still fails, release the lease with its id, or call breakLease.`;
     logger.warning(message);
     return createError(LeaseReleaseError, message, { url: this.url, leaseId: this.leaseId, cause: error });
   }
 
   #renewAs(leaseId: string, timeoutInMs: number): Promise<RequestOutcome<LeaseResponseLike>> {
     const duration = this.#times.durationInMs === Infinity ? -1 : this.#times.durationInMs / 1_000;
-    return this.#request("renew", timeoutInMs, (options) => this.#adapter.renew(leaseId, duration, options));
+    return this.#request("renew", timeoutInMs, (options) => this.#adapter.renew(leaseId, duration, options), this.#renewTracing);
   }
 
   /** Sends one request, in its own span: it belongs to the time during which the lease is held, not to a call of the holder. */
@@ -226,10 +231,11 @@ export class HeldLease {
     name: "renew" | "change" | "release",
     timeoutInMs: number,
     call: (options: LeaseRequest) => Promise<R>,
+    parent: OperationTracingOptions | undefined = this.tracingOptions,
   ): Promise<RequestOutcome<R>> {
     return inSpan(
       `LeaseHandle.${name}`,
-      { tracingOptions: this.tracingOptions },
+      { tracingOptions: parent },
       async (tracingOptions, span) => {
         const outcome = await request((abortSignal) => call({ abortSignal, tracingOptions }), { timeoutInMs });
         if (outcome.kind !== "ok") {
@@ -258,12 +264,12 @@ export class HeldLease {
     else if (isConcurrencyError(error, "LEASE_LOST") && error.url === this.url) this.#lose(error);
     else {
       const reason = isConcurrencyError(error, "LEASE_LOST") ? error.reason : "expired";
-      this.#lose(this.#lossOf(reason, error, "its crash guard is lost, so that another may take it over any moment"));
+      this.#lose(this.#lossOf(reason, error, "its crash-guard lock was lost, so another process may take over."));
     }
   }
 
   #lossOf(reason: LeaseLostError["reason"], cause: unknown, why: string = explanations[reason]): LeaseLostError {
-    return createError(LeaseLostError, `the lease on ${this.url} is lost: ${why}`, { url: this.url, reason, cause });
+    return createError(LeaseLostError, `Lease on ${this.url} lost: ${why}`, { url: this.url, reason, cause });
   }
 
   #lose(loss: LeaseLostError): LeaseLostError {
@@ -277,46 +283,6 @@ export class HeldLease {
   }
 }
 
-/** The id of a lease; two ids after a change whose outcome is unknown. */
-class LeaseIds {
-  #current: string;
-  #other: string | undefined;
-
-  constructor(leaseId: string) {
-    this.#current = leaseId;
-  }
-
-  get current(): string {
-    return this.#current;
-  }
-
-  get all(): string[] {
-    return this.#other === undefined ? [this.#current] : [this.#current, this.#other];
-  }
-
-  /** The lease has this id. The other one is kept: an abandoned change request may still arrive. */
-  becomes(leaseId: string): void {
-    this.#other = this.#current;
-    this.#current = leaseId;
-  }
-
-  mayBecome(leaseId: string): void {
-    this.#other = leaseId;
-  }
-
-  /** Sends a request with the current id; if the service knows the lease by the other id, with that one. */
-  async use<R>(send: (leaseId: string) => Promise<RequestOutcome<R>>): Promise<RequestOutcome<R>> {
-    const outcome = await send(this.#current);
-    if (outcome.kind === "ok" || this.#other === undefined || !isLeaseIdMismatch(outcome.error)) return outcome;
-    const other = this.#other;
-    const again = await send(other);
-    // Neither matches: the response for the expected id counts.
-    if (again.kind !== "ok") return outcome;
-    this.becomes(other);
-    return again;
-  }
-}
-
 /** The loss that a response reports although the request succeeded. */
 function lossIn({ leaseId: actualLeaseId, leaseState }: LeaseResponseLike, leaseId: string): LeaseLostError["reason"] | undefined {
   if (leaseState !== undefined && leaseState !== "leased") return leaseState === "expired" ? "expired" : "broken";
@@ -325,16 +291,9 @@ function lossIn({ leaseId: actualLeaseId, leaseState }: LeaseResponseLike, lease
 }
 
 const explanations: Record<LeaseLostError["reason"], string> = {
-  stolen: "somebody else holds it",
-  broken: "it was broken",
-  expired: "it was not renewed in time",
-  deleted: "what was leased does not exist any more",
-  unreachable: "the service could not be reached until it was about to expire",
+  stolen: "another client holds it.",
+  broken: "it was broken.",
+  expired: "it was not renewed in time.",
+  deleted: "the leased resource does not exist any more.",
+  unreachable: "the service could not be reached until the lease was about to expire.",
 };
-
-const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
-/** The service accepts only GUIDs, and Azurite accepts anything: checked before a request is sent. */
-export function checkLeaseId(name: string, leaseId: string): void {
-  if (typeof leaseId !== "string" || !guid.test(leaseId)) throw new RangeError(`${name} must be a GUID`);
-}

@@ -1,56 +1,54 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions } from "../clients/call.js";
-import type { Attempts } from "../core/telemetry.js";
+import type { CallOptions } from "../clients/call.js";
 import { checkNumber } from "../core/validate.js";
-import { checkLeaseId } from "./held-lease.js";
+import type { OptionNames } from "../core/validate.js";
 import type { LeaseTimes } from "./held-lease.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
-import type { LeaseHandle } from "./lease-guard.js";
+import type { LockHandleLike } from "./lease-handle.js";
+import { checkLeaseId } from "./lease-id.js";
 
-/** Options of a single attempt to acquire a lease. */
+/** Options of {@link tryAcquireLease}. */
 export interface TryAcquireLeaseOptions extends CallOptions {
   /**
    * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. A longer duration means fewer renewals, and a longer
    * wait for all other clients after a crash. The service never ends an infinite lease. The lease of a file is always infinite.
-   * @defaultValue 30; Infinity for a file
+   * @defaultValue 30: a crash blocks other clients for half a minute at most; Infinity for a file
    */
   durationInSeconds?: number | undefined;
   /**
    * Whether the lease is renewed automatically. If not, it is lost after its duration unless `renew()` is called: for functions
    * that are frozen between requests.
-   * @defaultValue true
+   * @defaultValue true: work may take longer than expected
    */
   autoRenew?: boolean | undefined;
   /**
    * The interval between renewals.
-   * @defaultValue a third of the duration: two renewals may fail before it is in danger; 30 s for an infinite one,
-   * which needs none, but would not notice otherwise that it was broken (the lease of a file cannot be renewed at all:
-   * a read asks whether it is still there)
+   * @defaultValue a third of the duration: two renewals may fail before the lease is in danger; 30 s for an infinite lease, which
+   * needs no renewal, but would not detect otherwise that it was broken (the lease of a file is confirmed by a read)
    */
   renewIntervalInMs?: number | undefined;
   /**
    * How long before its end the lease counts as lost. It covers the difference between clocks, and the time that work needs to
    * stop.
-   * @defaultValue a twentieth of the duration
+   * @defaultValue a twentieth of the duration: clocks drift far less
    */
   safetyMarginInMs?: number | undefined;
   /**
-   * Create an empty block blob if none exists.
-   * @defaultValue false
+   * Create an empty block blob if none exists. Needs a `BlockBlobClient`.
+   * @defaultValue false: a missing blob is more often a wrong name
    */
   createIfNotExists?: boolean | undefined;
   /**
    * The id of the lease, a GUID.
-   * @defaultValue a new one for each acquisition
+   * @defaultValue a new one for each acquisition: late requests of an earlier holder are rejected
    */
   leaseId?: string | undefined;
   /**
-   * For leases that never expire, mainly those of files: a `BlobLocks`. One of its locks is acquired first. The lock does
+   * For leases that never expire, mainly those of files: a {@link BlobLocks}. One of its locks is acquired first. The lock does
    * expire, so the next holder can take over the lease of a holder that died. All users of the file must pass the same
-   * `BlobLocks`, and reach both the file and the locks under the same host names.
-   * @defaultValue none: a dead holder blocks the file until somebody calls `breakLease`
+   * locks, and reach both the file and the locks under the same host names.
+   * @defaultValue none: a dead holder blocks the file until an operator calls `breakLease`
    */
-  crashGuard?: CrashGuard | undefined;
+  crashGuard?: LockProviderLike | undefined;
 }
 
 /** Options of {@link acquireLease} and {@link withLease}. */
@@ -58,10 +56,35 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
    * How long to wait for a lease that another client holds, before a `LeaseUnavailableError`. The first request is always
    * awaited, as only its response shows whether another client holds the lease: 0 means one attempt.
-   * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease for ever
+   * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease forever
    */
   waitInMs?: number | undefined;
 }
+
+/** For `checkOptions`. Both are complete on their own: a spread at module level would defeat tree-shaking. */
+export const tryAcquireLeaseOptionNames: OptionNames<TryAcquireLeaseOptions> = {
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  createIfNotExists: 1,
+  leaseId: 1,
+  crashGuard: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};
+export const acquireLeaseOptionNames: OptionNames<AcquireLeaseOptions> = {
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  createIfNotExists: 1,
+  leaseId: 1,
+  crashGuard: 1,
+  waitInMs: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};
 
 /** The options with defaults filled in and checked. */
 export interface LeaseSettings extends LeaseTimes {
@@ -75,7 +98,7 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAd
   const defaultDuration = kind === "file" ? Infinity : defaults.durationInSeconds;
   const { durationInSeconds = defaultDuration, autoRenew = true, createIfNotExists = false, leaseId } = options;
   if (kind === "file" && durationInSeconds !== Infinity) {
-    throw new RangeError(`the lease of a file never expires: durationInSeconds must be Infinity; got ${durationInSeconds}`);
+    throw new RangeError(`durationInSeconds must be Infinity for a file, whose lease never expires; got ${durationInSeconds}`);
   }
   if (durationInSeconds !== Infinity) {
     checkNumber("durationInSeconds (15 to 60, or Infinity)", durationInSeconds, { min: 15, max: 60, integer: true });
@@ -102,43 +125,34 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
   return checkNumber("waitInMs", waitInMs ?? (kind === "file" ? defaults.fileWaitInMs : defaults.waitInMs), { min: 0 });
 }
 
-/** A held lock, with what a crash guard needs of it: a `LockHandle`. */
-export interface CrashGuardLock {
-  readonly url: string;
-  /** Aborts when the lock is lost. */
-  readonly signal: AbortSignal;
-  readonly remainingInMs: number;
-  readonly epoch: number;
-  readonly previousEpoch: number;
-  release(): Promise<void>;
-}
-
-/** Named locks that expire when their holder dies: a `BlobLocks`. */
-export interface CrashGuard {
-  acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<CrashGuardLock>;
-  tryAcquire(name: string, options?: CallOptions): Promise<CrashGuardLock | null>;
+/**
+ * Named locks of any implementation, for `crashGuard` and for {@link NamedLockRef}. {@link BlobLocks} is one. `acquire` waits,
+ * `tryAcquire` makes one attempt.
+ *
+ * As a `crashGuard`, its locks must expire when their holder dies, and each handle needs an `epoch` that is larger than that of
+ * every earlier holder: it says whose the lease is. `url`, `previousEpoch` and `remainingInMs` are used if a handle has them.
+ */
+export interface LockProviderLike {
   /**
-   * @internal Acquires a lease under one of these locks; undefined if it was a single attempt, and another client holds it. The
-   * guard provides the code for it, so that applications without a crash guard do not load it.
+   * Waits for the lock, at most for `waitInMs`.
+   * @throws {@link LeaseUnavailableError}, or an error of the implementation, if the lock is not free by then
    */
-  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseHandle | undefined>;
+  acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<LockHandleLike & { readonly epoch?: number }>;
+  /**
+   * Acquires the lock if it is free now; undefined if it is not.
+   * @throws an error of the implementation if the request fails
+   */
+  tryAcquire(name: string, options?: CallOptions): Promise<(LockHandleLike & { readonly epoch?: number }) | undefined>;
 }
 
-/** A request for a lease under a lock. */
-export interface GuardedAcquireRequest {
-  readonly adapter: LeaseAdapter;
-  readonly settings: LeaseSettings;
-  readonly waitInMs: number | "try";
-  readonly abortSignal: AbortSignalLike | undefined;
-  readonly trace: Attempts;
-  /** Parent of the requests that renew and release the lease later. */
-  readonly holderTracing: OperationTracingOptions | undefined;
-}
-
-export function checkCrashGuard(guard: CrashGuard, settings: LeaseSettings): void {
-  if (typeof (guard as Partial<CrashGuard>).acquireGuarded !== "function") throw new TypeError("crashGuard must be a BlobLocks");
-  if (settings.durationInMs !== Infinity) {
-    throw new TypeError("crashGuard is for leases that never expire: this one frees itself; leave it out, or pass durationInSeconds: Infinity");
+/** Throws a TypeError for a guard that cannot be used, before any request. */
+export function checkCrashGuard(guard: LockProviderLike, settings: LeaseSettings): void {
+  const { acquire, tryAcquire } = guard as Partial<LockProviderLike>;
+  if (typeof acquire !== "function" || typeof tryAcquire !== "function") {
+    throw new TypeError("crashGuard must be a BlobLocks, or another provider of locks with acquire and tryAcquire");
   }
-  if (settings.leaseId !== undefined) throw new TypeError("leaseId cannot be chosen with a crashGuard: the id says whose the lease is");
+  if (settings.durationInMs !== Infinity) {
+    throw new TypeError("crashGuard is for leases that never expire, and this one does. Leave it out, or pass durationInSeconds: Infinity");
+  }
+  if (settings.leaseId !== undefined) throw new TypeError("leaseId cannot be chosen with a crashGuard: the id identifies the holder");
 }

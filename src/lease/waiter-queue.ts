@@ -8,7 +8,7 @@ import { tryAcquireOnce } from "./acquire.js";
 import type { LeaseWaiter } from "./acquire.js";
 import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import type { FencingToken } from "./lease-guard.js";
+import type { FencingToken } from "./lease-handle.js";
 import type { LeaseSettings } from "./lease-options.js";
 import { releaseAfterLateAcquire, releaseInBackground, tryRelease } from "./orphaned-lease.js";
 import { FailureStreak, PollPacing } from "./poll-pacing.js";

@@ -1,121 +1,137 @@
 import type { ContainerLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
-import { linkSignals, onAbort } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { startStopwatch } from "../core/stopwatch.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
+import { checkOptions, mergeDefined } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest } from "../lease/acquire.js";
-import { acquireGuarded } from "../lease/crash-guard.js";
+import { rejectNested } from "../lease/hold-context.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
-import { LockHandle } from "../lease/lease-guard.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
+import { LockHandleImpl } from "../lease/lease-handle.js";
+import type { LockHandle } from "../lease/lease-handle.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
-import type { AcquireLeaseOptions, GuardedAcquireRequest, TryAcquireLeaseOptions } from "../lease/lease-options.js";
+import type { LockProviderLike } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
 import type { WaiterQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
 import { epochAllocator } from "./epoch-allocator.js";
-import { breakLease, inspectLease, leaseInfo } from "./inspect-lease.js";
-import type { BreakLeaseOptions, LeaseInfo } from "./inspect-lease.js";
-import { blobNameOf, checkHolder, lockNameOf, parseLockRecord, thisProcess } from "./lock-record.js";
-import { LockSet } from "./lock-set.js";
-
-/** Options of {@link BlobLocks}. */
-export interface BlobLocksOptions {
-  /**
-   * The prefix of the locks' blobs in the container.
-   * @defaultValue "locks/"
-   */
-  prefix?: string | undefined;
-  /**
-   * Identifies the holder of the locks of this object, for operators who inspect them.
-   * @defaultValue host, process id and a random id
-   */
-  holder?: string | undefined;
-  /** Options of every call, unless the call has its own. */
-  defaults?: AcquireLockOptions | undefined;
-}
-
-/** Options of a single attempt to acquire a lock. */
-export type TryAcquireLockOptions = Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId">;
-/** Options of acquiring a lock. */
-export type AcquireLockOptions = Omit<AcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId">;
-
-/** A lock, held or not. */
-export interface LockStatus extends LeaseInfo {
-  name: string;
-}
+import { breakLease, breakLeaseOptionNames, inspectLease, leaseInfo } from "./inspect-lease.js";
+import type { BreakLeaseOptions } from "./inspect-lease.js";
+import { iterate } from "./iterate.js";
+import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
+import type { AcquireLockOptions, BlobLocksOptions, LockDefaults, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
+import { blobNameOf, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
+import { acquireLockSet } from "./lock-set.js";
+import type { LockSet, LockSetImpl } from "./lock-set.js";
 
 /**
  * Named mutexes that all processes with access to a container share. A lock is an empty blob. It is created when it is first
  * used, and kept forever, as its metadata count its holders.
+ * @example
+ * ```ts
+ * const locks = new BlobLocks(container);
+ * await locks.withLock("nightly-report", async (lock) => {
+ *   await writeReport({ fencingToken: lock.epoch, abortSignal: lock.signal });
+ * });
+ * ```
  */
-export class BlobLocks {
+export class BlobLocks implements LockProviderLike {
   readonly #container: ContainerLike;
   readonly #prefix: string;
   readonly #holder: string;
-  readonly #defaults: AcquireLockOptions;
+  readonly #defaults: LockDefaults;
 
+  /**
+   * The locks are blobs of `container`, which must exist when a lock is acquired.
+   * @throws TypeError for an argument that is not a container client, and for an unknown option
+   */
   constructor(container: ContainerLike, options: BlobLocksOptions = {}) {
-    if (typeof (container as Partial<ContainerLike> | null | undefined)?.getBlockBlobClient !== "function") {
+    const { getBlockBlobClient, listBlobsFlat, url } = (container as Partial<ContainerLike> | null | undefined) ?? {};
+    if (typeof getBlockBlobClient !== "function" || typeof listBlobsFlat !== "function" || typeof url !== "string") {
       throw new TypeError("BlobLocks needs a ContainerClient");
     }
+    checkOptions("BlobLocks", options, blobLocksOptionNames);
+    checkOptions("BlobLocks: defaults", options.defaults, lockDefaultNames);
+    const { prefix = "locks/", holder = thisProcess() } = options;
+    if (typeof prefix !== "string") throw new TypeError("BlobLocks: prefix must be a string");
     this.#container = container;
-    this.#prefix = options.prefix ?? "locks/";
-    this.#holder = checkHolder(options.holder ?? thisProcess());
-    this.#defaults = { ...options.defaults };
+    this.#prefix = prefix;
+    this.#holder = checkHolder(holder);
+    this.#defaults = mergeDefined(undefined, options.defaults ?? {});
   }
 
-  /** Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests. */
+  /**
+   * Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests.
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
+   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran
+   * @throws TypeError if the call is made inside a function that holds the same lock
+   */
   withLock<R>(name: string, fn: (lock: LockHandle) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
-    return this.#spanned("withLock", options, async (merged, span) => {
-      checkFunction(fn);
-      const lock = await this.acquire(name, merged);
+    return this.#spanned("withLock", options, async (call, merged, span) => {
+      checkFunction(call, fn);
+      const lock = await this.acquireFor(call, name, merged);
       describeSpan(span, { url: lock.url, epoch: lock.epoch });
-      return useLease(lock, fn);
+      return useLease(call, lock, fn);
     });
   }
 
-  /** Waits for the lock. After `waitInMs` it rejects with a `LeaseUnavailableError` that names the holder. */
+  /**
+   * Waits for the lock. The caller releases it.
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
+   * @throws TypeError if the call is made inside a function that holds the same lock
+   */
   acquire(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
-    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span));
+    return this.acquireFor("BlobLocks.acquire", name, options);
   }
 
-  /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
-  acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
-    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
-  }
-
-  /** Acquires the lock if it is free right now; `null` if it is not. */
-  tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | null> {
-    return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
-      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
-      this.#queue(name, merged).tryAcquire(waiter);
-      const grant = await waiter.promise;
-      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
-      return grant ? new LockHandle(name, grant) : null;
-    });
+  /**
+   * Acquires the lock if it is free now; undefined if it is not. Costs 3 requests if it is free.
+   * @throws {@link TargetNotFoundError} if the container does not exist
+   */
+  tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | undefined> {
+    return this.tryAcquireFor("BlobLocks.tryAcquire", name, options);
   }
 
   /**
    * Runs `fn` while holding several locks. All callers acquire them in the same order, whatever the order of `names`, so that
    * two callers that want the same locks never wait for each other.
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`
+   * @throws {@link LeaseLostError} if one of the locks was lost while `fn` ran
+   * @throws TypeError if the call is made inside a function that holds one of the locks
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
-    return this.#spanned("withLocks", options, async (merged) => {
-      checkFunction(fn);
-      return useLease(await this.#acquireAll(names, merged), fn);
+    return this.#spanned("withLocks", options, async (call, merged) => {
+      checkFunction(call, fn);
+      return useLease(call, await this.#acquireAll(call, names, merged), fn);
     });
   }
 
-  /** Reads the state and the holder of the lock. Costs 1 request. */
-  async inspect(name: string, options: CallOptions = {}): Promise<LockStatus> {
+  /**
+   * Waits for several locks, as {@link BlobLocks.withLocks} does. The caller releases them.
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`; no lock is held then
+   * @throws TypeError if the call is made inside a function that holds one of the locks
+   */
+  acquireAll(names: readonly string[], options?: AcquireLockOptions): Promise<LockSet> {
+    return this.#spanned("acquireAll", options, async (call, merged) => {
+      const locks = await this.#acquireAll(call, names, merged);
+      // The parent of later spans is the caller's, not the span of this call, which has ended by then.
+      for (const lock of locks.holds) lock.setTracingParent(options?.tracingOptions);
+      return locks;
+    });
+  }
+
+  /**
+   * Reads the state and the holder of the lock. Costs 1 request.
+   * @throws {@link TargetNotFoundError} if the container does not exist
+   */
+  async inspect(name: string, options?: CallOptions): Promise<LockStatus> {
+    checkOptions("BlobLocks.inspect", options, callOptionNames);
     try {
-      return { name, ...(await inspectLease(this.#blob(name), options)) };
+      return { name, ...(await inspectLease(this.blobOf(name), options)) };
     } catch (error) {
       if (!isUnused(error)) throw error;
       return { name, ...leaseInfo({}, parseLockRecord(undefined)) };
@@ -123,13 +139,15 @@ export class BlobLocks {
   }
 
   /**
-   * All locks that were ever used, held or not. Costs 1 request for every 5,000. Throws a `TargetNotFoundError` if the container
-   * does not exist.
+   * All locks that were ever used, held or not; with `prefix`, those whose names begin with it. Costs 1 request for every 5,000.
+   * @throws {@link TargetNotFoundError} if the container does not exist
    */
-  async *list(options: { abortSignal?: AbortSignal } = {}): AsyncIterableIterator<LockStatus> {
-    const blobs = this.#container.listBlobsFlat({ ...options, prefix: this.#prefix, includeMetadata: true });
+  async *list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
+    checkOptions("BlobLocks.list", options, listOptionNames);
+    const { abortSignal, tracingOptions } = options;
+    const request = { prefix: namePrefixOf(this.#prefix, options.prefix ?? ""), includeMetadata: true, ...(tracingOptions && { tracingOptions }) };
     try {
-      for await (const blob of blobs) {
+      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), abortSignal)) {
         const name = lockNameOf(this.#prefix, blob.name);
         if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
       }
@@ -144,31 +162,55 @@ export class BlobLocks {
   /**
    * Breaks the lease of the lock's holder. With `expectedEpoch`, as `inspect` returned it, only that of the inspected holder.
    * False if that holder does not hold the lock (any more).
+   * @throws {@link TargetNotFoundError} if the container does not exist
    */
-  break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
-    return breakLease(this.#blob(name), options).catch((error: unknown) => {
+  async break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
+    checkOptions("BlobLocks.break", options, breakLeaseOptionNames);
+    try {
+      return await breakLease(this.blobOf(name), options);
+    } catch (error) {
       if (isUnused(error)) return false;
       throw error;
+    }
+  }
+
+  /** @internal As `acquire`. `call` is the public call that needs the lock, for error messages. */
+  acquireFor(call: string, name: string, options?: AcquireLockOptions): Promise<LockHandleImpl> {
+    return this.#acquiring("acquire", options, (merged, trace, span) => {
+      checkOptions(call, options, acquireLockOptionNames);
+      this.#rejectNested(call, name);
+      return this.#acquire(name, merged, trace, span);
     });
   }
 
-  /** @internal For leases that have these locks as their `crashGuard`. */
-  acquireGuarded(request: GuardedAcquireRequest): Promise<LeaseHandle | undefined> {
-    return acquireGuarded(this, request);
+  /** @internal As `tryAcquire`. */
+  tryAcquireFor(call: string, name: string, options?: TryAcquireLockOptions): Promise<LockHandleImpl | undefined> {
+    return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
+      checkOptions(call, options, tryAcquireLockOptionNames);
+      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
+      this.#queue(name, merged).tryAcquire(waiter);
+      const grant = await waiter.promise;
+      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
+      return grant && new LockHandleImpl(name, grant);
+    });
+  }
+
+  /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
+  acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandleImpl> {
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
   }
 
   /** @internal The blob of a lock. */
   blobOf(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
-    return this.#blob(name);
+    return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
   }
 
   /** @internal The options of a call, completed by the defaults. */
   withDefaults<O extends AcquireLockOptions>(options: O | undefined): O {
-    const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
-    return { ...this.#defaults, ...Object.fromEntries(given) } as O;
+    return mergeDefined<O>(this.#defaults as Partial<O>, options);
   }
 
-  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockHandle> {
+  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockHandleImpl> {
     const waitInMs = checkWait(options.waitInMs);
     const queue = this.#queue(name, options, visibly);
     const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), waitInMs });
@@ -178,49 +220,29 @@ export class BlobLocks {
     });
     if (!grant) throw new TypeError("the lease was not granted");
     describeSpan(span, { outcome: "acquired", epoch: grant.token?.epoch });
-    return new LockHandle(name, grant);
+    return new LockHandleImpl(name, grant);
   }
 
-  async #acquireAll(names: readonly string[], options: AcquireLockOptions): Promise<LockSet> {
-    const waitInMs = checkWait(options.waitInMs);
+  async #acquireAll(call: string, names: readonly string[], options: AcquireLockOptions): Promise<LockSetImpl> {
     const given: unknown = names;
-    if (!Array.isArray(given)) throw new TypeError("names must be an array");
-    for (const name of names) this.#blob(name); // Rejects an invalid name before anything is locked.
-    const waitedInMs = startStopwatch();
-    const held: LockHandle[] = [];
-    // If one of the locks is lost while waiting for the others, the rest of the wait is pointless.
-    const { controller, unlink } = linkSignals(options.abortSignal);
-    const offs = [unlink];
-    try {
-      for (const name of [...new Set(names)].sort()) {
-        const left = Math.max(0, waitInMs - waitedInMs());
-        const lock = await this.acquire(name, { ...options, abortSignal: controller.signal, waitInMs: left });
-        held.push(lock);
-        offs.push(onAbort(lock.signal, () => controller.abort(lock.signal.reason)));
-      }
-      for (const lock of held) lock.assertHeld();
-      return new LockSet(held);
-    } catch (error) {
-      await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));
-      throw error;
-    } finally {
-      for (const off of offs) off();
-    }
+    if (!Array.isArray(given)) throw new TypeError(`${call}: names must be an array`);
+    // Rejects an invalid or nested name before anything is locked.
+    for (const name of names) this.#rejectNested(call, name);
+    return acquireLockSet(names, options, (name, more) => this.acquireFor(call, name, more));
   }
 
-
-  #blob(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
-    return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
+  #rejectNested(call: string, name: string): void {
+    rejectNested(call, redactUrl(this.blobOf(name).url), `the lock ${JSON.stringify(name)}`, "Use that lock");
   }
 
   #queue(name: string, options: TryAcquireLockOptions, visibly = false): WaiterQueue {
-    const blob = this.#blob(name);
+    const blob = this.blobOf(name);
     const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
     return waiterQueueFor(leaseAdapterOf(blob), settings, epochAllocator(blob, this.#holder, visibly));
   }
 
   #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs"> {
-    const url = redactUrl(this.#blob(name).url);
+    const url = redactUrl(this.blobOf(name).url);
     describeSpan(span, { url });
     return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
   }
@@ -239,24 +261,32 @@ export class BlobLocks {
     });
   }
 
-
   /** A call that consists of other calls. */
-  #spanned<O extends AcquireLockOptions, R>(method: string, options: O | undefined, run: (merged: O, span: CallSpan) => Promise<R>): Promise<R> {
+  #spanned<R>(
+    method: string,
+    options: AcquireLockOptions | undefined,
+    run: (call: string, merged: AcquireLockOptions, span: CallSpan) => Promise<R>,
+  ): Promise<R> {
     const merged = this.withDefaults(options);
-    const name = `BlobLocks.${method}`;
-    return withSpan(name, merged, (tracingOptions, span) => run({ ...merged, tracingOptions }, span), { targetKind: "lock" });
+    const call = `BlobLocks.${method}`;
+    return withSpan(call, merged, async (tracingOptions, span) => {
+      checkOptions(call, options, acquireLockOptionNames);
+      return run(call, { ...merged, tracingOptions }, span);
+    }, { targetKind: "lock" });
   }
 
   /** A call that tries to acquire the lock, once or repeatedly. */
-  #acquiring<O extends AcquireLockOptions, R>(
+  #acquiring<O extends TryAcquireLockOptions, R>(
     method: string,
     options: O | undefined,
     run: (merged: O, trace: Attempts, span: CallSpan) => Promise<R>,
   ): Promise<R> {
     const merged = this.withDefaults(options);
-    return withAttempts(`BlobLocks.${method}`, merged, (trace, span) => run(merged, trace, span), { targetKind: "lock" });
+    return withAttempts(`BlobLocks.${method}`, merged, async (trace, span) => run(merged, trace, span), { targetKind: "lock" });
   }
 }
+
+const listOptionNames: OptionNames<CallOptions & { prefix?: string | undefined }> = { prefix: 1, abortSignal: 1, tracingOptions: 1 };
 
 const nameHolderTimeoutInMs = 1_000;
 

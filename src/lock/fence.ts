@@ -56,30 +56,42 @@ export class Fence {
     });
   }
 
-  /** Commits all actions or none, and only if no successor has raised the fence. Costs 1 request. */
-  submit(actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<void> {
-    const write = this.#lastWrite.then(() => this.#untilSettled(options, (attempt) => this.#submitOnce(actions, options, attempt)));
+  /**
+   * Commits all actions or none, and only if no successor has raised the fence. Costs 1 request. Returns the new ETag of each row;
+   * none if the response was lost. Calls `onSend` when the write is about to be sent.
+   */
+  submit(actions: readonly TransactionActionLike[], options: TableCallOptions, onSend?: () => void): Promise<readonly (string | undefined)[]> {
+    let etags: readonly (string | undefined)[] = [];
+    const attempts = (): Promise<void> =>
+      this.#untilSettled(options, async (attempt) => {
+        const { changed, committed } = await this.#submitOnce(actions, options, attempt, onSend);
+        etags = committed?.etags?.slice(1) ?? [];
+        return changed;
+      });
+    const write = this.#lastWrite.then(attempts);
     this.#lastWrite = write.catch(() => undefined);
-    return write;
+    return write.then(() => etags);
   }
 
-  /** Returns undefined once committed, and the conflict if the fence row has changed, so that another attempt may succeed. */
+  /** `changed` is the conflict if the fence row has changed, so that another attempt may succeed. */
   async #submitOnce(
     actions: readonly TransactionActionLike[],
     options: TableCallOptions,
     attempt: number,
-  ): Promise<{ readonly error: unknown } | undefined> {
+    onSend: (() => void) | undefined,
+  ): Promise<{ readonly committed?: TransactionOutcome; readonly changed?: { readonly error: unknown } }> {
     const row = this.#row ?? (await this.#readFence(options));
+    onSend?.();
     const committed = await this.#commit(row, actions, options);
     const { outcome } = committed;
     this.#row = rowAfter(row, this.#epoch, committed);
     switch (outcome.kind) {
       case "committed":
-        return undefined;
+        return { committed };
       case "rejected":
         throw this.#toError(outcome.error);
       case "unknown":
-        throw createError(CommitUnknownError, `whether a write to partition ${JSON.stringify(this.#partitionKey)} landed cannot be known`, {
+        throw createError(CommitUnknownError, `The outcome of a write to partition ${JSON.stringify(this.#partitionKey)} is unknown: the request was sent but its response was lost. Read the entities to decide.`, {
           url: partitionUrl(this.#table, this.#partitionKey),
           attempts: attempt,
           cause: outcome.error,
@@ -90,7 +102,7 @@ export class Fence {
         this.#row = now;
         // The fence row is unchanged: one of the caller's own conditions did not hold.
         if (now.etag === row.etag) throw new OwnConflict(outcome.error);
-        return { error: outcome.error };
+        return { changed: { error: outcome.error } };
       }
     }
   }
@@ -124,8 +136,9 @@ export class Fence {
   #checkFence(row: Row): Row {
     const fencedBy = epochOf(row);
     if (fencedBy <= this.#epoch) return row;
-    throw createError(FencedError, 
-      `partition ${JSON.stringify(this.#partitionKey)} belongs to holder number ${fencedBy} by now, and this is number ${this.#epoch}: nothing was written`,
+    throw createError(
+      FencedError,
+      `A later holder (epoch ${fencedBy}) has fenced partition ${JSON.stringify(this.#partitionKey)}; this holder has epoch ${this.#epoch}. Nothing was written.`,
       { url: partitionUrl(this.#table, this.#partitionKey), epoch: this.#epoch, fencedBy },
     );
   }
@@ -154,7 +167,7 @@ export class Fence {
   }
 
   #conflict(cause: unknown, attempts: number, started: number): ConflictError {
-    return createError(ConflictError, `a condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
+    return createError(ConflictError, `A condition of the write to partition ${JSON.stringify(this.#partitionKey)} did not hold. Nothing was written.`, {
       url: partitionUrl(this.#table, this.#partitionKey),
       attempts,
       elapsedInMs: performance.now() - started,

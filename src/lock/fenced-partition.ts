@@ -1,36 +1,84 @@
-import type { CallOptions } from "../clients/call.js";
-import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
-import { throwIfAborted } from "../core/deadline.js";
+import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
+import type { EntityInput, TableAction, TableCallOptions, TableLike, TransactionActionLike } from "../clients/table.js";
 import { read } from "../core/request.js";
-import { withSpan } from "../core/telemetry.js";
-import { createError, TargetNotFoundError } from "../errors.js";
-import { entityDiff, entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
+import { actionsIn } from "../core/table-action.js";
+import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
+import { checkOptions, checkRetryLimits } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import { entityValue, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
-import { keptBy, limitOf } from "../transaction/operations.js";
+import { limitOf } from "../transaction/operations.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
-import type { EntityInput } from "../clients/table.js";
+import type { Mutator, UpdateResult } from "../update/batch.js";
+import { updateDefaults } from "../update/options.js";
 import type { Fence } from "./fence.js";
+import { updateFenced } from "./fenced-update.js";
+import { iterate } from "./iterate.js";
+import { callOptionNames } from "./lock-options.js";
 
-/** One operation of {@link FencedPartition.submit}, in the form of the SDK's transactions. */
-export type PartitionAction =
-  | readonly ["create" | "delete", EntityInput]
-  | readonly ["update", EntityInput, ("Merge" | "Replace")?, { etag: string }?]
-  | readonly ["upsert", EntityInput, ("Merge" | "Replace")?];
+/**
+ * A partition under a {@link TableLock}. `T` is the type of its entities; each method can name another. Every write carries the
+ * fence: as soon as the lock has a later holder, the service rejects it, and the call rejects with a `FencedError`.
+ */
+export interface FencedPartition<T extends object = Record<string, unknown>> {
+  /** The key of the partition. */
+  readonly partitionKey: string;
+  /**
+   * Reads an entity; undefined if it does not exist. Costs 1 request.
+   * @throws TypeError for a key that is not locked, or not a key
+   */
+  get<E extends object = T>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined>;
+  /**
+   * The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000.
+   * @throws TypeError for an unknown option
+   */
+  list<E extends object = T>(options?: CallOptions & { filter?: string | undefined }): AsyncIterableIterator<Entity<E>>;
+  /**
+   * Reads an entity, applies the mutator, and writes the changes; starts again if a client that does not use the lock wrote in
+   * between. Costs 2 requests, 3 for a delete, 1 if nothing changes.
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written
+   * @throws {@link TargetNotFoundError} if the entity does not exist, and there is no `initial`
+   * @throws {@link ConflictError} if other clients kept changing the entity: nothing was written
+   * @throws {@link OperationTimeoutError} if the time was over before a write was sent
+   * @throws {@link CommitUnknownError} if a write was sent, and its outcome cannot be determined
+   */
+  update<E extends object = T>(
+    rowKey: string,
+    mutator: Mutator<Entity<E>>,
+    options?: ConflictRetryOptions & { initial?: NoInfer<E> | (() => NoInfer<E>) | undefined },
+  ): Promise<UpdateResult<Entity<E>>>;
+  /**
+   * Creates an entity. Costs 1 request.
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written
+   * @throws {@link ConflictError} if the entity exists
+   */
+  create<E extends object = T>(entity: NoInfer<EntityInput<E>>, options?: CallOptions): Promise<void>;
+  /**
+   * Deletes an entity. Costs 1 request.
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written
+   */
+  delete(rowKey: string, options?: CallOptions): Promise<void>;
+  /**
+   * Commits all actions or none. Costs 1 request.
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written
+   * @throws {@link ConflictError} if a condition of an action does not hold: nothing was written
+   * @throws {@link LimitError} if the service does not accept a transaction of that size: nothing was written
+   */
+  submit(actions: readonly TableAction[], options?: CallOptions): Promise<void>;
+}
 
 /** Stands in for the update of the fence row, which is one of the 100 operations that fit into a transaction. */
 const fenceAction: { action: TransactionActionLike } = { action: ["create", { partitionKey: "", rowKey: "" }] };
 
-/** A partition under a table lock: the service rejects every write to it once the lock has another holder. */
-export class FencedPartition {
+export class FencedPartitionImpl implements FencedPartition {
   readonly partitionKey: string;
   readonly #table: TableLike;
   readonly #fence: Fence;
   readonly #url: string;
   readonly #onlyRow: string | undefined;
 
-  /** @internal */
   constructor(table: TableLike, partitionKey: string, fence: Fence, onlyRow: string | undefined) {
     this.#table = table;
     this.partitionKey = partitionKey;
@@ -39,110 +87,116 @@ export class FencedPartition {
     this.#onlyRow = onlyRow;
   }
 
-  /** Reads an entity; undefined if it does not exist. Costs 1 request. */
-  async get<T extends object = Record<string, unknown>>(rowKey: string, options: CallOptions = {}): Promise<Entity<T> | undefined> {
-    this.#checkRowKey(rowKey);
+  get<E extends object>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined> {
     return this.#traced("get", options, async (request) => {
+      this.#checkRowKey("get", rowKey);
       const { stored } = await readRow(this.#table, this.partitionKey, rowKey, request);
-      return stored && this.#value<T>(stored, rowKey);
+      return stored && this.#value<E>(stored, rowKey);
     });
   }
 
-  /** The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000. */
-  async *list<T extends object = Record<string, unknown>>(options: CallOptions & { filter?: string } = {}): AsyncIterableIterator<Entity<T>> {
+  async *list<E extends object>(options: CallOptions & { filter?: string | undefined } = {}): AsyncIterableIterator<Entity<E>> {
+    checkOptions("list", options, listOptionNames);
     const { abortSignal, tracingOptions } = options;
     const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
-    throwIfAborted(abortSignal);
-    for await (const [rowKey, { stored }] of queryRows(this.#table, filter, tracingOptions ? { tracingOptions } : {})) {
-      throwIfAborted(abortSignal);
-      if (stored && !isOwnRow(rowKey) && (this.#onlyRow ?? rowKey) === rowKey) yield this.#value<T>(stored, rowKey);
+    const request = tracingOptions ? { tracingOptions } : {};
+    for await (const [rowKey, { stored }] of iterate((signal) => queryRows(this.#table, filter, { ...request, abortSignal: signal }), abortSignal)) {
+      if (stored && !isOwnRow(rowKey) && (this.#onlyRow ?? rowKey) === rowKey) yield this.#value<E>(stored, rowKey);
     }
   }
 
-  /** Commits all actions or none. Costs 1 request. Throws a `FencedError` if the lock has another holder by now. */
-  async submit(actions: readonly PartitionAction[], options: CallOptions = {}): Promise<void> {
-    if (actions.length === 0) return;
-    const entities = new Map<string, StoredEntity>();
-    const prepared = actions.map((action) => {
-      const { rowKey } = action[1];
-      this.#checkEntity(action[1]);
-      if (entities.has(rowKey)) throw new TypeError(`${JSON.stringify(rowKey)} is there twice: a transaction can do one thing to each row`);
-      const stored = storedFromValue(action[0] === "delete" ? {} : action[1], undefined, {});
-      entities.set(rowKey, stored);
-      return this.#prepare(action, stored);
-    });
-    const limit = limitOf([fenceAction, ...prepared.map((action) => ({ action }))], entities, this.partitionKey, this.#url);
-    if (limit) throw limit;
-    await this.#traced("submit", options, (request) => this.#fence.submit(prepared, request));
-  }
-
-  /** Reads an entity, lets `mutator` change it, and writes the changes. Costs 2 requests. */
-  async update<T extends object = Record<string, unknown>>(
+  update<E extends object>(
     rowKey: string,
-    mutator: (draft: Entity<T>) => Entity<T> | undefined | void | Promise<Entity<T> | undefined | void>, // eslint-disable-line @typescript-eslint/no-invalid-void-type -- in place
-    options: CallOptions & { initial?: T | undefined } = {},
-  ): Promise<Entity<T>> {
-    this.#checkRowKey(rowKey);
-    return this.#traced("update", options, async (request) => {
-      const row = await readRow(this.#table, this.partitionKey, rowKey, request);
-      const base = row.stored ?? (options.initial && storedFromValue(options.initial, undefined, {}));
-      if (!base) throw createError(TargetNotFoundError, `the entity ${JSON.stringify(rowKey)} does not exist: pass initial to create it`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
-      const draft = this.#value<T>(base, rowKey);
-      const wanted = storedFromValue((await mutator(draft)) ?? draft, base, {});
-      if (!row.stored || !equalStored(row.stored, wanted)) {
-        const { mode, properties } = row.stored
-          ? entityDiff(row.stored, wanted)
-          : { mode: "Replace" as const, properties: Object.fromEntries(wanted) };
-        const entity = { partitionKey: this.partitionKey, rowKey, ...properties, ...keptBy(mode, row) };
-        const action: TransactionActionLike = row.etag === undefined ? ["create", entity] : ["update", entity, mode, { etag: row.etag }];
-        const limit = limitOf([fenceAction, { action }], [[rowKey, wanted]], this.partitionKey, this.#url);
-        if (limit) throw limit;
-        await this.#fence.submit([action], request);
-      }
-      return this.#value<T>(wanted, rowKey);
+    mutator: Mutator<Entity<E>>,
+    options: ConflictRetryOptions & { initial?: E | (() => E) | undefined } = {},
+  ): Promise<UpdateResult<Entity<E>>> {
+    return withAttempts("FencedPartition.update", options, async (trace, span) => {
+      checkOptions("update", options, updateOptionNames);
+      if (typeof mutator !== "function") throw new TypeError("update: mutator must be a function");
+      this.#checkRowKey("update", rowKey);
+      const { initial, abortSignal, tracingOptions } = options;
+      const limits = checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 });
+      const { partitionKey } = this;
+      const checkLimits = (action: TransactionActionLike, stored: StoredEntity): void => this.#checkLimits([action], [[rowKey, stored]]);
+      const row = { table: this.#table, partitionKey, rowKey, fence: this.#fence, checkLimits };
+      const result = await updateFenced<Entity<E>>(row, { mutator, initial, limits, options: { abortSignal, tracingOptions }, trace });
+      describeSpan(span, { outcome: result.outcome });
+      return result;
+    }, this.#spanDetails());
+  }
+
+  create(entity: EntityInput<object>, options?: CallOptions): Promise<void> {
+    return this.#submit("create", [["create", entity]], options);
+  }
+
+  delete(rowKey: string, options?: CallOptions): Promise<void> {
+    return this.#submit("delete", [["delete", { rowKey }]], options);
+  }
+
+  submit(actions: readonly TableAction[], options?: CallOptions): Promise<void> {
+    return this.#submit("submit", actions, options);
+  }
+
+  #submit(method: string, actions: readonly TableAction[], options: CallOptions | undefined): Promise<void> {
+    return this.#traced(method, options, async (request) => {
+      const given: unknown = actions;
+      if (!Array.isArray(given)) throw new TypeError(`${method}: actions must be an array`);
+      if (actions.length === 0) return;
+      const entities = new Map<string, StoredEntity>();
+      const prepared = actionsIn(this.partitionKey, actions, method).map(([kind, entity, mode = "Merge", condition]): TransactionActionLike => {
+        const { rowKey } = entity;
+        this.#checkRowKey(method, rowKey);
+        if (entities.has(rowKey)) throw new TypeError(`${method}: there are two actions for the row ${JSON.stringify(rowKey)}. A transaction can have one for each row`);
+        const stored = storedFromValue(kind === "delete" ? {} : entity, undefined, {});
+        entities.set(rowKey, stored);
+        const row = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
+        if (kind === "delete" || kind === "create") return [kind, row];
+        // The service would ignore it, and overwrite any version.
+        if (kind === "upsert" && condition) throw new TypeError(`${method}: an upsert cannot have an ETag: use an update`);
+        // An update without its own condition relies on the lock: "*" means that the entity has to exist.
+        return kind === "update" ? [kind, row, mode, condition ?? { etag: "*" }] : [kind, row, mode];
+      });
+      this.#checkLimits(prepared, entities);
+      await this.#fence.submit(prepared, request);
     });
   }
 
-  /** Creates an entity. Costs 1 request. */
-  create<T extends object>(entity: EntityInput<T>, options?: CallOptions): Promise<void> {
-    return this.submit([["create", entity]], options);
+  #checkLimits(actions: readonly TransactionActionLike[], entities: Iterable<readonly [string, StoredEntity]>): void {
+    const limit = limitOf([fenceAction, ...actions.map((action) => ({ action }))], entities, this.partitionKey, this.#url);
+    if (limit) throw limit;
   }
 
-  /** Deletes an entity. Costs 1 request. */
-  delete(rowKey: string, options?: CallOptions): Promise<void> {
-    return this.submit([["delete", { rowKey }]], options);
-  }
-
-  #prepare([kind, { rowKey }, mode = "Merge", condition]: PartitionAction, stored: StoredEntity): TransactionActionLike {
-    const entity = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
-    if (kind === "delete" || kind === "create") return [kind, entity];
-    // An update without its own condition relies on the lock: "*" means that the entity has to exist.
-    return kind === "update" ? [kind, entity, mode, condition ?? { etag: "*" }] : [kind, entity, mode];
-  }
-
-  #checkEntity({ partitionKey = this.partitionKey, rowKey }: EntityInput): void {
-    if (partitionKey !== this.partitionKey) {
-      throw new TypeError(`the lock is for partition ${JSON.stringify(this.partitionKey)}, not ${JSON.stringify(partitionKey)}`);
-    }
-    this.#checkRowKey(rowKey);
-  }
-
-  #checkRowKey(rowKey: string): void {
+  #checkRowKey(method: string, rowKey: string): void {
     checkKey("rowKey", rowKey);
-    if (isOwnRow(rowKey)) throw new RangeError(`row keys that begin with ${ownRowPrefix} are the library's own`);
+    if (isOwnRow(rowKey)) throw new RangeError(`${method}: row keys that begin with ${ownRowPrefix} are reserved for the library`);
     if (this.#onlyRow !== undefined && rowKey !== this.#onlyRow) {
-      throw new TypeError(`the lock is for the entity ${JSON.stringify(this.#onlyRow)}, not for ${JSON.stringify(rowKey)}`);
+      throw new TypeError(`${method}: the lock is for the entity ${JSON.stringify(this.#onlyRow)}, not for ${JSON.stringify(rowKey)}`);
     }
   }
 
-  #value<T extends object>(stored: StoredEntity, rowKey: string): Entity<T> {
-    return entityValue(stored, this.partitionKey, rowKey) as Entity<T>;
+  #value<E extends object>(stored: StoredEntity, rowKey: string): Entity<E> {
+    return entityValue(stored, this.partitionKey, rowKey) as Entity<E>;
   }
 
-  #traced<R>(method: string, options: CallOptions, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
-    return withSpan(`FencedPartition.${method}`, options, (tracingOptions) =>
-      read((abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
-      { targetKind: "tablePartition", url: partitionUrl(this.#table, this.partitionKey) },
-    );
+  #spanDetails(): { targetKind: string; url: string } {
+    return { targetKind: "tablePartition", url: this.#url };
+  }
+
+  #traced<R>(method: string, options: CallOptions = {}, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
+    return withSpan(`FencedPartition.${method}`, options, async (tracingOptions) => {
+      checkOptions(method, options, callOptionNames);
+      return read((abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options);
+    }, this.#spanDetails());
   }
 }
+
+const listOptionNames: OptionNames<CallOptions & { filter?: string | undefined }> = { filter: 1, abortSignal: 1, tracingOptions: 1 };
+const updateOptionNames: OptionNames<ConflictRetryOptions & { initial?: unknown }> = {
+  initial: 1,
+  timeoutInMs: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  maxRetryDelayInMs: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};

@@ -4,57 +4,79 @@ import { read } from "../core/request.js";
 import { isConflict, isNotFound, isNotLeased, isParentNotFound } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
-/** The state of a lease, and the holder of a named lock. */
+/** The state of a lease, and the holder of a named lock. See {@link inspectLease}. */
 export interface LeaseInfo {
-  state: "available" | "leased" | "expired" | "breaking" | "broken";
-  /** Of a held lease. */
-  duration: "fixed" | "infinite" | undefined;
+  /** The state, as the service reports it. `"leased"` and `"breaking"`: a client holds it. */
+  readonly state: "available" | "leased" | "expired" | "breaking" | "broken";
+  /** Of a held lease: whether it expires. */
+  readonly duration: "fixed" | "infinite" | undefined;
   /** Of a named lock: the process that acquired it last. It still holds the lock if `state` is `"leased"` or `"breaking"`. */
-  holder: string | undefined;
+  readonly holder: string | undefined;
   /** Of a named lock: when it was acquired, by the holder's clock. */
-  acquiredOn: Date | undefined;
+  readonly acquiredOn: Date | undefined;
   /** Of a named lock: the fencing token of that holder. */
-  epoch: number | undefined;
+  readonly epoch: number | undefined;
 }
 
-/** Options of {@link breakLease}. */
+/** Options of {@link breakLease} and {@link BlobLocks.break}. */
 export interface BreakLeaseOptions extends CallOptions {
   /**
-   * How long the holder may continue: its guard reports `"broken"` at its next renewal, and the service accepts its writes until
+   * Break the lease only if the lock still has this epoch: not the lease of a holder that came after the inspected one.
+   * @defaultValue none: the lease of any holder is broken
+   */
+  expectedEpoch?: number | undefined;
+  /**
+   * How long the holder may continue: its handle reports `"broken"` at its next renewal, and the service accepts its writes until
    * the end of the period. The lease of a file has no such period.
-   * @defaultValue 0: at once
+   * @defaultValue 0: it ends immediately
    */
   breakPeriodInSeconds?: number | undefined;
-  /** Break the lease only if the lock still has this epoch: not the lease of a holder that came after the inspected one. */
-  expectedEpoch?: number | undefined;
 }
 
-/** Reads the state of a lease, and the holder of a named lock. Costs 1 request. */
+export const breakLeaseOptionNames: OptionNames<BreakLeaseOptions> = { expectedEpoch: 1, breakPeriodInSeconds: 1, abortSignal: 1, tracingOptions: 1 };
+const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+
+/**
+ * Reads the state of a lease, and the holder of a named lock. Costs 1 request.
+ * @throws {@link TargetNotFoundError} if the target does not exist
+ * @example
+ * ```ts
+ * const { state, duration } = await inspectLease(blob);
+ * ```
+ */
 export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
-  return withSpan("inspectLease", options, (tracingOptions) =>
-    read(async (abortSignal) => (await inspect(leaseAdapterOf(target), { abortSignal, tracingOptions })).info, options),
-    spanDetailsOf(target),
-  );
+  return withSpan("inspectLease", options, async (tracingOptions) => {
+    checkOptions("inspectLease", options, callOptionNames);
+    return read(async (abortSignal) => (await inspect(leaseAdapterOf(target), { abortSignal, tracingOptions })).info, options);
+  }, spanDetailsOf(target));
 }
 
 /**
  * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 1 request, 2 with
  * `expectedEpoch`.
+ * @throws {@link TargetNotFoundError} if the target does not exist
+ * @example
+ * ```ts
+ * // Only if you are sure that the holder is dead.
+ * const wasLeased = await breakLease(file);
+ * ```
  */
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
-  const { breakPeriodInSeconds = 0, expectedEpoch } = options;
-  return withSpan("breakLease", options, (tracingOptions) =>
-    read(async (abortSignal) => {
-      const adapter = leaseAdapterOf(target);
-      checkNumber("breakPeriodInSeconds", breakPeriodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
-      if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
+  return withSpan("breakLease", options, async (tracingOptions) => {
+    checkOptions("breakLease", options, breakLeaseOptionNames);
+    const { breakPeriodInSeconds = 0, expectedEpoch } = options;
+    const adapter = leaseAdapterOf(target);
+    checkNumber("breakPeriodInSeconds", breakPeriodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
+    if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
+    return read(async (abortSignal) => {
       const request = { abortSignal, tracingOptions };
       let ifMatch: string | undefined;
       if (expectedEpoch !== undefined) {
@@ -62,7 +84,7 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
         if (info.state !== "leased" && info.state !== "breaking") return false;
         // A lock that was handed over within a process has its later epochs reserved under the same lease.
         if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
-        if (!etag) throw new TypeError(`the answer has no ETag: ${adapter.url} cannot be compared with what was expected`);
+        if (!etag) throw new TypeError(`The response for ${adapter.url} has no ETag, so the lease could be that of a later holder. It was not broken.`);
         ifMatch = etag;
       }
       try {
@@ -73,9 +95,8 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
         if (isNotLeased(error) || (ifMatch !== undefined && isConflict(error))) return false;
         throw notFound(error, adapter) ?? error;
       }
-    }, options),
-    spanDetailsOf(target),
-  );
+    }, options);
+  }, spanDetailsOf(target));
 }
 
 /** The target has not been checked yet, and may not be a client. */

@@ -1,65 +1,126 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike } from "../clients/call.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
+import { checkDrainTimeout, defaultDrainTimeoutInMs, ServiceRunner } from "../core/background-service.js";
+import type { BackgroundService, ServiceRun, StopOptions } from "../core/background-service.js";
 import { delay, isAborted, onAbort } from "../core/deadline.js";
+import { EventDispatcher } from "../core/event-source.js";
+import type { EventNames, EventSource } from "../core/event-source.js";
 import { jitter } from "../core/retry.js";
-import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
-import { isConcurrencyError } from "../errors.js";
-import type { LockHandle } from "../lease/lease-guard.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
-import { FailureStreak } from "../lease/poll-pacing.js";
-import type { BlobLocks, LockStatus, AcquireLockOptions } from "./blob-locks.js";
+import type { BlobLocks } from "./blob-locks.js";
+import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
+import { observeLock } from "./observe-lock.js";
+import type { ObserveOptions } from "./observe-lock.js";
 
-/** One term as the leader. */
+/**
+ * One term as the leader.
+ * @example
+ * ```ts
+ * new LeaderElection(locks, "scheduler", async (term) => {
+ *   while (!term.signal.aborted) await runDueJobs({ epoch: term.epoch, signal: term.signal });
+ * });
+ * ```
+ */
 export interface LeadershipTerm {
-  /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
-  readonly epoch: number;
   /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
   readonly signal: AbortSignal;
+  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. @throws LeaseLostError if the lease was lost */
+  assertHeld(): void;
+  /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
+  readonly epoch: number;
   /** Parent for the spans of the leader's operations: the span of the term. */
-  readonly tracingOptions: OperationTracingOptions | undefined;
-  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. */
-  assertLeader(): void;
+  readonly tracingOptions: OperationTracingOptions;
 }
 
 /** Options of {@link LeaderElection}. */
-export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInMs" | "abortSignal" | "autoRenew"> {
+export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInMs" | "autoRenew" | keyof CallOptions> {
   /**
-   * The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends earlier, the term
-   * continues; if it throws, the term ends and the error is passed to `onError`.
-   */
-  onElected: (term: LeadershipTerm) => Promise<void> | void;
-  /** Receives the errors of the work, and those that kept this candidate from taking part. @defaultValue a warning in the log */
-  onError?: ((error: unknown) => void) | undefined;
-  /**
-   * How long this candidate does not take part after it resigned, or after its work failed, so that another candidate is elected.
-   * @defaultValue 5_000
+   * How long this candidate does not take part after it resigned, or after its work failed.
+   * @defaultValue 5_000: long enough for another candidate to be elected
    */
   cooldownInMs?: number | undefined;
+  /**
+   * How long `stop` waits for the work of a term to end.
+   * @defaultValue 25_000: orchestrators end a process 30 seconds after SIGTERM
+   */
+  drainTimeoutInMs?: number | undefined;
 }
 
-/** Elects one leader among all candidates with the same name. */
-export class LeaderElection {
+/** The events of {@link LeaderElection}, with their details. */
+export interface LeaderElectionEvents {
+  /** This candidate is the leader now. */
+  elected: LeadershipTerm;
+  /** The work of a term has ended, and its lease is released. `failed`: the work threw. */
+  ended: { readonly epoch: number; readonly reason: "lost" | "resigned" | "stopped" | "failed" };
+  /** The work of a term threw, or this candidate could not take part. It tries again. */
+  error: unknown;
+}
+
+const optionNames: OptionNames<LeaderElectionOptions> = {
+  durationInSeconds: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  cooldownInMs: 1,
+  drainTimeoutInMs: 1,
+};
+const eventNames: EventNames<LeaderElectionEvents> = { elected: 1, ended: 1, error: 1 };
+
+/**
+ * Elects one leader among all candidates with the same name.
+ * @example
+ * ```ts
+ * const election = new LeaderElection(locks, "scheduler", async ({ signal, epoch }) => runScheduler({ signal, epoch }));
+ * election.on("error", (error) => console.error(error));
+ * await election.start();
+ * ```
+ */
+export class LeaderElection implements BackgroundService, EventSource<LeaderElectionEvents> {
+  /** The name of the lock that the leader holds. */
   readonly name: string;
   readonly #locks: BlobLocks;
-  readonly #options: LeaderElectionOptions;
+  readonly #onElected: (term: LeadershipTerm) => Promise<void> | void;
+  readonly #lockOptions: AcquireLockOptions;
   readonly #cooldownInMs: number;
-  #stop: AbortController | undefined;
-  #running: Promise<void> = Promise.resolve();
+  readonly #events: EventDispatcher<LeaderElectionEvents>;
+  readonly #service: ServiceRunner;
   #current: CurrentTerm | undefined;
 
-  constructor(locks: BlobLocks, name: string, options: LeaderElectionOptions) {
-    if (typeof (options as Partial<LeaderElectionOptions> | undefined)?.onElected !== "function") {
-      throw new TypeError("onElected must be a function");
-    }
+  /**
+   * @param onElected - The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends
+   * earlier, the term continues; if it throws, the term ends, and the error is an `error` event.
+   */
+  constructor(locks: BlobLocks, name: string, onElected: (term: LeadershipTerm) => Promise<void> | void, options: LeaderElectionOptions = {}) {
+    checkOptions("LeaderElection", options, optionNames);
+    if (typeof (locks as Partial<BlobLocks> | null | undefined)?.acquireVisibly !== "function") throw new TypeError("LeaderElection needs BlobLocks");
+    if (typeof onElected !== "function") throw new TypeError("LeaderElection: onElected must be a function");
     locks.blobOf(name); // Rejects an invalid name now: how long it may be depends on the prefix.
-    checkLeaseOptions(locks.withDefaults(this.#lockOptions(options)));
+    const { cooldownInMs = 5_000, drainTimeoutInMs = defaultDrainTimeoutInMs, ...lockOptions } = options;
+    this.#lockOptions = { ...lockOptions, autoRenew: true, waitInMs: Infinity };
+    checkLeaseOptions(locks.withDefaults(this.#lockOptions));
     this.#locks = locks;
     this.name = name;
-    this.#options = options;
-    this.#cooldownInMs = checkNumber("cooldownInMs", options.cooldownInMs ?? 5_000, { min: 0, max: 2 ** 31 - 1 });
+    this.#onElected = onElected;
+    this.#cooldownInMs = checkNumber("cooldownInMs", cooldownInMs, { min: 0, max: 2 ** 31 - 1 });
+    const component = `LeaderElection ${JSON.stringify(name)}`;
+    this.#events = new EventDispatcher(component, eventNames);
+    this.#service = new ServiceRunner({
+      name: component,
+      drainTimeoutInMs: checkDrainTimeout(drainTimeoutInMs),
+      prepare: async (request) => {
+        await locks.inspect(name, request);
+      },
+      launch: () => this.#launch(),
+    });
+  }
+
+  /** Whether it takes part in the election. */
+  get isRunning(): boolean {
+    return this.#service.isRunning;
   }
 
   /** Whether this is the leader at this moment. */
@@ -67,72 +128,92 @@ export class LeaderElection {
     return this.#current !== undefined && !this.#current.over.signal.aborted && this.#current.lock.remainingInMs > 0;
   }
 
-  /** Takes part in the election from now on. */
-  start(): void {
-    if (this.#stop && !this.#stop.signal.aborted) return;
-    const { signal } = (this.#stop = new AbortController());
-    // The work of a term that was stopped may not have ended yet.
-    this.#running = this.#running.then(() => this.#takePart(signal));
+  /**
+   * Checks that the container of the locks exists, and takes part in the election from now on. Costs 1 request.
+   * @throws TargetNotFoundError if the container does not exist
+   */
+  start(options?: CallOptions): Promise<void> {
+    return this.#service.start(options);
   }
 
   /**
-   * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. The work itself may call
-   * it, but must not await it: it would wait for its own end.
+   * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. If the work has not ended
+   * after `drainTimeoutInMs`, the lease is kept until it ends: another leader must not work at the same time.
    */
-  async stop(): Promise<void> {
-    this.#stop?.abort(new DOMException("the election was stopped", "AbortError"));
-    await this.#running;
+  stop(options?: StopOptions): Promise<void> {
+    return this.#service.stop(options);
+  }
+
+  /**
+   * Starts, takes part until the signal aborts or `stop` is called, and stops. Rejects only if it could not start.
+   * @throws TargetNotFoundError if the container does not exist
+   */
+  run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
+    return this.#service.run(options);
   }
 
   /**
    * Ends the term, waits for its work and releases the lease; takes part again after `cooldownInMs`. The work itself may call
-   * it, but must not await it.
+   * it, but must not await it: it would wait for its own end.
    */
   async resign(): Promise<void> {
     if (!this.#current) return;
-    this.#current.next = "cool down";
-    this.#current.over.abort(new DOMException("the leader resigned", "AbortError"));
+    this.#current.end("resigned", new DOMException("The leader resigned", "AbortError"));
     await this.#current.ended;
   }
 
   /**
    * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `pollIntervalInMs` (default
-   * 1_000), and ends when `abortSignal` aborts. Polls that fail transiently are repeated for at least ten seconds. After that,
-   * and after a permanent failure, the error is thrown.
+   * 1_000), and ends when `abortSignal` aborts or the iterator returns. Polls that fail transiently are repeated for at least ten
+   * seconds. After that, and after a permanent failure, the error is thrown.
+   * @throws TargetNotFoundError if the container does not exist
    */
-  async *observe(options: { pollIntervalInMs?: number; abortSignal?: AbortSignalLike } = {}): AsyncIterableIterator<LockStatus & { isSelf: boolean }> {
-    const pollIntervalInMs = checkNumber("pollIntervalInMs", options.pollIntervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
-    const { abortSignal } = options;
-    const failures = new FailureStreak();
-    let last = "";
-    while (!abortSignal?.aborted) {
-      let info: LockStatus | undefined;
-      try {
-        info = await this.#locks.inspect(this.name, { abortSignal });
-        failures.end();
-      } catch (error) {
-        if (isAborted(abortSignal)) return;
-        if (!isTransient(error) || failures.add()) throw error;
-      }
-      if (info) {
-        const isSelf = info.state === "leased" && this.#isTermOf(info.epoch);
-        const seen = JSON.stringify([info.state, info.epoch, isSelf]);
-        if (seen !== last) yield { ...info, isSelf };
-        last = seen;
-      }
-      await delay(pollIntervalInMs, abortSignal).catch(() => undefined);
-    }
+  observe(options?: ObserveOptions): AsyncIterableIterator<LockStatus & { readonly isSelf: boolean }> {
+    return observeLock(this.#locks, this.name, (epoch) => this.isLeader && this.#current?.lock.epoch === epoch, options);
   }
 
-  #isTermOf(epoch: number | undefined): boolean {
-    return this.isLeader && this.#current?.lock.epoch === epoch;
+  /** Adds a listener. A listener that throws has no effect on the election. */
+  on<K extends keyof LeaderElectionEvents>(event: K, listener: (detail: LeaderElectionEvents[K]) => void): this {
+    this.#events.add(event, listener);
+    return this;
+  }
+
+  /** Adds a listener for the next event only. */
+  once<K extends keyof LeaderElectionEvents>(event: K, listener: (detail: LeaderElectionEvents[K]) => void): this {
+    this.#events.add(event, listener, true);
+    return this;
+  }
+
+  /** Removes a listener. */
+  off<K extends keyof LeaderElectionEvents>(event: K, listener: (detail: LeaderElectionEvents[K]) => void): this {
+    this.#events.remove(event, listener);
+    return this;
+  }
+
+  /** Stops, as {@link LeaderElection.stop} does. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  #launch(): ServiceRun {
+    const stopped = new AbortController();
+    const ended = this.#takePart(stopped.signal);
+    return {
+      stop: async (hurry) => {
+        stopped.abort(new DOMException("The election was stopped", "AbortError"));
+        let off: (() => void) | undefined;
+        await Promise.race([ended, new Promise<void>((resolve) => (off = onAbort(hurry, resolve)))]);
+        off?.();
+      },
+    };
   }
 
   async #takePart(stopped: AbortSignal): Promise<void> {
     while (!stopped.aborted) {
       try {
-        const lock = await this.#locks.acquireVisibly(this.name, { ...this.#lockOptions(this.#options), abortSignal: stopped });
-        if ((await this.#lead(lock, stopped)) === "continue") continue;
+        const lock = await this.#locks.acquireVisibly(this.name, { ...this.#lockOptions, abortSignal: stopped });
+        const reason = await this.#lead(lock, stopped);
+        if (reason === "lost" || reason === "stopped") continue;
       } catch (error) {
         if (isAborted(stopped)) return;
         this.#report(error);
@@ -143,79 +224,76 @@ export class LeaderElection {
   }
 
   /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
-  #lead(lock: LockHandle, stopped: AbortSignal): Promise<"cool down" | "continue"> {
-    const { tracingOptions } = this.#options;
+  #lead(lock: LockHandleImpl, stopped: AbortSignal): Promise<EndReason> {
     const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
-    return inSpan("LeaderElection.term", { tracingOptions }, (term, span) => this.#term(lock, stopped, term, span), details);
+    return inSpan("LeaderElection.term", {}, (tracingOptions = {}, span) => this.#term(lock, stopped, tracingOptions, span), details);
   }
 
   /** Resolves when the work of the term has ended and the lease is released. */
-  async #term(
-    lock: LockHandle,
-    stopped: AbortSignal,
-    tracingOptions: OperationTracingOptions | undefined,
-    span: CallSpan,
-  ): Promise<"cool down" | "continue"> {
+  async #term(lock: LockHandleImpl, stopped: AbortSignal, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<EndReason> {
     lock.setTracingParent(tracingOptions);
-    let ended!: () => void;
-    const over = new AbortController();
-    const current: CurrentTerm = { lock, over, next: "continue", ended: new Promise((resolve) => (ended = resolve)) };
-    const offLost = onAbort(lock.signal, () => over.abort(lock.signal.reason));
-    const offStopped = onAbort(stopped, () => over.abort(stopped.reason));
+    const current = new CurrentTerm(lock);
+    const offLost = onAbort(lock.signal, () => current.end("lost", lock.signal.reason));
+    const offStopped = onAbort(stopped, () => current.end("stopped", stopped.reason));
     this.#current = current;
-    const failure = over.signal.aborted ? undefined : await this.#work(current, tracingOptions);
-    if (failure) failSpan(span, failure.error);
-    describeSpan(span, { outcome: failure ? "failed" : isConcurrencyError(over.signal.reason, "LEASE_LOST") ? "lost" : "resigned" });
+    if (!current.over.signal.aborted) await this.#work(current, tracingOptions, span);
+    describeSpan(span, { outcome: current.reason });
     offLost();
     offStopped();
     await lock[Symbol.asyncDispose]();
-    this.#current = undefined;
-    ended();
-    return current.next;
+    if (this.#current === current) this.#current = undefined;
+    current.settle();
+    this.#events.emit("ended", { epoch: lock.epoch, reason: current.reason });
+    return current.reason;
   }
 
-  /** Resolves when the term is over, with the error of the work if that ended the term. */
-  async #work(current: CurrentTerm, tracingOptions: OperationTracingOptions | undefined): Promise<{ error: unknown } | undefined> {
+  /** Resolves when the term is over and its work has ended. */
+  async #work(current: CurrentTerm, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
     const { lock, over } = current;
     const { signal } = over;
-    const assertLeader = (): void => {
+    const assertHeld = (): void => {
       if (signal.aborted) throw signal.reason;
       lock.assertHeld();
     };
+    const term: LeadershipTerm = { signal, assertHeld, epoch: lock.epoch, tracingOptions };
+    this.#events.emit("elected", term);
     try {
-      await this.#options.onElected({ epoch: lock.epoch, signal, tracingOptions, assertLeader });
+      await this.#onElected(term);
       await new Promise<void>((resolve) => onAbort(signal, resolve));
-      return undefined;
     } catch (error) {
       // An error that the work throws because its term was over is not reported.
-      if (signal.aborted) return undefined;
-      current.next = "cool down";
-      over.abort(error);
+      if (signal.aborted) return;
+      current.end("failed", error);
+      failSpan(span, error);
       this.#report(error);
-      return { error };
     }
-  }
-
-  #lockOptions(options: LeaderElectionOptions): AcquireLockOptions {
-    const { durationInSeconds, renewIntervalInMs, safetyMarginInMs, tracingOptions } = options;
-    return { durationInSeconds, renewIntervalInMs, safetyMarginInMs, tracingOptions, autoRenew: true, waitInMs: Infinity };
   }
 
   #report(error: unknown): void {
-    try {
-      if (this.#options.onError) this.#options.onError(error);
-      else logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
-    } catch (onErrorFailed) {
-      // There is no other place to report it, and the election must continue.
-      logger.warning(`election ${JSON.stringify(this.name)}: onError threw ${errorLabel(onErrorFailed)}`);
-    }
+    logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
+    this.#events.emit("error", error);
   }
 }
 
-interface CurrentTerm {
-  readonly lock: LockHandle;
-  readonly over: AbortController;
+type EndReason = LeaderElectionEvents["ended"]["reason"];
+
+class CurrentTerm {
+  readonly lock: LockHandleImpl;
+  readonly over = new AbortController();
   /** Settles when the work has ended and the lease is released. */
   readonly ended: Promise<void>;
-  next: "cool down" | "continue";
+  settle!: () => void;
+  reason: EndReason = "stopped";
+
+  constructor(lock: LockHandleImpl) {
+    this.lock = lock;
+    this.ended = new Promise((resolve) => (this.settle = resolve));
+  }
+
+  /** The first reason counts. */
+  end(reason: EndReason, error: unknown): void {
+    if (this.over.signal.aborted) return;
+    this.reason = reason;
+    this.over.abort(error);
+  }
 }

@@ -86,12 +86,18 @@ export function checkHolder(holder: string): string {
  * them further. Letters, digits, `-` and `_` are kept; every other byte of the UTF-8 form becomes `~XX`.
  */
 export function blobNameOf(prefix: string, name: string): string {
-  if (typeof name !== "string" || name === "") throw new RangeError("the name of a lock must be a string that is not empty");
+  if (typeof name !== "string" || name === "") throw new RangeError("The name of a lock must be a string that is not empty");
   const encoded = prefix + encode(name);
   if (encoded.length > maxBlobName) {
-    throw new RangeError(`the name of a lock is too long: ${encoded.length} characters as a blob name, ${maxBlobName} at most`);
+    throw new RangeError(`The name of a lock is too long: ${encoded.length} characters as a blob name, ${maxBlobName} at most`);
   }
   return encoded;
+}
+
+/** What the names of the blobs begin with, of all locks whose names begin with `name`. */
+export function namePrefixOf(prefix: string, name: string): string {
+  if (typeof name !== "string") throw new TypeError("prefix must be a string");
+  return prefix + encode(name);
 }
 
 /** The name of the lock that is stored in this blob, or undefined if the blob is not a lock. */
@@ -113,6 +119,6 @@ function encode(name: string): string {
       .replace(/[!'()*.~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
       .replaceAll("%", "~");
   } catch {
-    throw new RangeError("the name of a lock must be well-formed text: it holds half of a surrogate pair");
+    throw new RangeError("The name of a lock must be well-formed text: it contains half of a surrogate pair");
   }
 }

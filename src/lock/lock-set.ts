@@ -1,43 +1,93 @@
-import { onAbort } from "../core/deadline.js";
+import { linkSignals, onAbort } from "../core/deadline.js";
+import { startStopwatch } from "../core/stopwatch.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
-import type { LockHandle } from "../lease/lease-guard.js";
+import type { LeaseLostError } from "../errors.js";
+import { releasedReason } from "../lease/lease-handle.js";
+import type { LockHandle, LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
+import { checkWait } from "../lease/lease-options.js";
+import type { Held } from "../lease/with-lease.js";
+import type { AcquireLockOptions } from "./lock-options.js";
 
-/** Several named locks that are held at the same time. */
-export class LockSet implements AsyncDisposable {
-  readonly #locks: ReadonlyMap<string, LockHandle>;
+/** Several named locks that are held at the same time. See {@link BlobLocks.withLocks} and {@link BlobLocks.acquireAll}. */
+export interface LockSet extends LockHandleLike, AsyncDisposable {
+  /** The names of the locks, in the order in which they were acquired. */
+  readonly names: readonly string[];
+  /**
+   * One of the locks, for its epoch.
+   * @throws RangeError if the set has no lock of that name
+   */
+  get(name: string): LockHandle;
+}
+
+/**
+ * Acquires the locks one after the other, in the order of their names, so that two callers that want the same locks never wait for
+ * each other. All of them or none.
+ */
+export async function acquireLockSet(
+  names: readonly string[],
+  options: AcquireLockOptions,
+  acquire: (name: string, options: AcquireLockOptions) => Promise<LockHandleImpl>,
+): Promise<LockSetImpl> {
+  const waitInMs = checkWait(options.waitInMs);
+  const waitedInMs = startStopwatch();
+  const held: LockHandleImpl[] = [];
+  // If one of the locks is lost while waiting for the others, the rest of the wait is pointless.
+  const { controller, unlink } = linkSignals(options.abortSignal);
+  const offs = [unlink];
+  try {
+    for (const name of [...new Set(names)].sort()) {
+      const left = Math.max(0, waitInMs - waitedInMs());
+      const lock = await acquire(name, { ...options, abortSignal: controller.signal, waitInMs: left });
+      held.push(lock);
+      offs.push(onAbort(lock.signal, () => controller.abort(lock.signal.reason)));
+    }
+    for (const lock of held) lock.assertHeld();
+    return new LockSetImpl(held);
+  } catch (error) {
+    await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));
+    throw error;
+  } finally {
+    for (const off of offs) off();
+  }
+}
+
+export class LockSetImpl implements LockSet, Held {
+  readonly names: readonly string[];
+  readonly #locks: ReadonlyMap<string, LockHandleImpl>;
   readonly #controller = new AbortController();
   readonly #offs: (() => void)[];
   #released: Promise<void> | undefined;
 
-  /** @internal */
-  constructor(locks: readonly LockHandle[]) {
+  constructor(locks: readonly LockHandleImpl[]) {
     this.#locks = new Map(locks.map((lock) => [lock.name, lock]));
+    this.names = [...this.#locks.keys()];
     this.#offs = locks.map((lock) => onAbort(lock.signal, () => this.#controller.abort(lock.signal.reason)));
   }
 
-  /** Aborts when any of the locks is lost. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  get names(): string[] {
-    return [...this.#locks.keys()];
+  get holds(): readonly LockHandleImpl[] {
+    return [...this.#locks.values()];
   }
 
-  /** One of the locks, for its epoch. */
+  get loss(): LeaseLostError | undefined {
+    for (const { loss } of this.holds) if (loss) return loss;
+    return undefined;
+  }
+
   get(name: string): LockHandle {
     const lock = this.#locks.get(name);
-    if (!lock) throw new RangeError(`the lock ${JSON.stringify(name)} is not among those that are held`);
+    if (!lock) throw new RangeError(`The lock ${JSON.stringify(name)} is not in this set, which has ${this.names.map((other) => JSON.stringify(other)).join(", ")}`);
     return lock;
   }
 
-  /** Throws if any of the locks is not held at this moment. */
   assertHeld(): void {
     for (const lock of this.#locks.values()) lock.assertHeld();
   }
 
-  /** Releases all of them. Idempotent. */
   release(): Promise<void> {
     return (this.#released ??= this.#releaseAll());
   }
@@ -47,8 +97,11 @@ export class LockSet implements AsyncDisposable {
   }
 
   async #releaseAll(): Promise<void> {
-    const outcomes = await Promise.allSettled([...this.#locks.values()].map((lock) => lock.release()));
+    // Also reports a loss that only the clock shows so far: it is the reason of the signal then.
+    const { loss } = this;
     for (const off of this.#offs) off();
+    this.#controller.abort(loss ?? releasedReason());
+    const outcomes = await Promise.allSettled(this.holds.map((lock) => lock.release()));
     const failures = outcomes.filter((outcome) => outcome.status === "rejected").map((outcome): unknown => outcome.reason);
     // A loss matters more than a failed release: the work may have been for nothing.
     if (failures.length > 0) throw failures.find((error: unknown) => isConcurrencyError(error, "LEASE_LOST")) ?? failures[0];

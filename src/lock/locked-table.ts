@@ -1,40 +1,65 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
+import { throwIfAborted } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { read } from "../core/request.js";
 import { withSpan } from "../core/telemetry.js";
-import type { LockHandle } from "../lease/lease-guard.js";
+import { checkOptions } from "../core/validate.js";
+import type { LeaseLostError } from "../errors.js";
+import type { LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
+import type { Held } from "../lease/with-lease.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import { Fence, fenceRowKey } from "./fence.js";
-import { FencedPartition } from "./fenced-partition.js";
+import { FencedPartitionImpl } from "./fenced-partition.js";
+import type { FencedPartition } from "./fenced-partition.js";
+import { callOptionNames } from "./lock-options.js";
 
-/** A table, partition or entity whose lock is held. */
-export class LockedTable implements AsyncDisposable {
+/** A table, partition or entity whose lock is held. See {@link TableLock}. */
+export interface LockedTable extends LockHandleLike, AsyncDisposable {
+  /** The fencing token of this holder: see {@link LockHandle.epoch}. */
+  readonly epoch: number;
+  /**
+   * A partition to read and write; without a key, the one that is locked. Before anything is read, the epoch of this holder is
+   * written to a row of the partition. From then on, the service rejects every write of an earlier holder. Costs 2 requests, once.
+   * @throws {@link FencedError} if the lock has a later holder
+   */
+  partition<T extends object = Record<string, unknown>>(partitionKey?: string, options?: CallOptions): Promise<FencedPartition<T>>;
+}
+
+/** What is locked: a partition, or an entity. */
+export interface LockedKey {
+  readonly partitionKey: string;
+  readonly rowKey: string | undefined;
+}
+
+export class LockedTableImpl implements LockedTable, Held {
   readonly #table: TableLike;
-  readonly #lock: LockHandle;
-  /** What is locked; undefined: the whole table. */
-  readonly #key: { partitionKey: string; rowKey: string | undefined } | undefined;
+  readonly #lock: LockHandleImpl;
+  /** Undefined: the whole table. */
+  readonly #key: LockedKey | undefined;
   readonly #partitions = new Map<string, Promise<FencedPartition>>();
+  readonly epoch: number;
 
-  /** @internal */
-  constructor(table: TableLike, lock: LockHandle, key: { partitionKey: string; rowKey: string | undefined } | undefined) {
+  constructor(table: TableLike, lock: LockHandleImpl, key: LockedKey | undefined) {
     this.#table = table;
     this.#lock = lock;
     this.#key = key;
+    this.epoch = lock.epoch;
   }
 
-  /** The fencing token of this holder: see {@link LockHandle.epoch}. */
-  get epoch(): number {
-    return this.#lock.epoch;
-  }
-
-  /** Aborts when the lock is lost. */
   get signal(): AbortSignal {
     return this.#lock.signal;
   }
 
-  /** Throws if the lock is not held at this moment. */
+  get loss(): LeaseLostError | undefined {
+    return this.#lock.loss;
+  }
+
+  get holds(): readonly LockHandleImpl[] {
+    return [this.#lock];
+  }
+
   assertHeld(): void {
     this.#lock.assertHeld();
   }
@@ -47,33 +72,41 @@ export class LockedTable implements AsyncDisposable {
     return this.#lock[Symbol.asyncDispose]();
   }
 
-  /**
-   * A partition to read and write. Before anything is read, the epoch of this holder is written to a row of the partition. From
-   * then on, the service rejects every write of an earlier holder. Costs 2 requests, once.
-   */
-  async partition(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition> {
+  async partition<T extends object = Record<string, unknown>>(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition<T>> {
+    checkOptions("partition", options, callOptionNames);
     const key = partitionKey ?? this.#key?.partitionKey;
-    if (key === undefined) throw new TypeError("name the partition: the lock is for the whole table");
+    if (key === undefined) throw new TypeError("partition: the lock is for the whole table, so pass the key of the partition");
     checkKey("partitionKey", key);
     if (this.#key && key !== this.#key.partitionKey) {
-      throw new TypeError(`the lock is for partition ${JSON.stringify(this.#key.partitionKey)}, not for ${JSON.stringify(key)}`);
+      throw new TypeError(`partition: the lock is for partition ${JSON.stringify(this.#key.partitionKey)}, not for ${JSON.stringify(key)}`);
     }
-    let partition = this.#partitions.get(key);
-    if (!partition) {
-      this.#partitions.set(key, (partition = this.#open(key, options)));
-      partition.catch(() => this.#partitions.delete(key));
-    }
-    return partition;
+    return (await this.#open(key, options));
   }
 
+  /** One caller opens the partition, the others wait for it. If it fails or is cancelled, the next of them tries for itself. */
   async #open(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
+    for (let opening = this.#partitions.get(partitionKey); opening; opening = this.#partitions.get(partitionKey)) {
+      const shared = opening;
+      const opened = await read(() => shared, options).catch(() => undefined);
+      if (opened) return opened;
+      throwIfAborted(options.abortSignal);
+    }
+    const own = this.#raise(partitionKey, options);
+    this.#partitions.set(partitionKey, own);
+    return own.catch((error: unknown) => {
+      this.#partitions.delete(partitionKey);
+      throw error;
+    });
+  }
+
+  async #raise(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
     const onlyRow = this.#key?.rowKey;
     const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
     await withSpan("LockedTable.partition", options, (tracingOptions) =>
       read((abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
       { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
     );
-    return new FencedPartition(this.#table, partitionKey, fence, onlyRow);
+    return new FencedPartitionImpl(this.#table, partitionKey, fence, onlyRow);
   }
 }
 

@@ -1,24 +1,34 @@
+import type { CallOptions } from "../clients/call.js";
 import { Deadline, delay, onAbort, throwIfAborted } from "../core/deadline.js";
 import { pollDelay } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import { isTransient } from "../core/storage-errors.js";
-import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
+import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
 import { createError, LeaseUnavailableError } from "../errors.js";
-import type { LockHandle } from "../lease/lease-guard.js";
+import type { LockHandle, LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import type { BlobLocks, AcquireLockOptions, TryAcquireLockOptions } from "./blob-locks.js";
+import type { BlobLocks } from "./blob-locks.js";
+import { acquireLockOptionNames, callOptionNames, tryAcquireLockOptionNames } from "./lock-options.js";
+import type { AcquireLockOptions, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
 import { blobNameOf } from "./lock-record.js";
 
 /**
  * At most `slots` holders at a time, across all processes. Each slot is a lock, and a holder has any one of them. All users must
  * pass the same number.
+ * @example
+ * ```ts
+ * const semaphore = new Semaphore(new BlobLocks(container), "exports", 3);
+ * await semaphore.withSlot((slot) => runExport({ abortSignal: slot.signal }));
+ * ```
  */
 export class Semaphore {
+  /** The name of the semaphore. Its slots are the locks `name/0`, `name/1`, ... */
   readonly name: string;
+  /** The number of slots. */
   readonly slots: number;
   readonly #locks: BlobLocks;
   /** Settles when all callers of this object have left the queue: the first one polls, the others wait for their turn. */
@@ -28,7 +38,12 @@ export class Semaphore {
   /** Ends the pause of the caller that polls: a slot was released. */
   #wake: (() => void) | undefined;
 
+  /**
+   * All users of the semaphore must pass the same number of slots.
+   * @throws TypeError or RangeError for a wrong argument
+   */
   constructor(locks: BlobLocks, name: string, slots: number) {
+    if (typeof (locks as Partial<BlobLocks> | null | undefined)?.tryAcquireFor !== "function") throw new TypeError("Semaphore needs a BlobLocks");
     this.slots = checkNumber("slots", slots, { min: 1, max: 10_000, integer: true });
     blobNameOf("", name);
     locks.blobOf(`${name}/${slots - 1}`); // The longest name of all slots must fit.
@@ -36,32 +51,69 @@ export class Semaphore {
     this.name = name;
   }
 
-  /** Runs `fn` while holding a slot. */
+  /**
+   * Runs `fn` while holding a slot.
+   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`
+   * @throws {@link LeaseLostError} if the slot was lost while `fn` ran
+   */
   withSlot<R>(fn: (slot: LockHandle) => Promise<R> | R, options: AcquireLockOptions = {}): Promise<R> {
     return withSpan("Semaphore.withSlot", options, async (tracingOptions, span) => {
-      checkFunction(fn);
-      const slot = await this.acquire({ ...options, tracingOptions });
+      checkOptions("Semaphore.withSlot", options, acquireLockOptionNames);
+      checkFunction("Semaphore.withSlot", fn);
+      const slot = await this.#acquireSlot({ ...options, tracingOptions });
       describeSpan(span, { url: slot.url, epoch: slot.epoch });
-      return useLease(slot, fn);
+      return useLease("Semaphore.withSlot", slot, fn);
     }, spanDetails);
   }
 
-  /** Waits for a slot. A poll costs one request for each slot that this process does not hold. */
+  /**
+   * Waits for a slot. The caller releases it. A poll costs one request for each slot that this process does not hold.
+   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`
+   */
   acquire(options?: AcquireLockOptions): Promise<LockHandle> {
-    const merged = this.#locks.withDefaults(options);
-    return withAttempts("Semaphore.acquire", merged, (trace, span) => this.#acquire(merged, trace, span), spanDetails);
+    return this.#acquireSlot(options);
   }
 
-  /** Acquires a slot if one is free right now; `null` if none is. */
-  tryAcquire(options: TryAcquireLockOptions = {}): Promise<LockHandle | null> {
+  /**
+   * Acquires a slot if one is free now; undefined if none is.
+   * @throws {@link TargetNotFoundError} if the container does not exist
+   */
+  tryAcquire(options: TryAcquireLockOptions = {}): Promise<LockHandle | undefined> {
     return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
+      checkOptions("Semaphore.tryAcquire", options, tryAcquireLockOptionNames);
       const slot = await this.#pollOnce(options, trace);
       describeSpan(span, { outcome: slot ? "acquired" : "taken", url: slot?.url, epoch: slot?.epoch });
       return slot;
     }, spanDetails);
   }
 
-  async #acquire(merged: AcquireLockOptions, trace: Attempts, span: CallSpan): Promise<LockHandle> {
+  /**
+   * Reads which slots are held, and by which processes. Costs 1 request. There are more holders than slots if another process
+   * uses the semaphore with a larger number.
+   * @throws {@link TargetNotFoundError} if the container does not exist
+   */
+  inspect(options: CallOptions = {}): Promise<{ readonly slots: number; readonly holders: readonly LockStatus[] }> {
+    return withSpan("Semaphore.inspect", options, async (tracingOptions) => {
+      checkOptions("Semaphore.inspect", options, callOptionNames);
+      const prefix = `${this.name}/`;
+      const holders: LockStatus[] = [];
+      for await (const lock of this.#locks.list({ prefix, abortSignal: options.abortSignal, tracingOptions })) {
+        const isSlot = /^\d+$/.test(lock.name.slice(prefix.length));
+        if (isSlot && (lock.state === "leased" || lock.state === "breaking")) holders.push(lock);
+      }
+      return { slots: this.slots, holders };
+    }, spanDetails);
+  }
+
+  #acquireSlot(options: AcquireLockOptions | undefined): Promise<LockHandleImpl> {
+    const merged = this.#locks.withDefaults(options);
+    return withAttempts("Semaphore.acquire", merged, async (trace, span) => {
+      checkOptions("Semaphore.acquire", options, acquireLockOptionNames);
+      return this.#acquire(merged, trace, span);
+    }, spanDetails);
+  }
+
+  async #acquire(merged: AcquireLockOptions, trace: Attempts, span: CallSpan): Promise<LockHandleImpl> {
     const { abortSignal } = merged;
     const waitInMs = checkWait(merged.waitInMs);
     checkLeaseOptions(merged); // From here on a poll fails only because a request does.
@@ -89,7 +141,7 @@ export class Semaphore {
   }
 
   /** Polls until a slot is free. A poll that is in flight when the time is over may still acquire one. */
-  async #poll(options: AcquireLockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockHandle> {
+  async #poll(options: AcquireLockOptions, deadline: AbortSignal, trace: Attempts): Promise<LockHandleImpl> {
     const waitedInMs = startStopwatch();
     const failures = new FailureStreak();
     for (;;) {
@@ -111,20 +163,22 @@ export class Semaphore {
   }
 
   /** One attempt: tries each slot once. */
-  async #pollOnce(options: TryAcquireLockOptions, trace: Attempts): Promise<LockHandle | null> {
+  async #pollOnce(options: TryAcquireLockOptions, trace: Attempts): Promise<LockHandleImpl | undefined> {
     trace.begin();
-    const slot = await this.#trySlots({ ...options, tracingOptions: trace.tracingOptions });
+    const { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, abortSignal } = options;
+    const { tracingOptions } = trace;
+    const slot = await this.#trySlots({ durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, abortSignal, tracingOptions });
     slot?.setTracingParent(options.tracingOptions);
     trace.end(slot ? "acquired" : "taken");
     return slot;
   }
 
-  async #trySlots(options: TryAcquireLockOptions): Promise<LockHandle | null> {
+  async #trySlots(options: TryAcquireLockOptions): Promise<LockHandleImpl | undefined> {
     // Each caller starts at a random slot, so that they do not all compete for the first one.
     const start = Math.floor(Math.random() * this.slots);
     for (let i = 0; i < this.slots; i++) {
       throwIfAborted(options.abortSignal);
-      const slot = await this.#locks.tryAcquire(`${this.name}/${(start + i) % this.slots}`, options);
+      const slot = await this.#locks.tryAcquireFor("Semaphore.acquire", `${this.name}/${(start + i) % this.slots}`, options);
       if (slot) {
         slot.onReleased = () => {
           this.#released++;
@@ -133,7 +187,7 @@ export class Semaphore {
         return slot;
       }
     }
-    return null;
+    return undefined;
   }
 
   async #pause(ms: number, deadline: AbortSignal): Promise<void> {
@@ -150,9 +204,9 @@ export class Semaphore {
     const name = JSON.stringify(this.name);
     const message =
       cause === undefined
-        ? `all ${this.slots} slots of ${name} were taken for ${waitedInMs} ms (waitInMs)`
-        : `no slot of ${name} could be had in time (waitInMs): the last request failed`;
-    return createError(LeaseUnavailableError, message, { url: this.#locks.blobOf(this.name).url, waitedInMs, holder: undefined, cause });
+        ? `Other clients still hold all ${this.slots} slots of ${name} after ${waitedInMs} ms (waitInMs)`
+        : `No slot of ${name} could be acquired in time (waitInMs): the last request failed`;
+    return createError(LeaseUnavailableError, message, { url: redactUrl(this.#locks.blobOf(this.name).url), waitedInMs, holder: undefined, cause });
   }
 }
 

@@ -1,20 +1,32 @@
-import { EventEmitter } from "eventemitter3";
-import type { AbortSignalLike, CallOptions } from "../clients/call.js";
+import type { AbortSignalLike, AdapterRequest, CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
-import { onAbort } from "../core/deadline.js";
+import { ServiceRunner } from "../core/background-service.js";
+import type { BackgroundService, StopOptions } from "../core/background-service.js";
+import { EventDispatcher } from "../core/event-source.js";
+import type { EventSource } from "../core/event-source.js";
 import { isParentNotFound } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import type { Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
-import { consumerSettings } from "./options.js";
-import type { ConsumerSettings, QueueConsumerOptions } from "./options.js";
+import { consumerEventNames } from "./context.js";
+import type { CommitMessageContext, ConsumerContext, Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
+import { checkQueue, consumerSettings } from "./options.js";
+import type { CommitConsumerOptions, ConsumerSettings, QueueConsumerOptions } from "./options.js";
 import { PollingLoop } from "./polling-loop.js";
 
-/** The health of a consumer. */
+/**
+ * The health of a consumer, for probes.
+ * @example
+ * ```ts
+ * const { isRunning, consecutiveErrors } = consumer.health();
+ * response.statusCode = isRunning && consecutiveErrors < 10 ? 200 : 503;
+ * ```
+ */
 export interface QueueConsumerHealth {
-  readonly running: boolean;
+  /** Whether the consumer has started, and `stop` has not been called since. */
+  readonly isRunning: boolean;
   /** Messages that are being processed. */
   readonly inFlight: number;
+  /** When a receive was last sent. */
   readonly lastPollOn: Date | undefined;
   /** When a message was last completed, or recognised as a duplicate. */
   readonly lastSuccessOn: Date | undefined;
@@ -24,25 +36,55 @@ export interface QueueConsumerHealth {
 
 /**
  * Receives messages, keeps them hidden while a handler processes them, and deletes them when it is done. A queue delivers at
- * least once; with an inbox, duplicates are recognised.
+ * least once; with an inbox, duplicates are recognised. `T` is the type of the payload: with a schema, the output of the schema.
  *
  * Each message costs a share of a receive and one delete, and an update for each half of the visibility timeout that its handler
  * takes.
+ * @example
+ * ```ts
+ * const consumer = new QueueConsumer(queue, (order: Order, { signal }) => ship(order, signal), {
+ *   inbox: new ClaimInbox(table),
+ *   poisonQueue,
+ * });
+ * consumer.on("error", (error) => console.error(error));
+ * await consumer.run({ abortSignal: shutdown.signal });
+ * ```
  */
-export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents> implements AsyncDisposable {
+export class QueueConsumer<T = unknown> implements BackgroundService, EventSource<QueueConsumerEvents> {
   readonly #queue: QueueLike;
-  readonly #handler: MessageHandler<T>;
+  readonly #handler: ConsumerContext<T>["handler"];
   readonly #settings: ConsumerSettings<T>;
-  #starting: Promise<void> | undefined;
+  readonly #events: EventDispatcher<QueueConsumerEvents>;
+  readonly #service: ServiceRunner;
   #loop: PollingLoop<T> | undefined;
-  #stopping: Promise<void> | undefined;
 
-  constructor(queue: QueueLike, handler: MessageHandler<T>, options: QueueConsumerOptions<T> = {}) {
-    super();
-    if (typeof handler !== "function") throw new TypeError("the handler must be a function");
-    this.#queue = queue;
-    this.#handler = handler;
+  /** With a {@link CommitInbox} and `partitionOf`, the handler commits its effect: `context.commit(actions)`. */
+  constructor(queue: QueueLike, handler: MessageHandler<T, CommitMessageContext>, options: CommitConsumerOptions<T>);
+  /** Without an inbox, or with one that claims keys: {@link ClaimInbox}, or an {@link Inbox} of the application. */
+  constructor(queue: QueueLike, handler: MessageHandler<T>, options?: QueueConsumerOptions<T>);
+  constructor(
+    queue: QueueLike,
+    handler: MessageHandler<T> | MessageHandler<T, CommitMessageContext>,
+    options: QueueConsumerOptions<T> | CommitConsumerOptions<T> = {},
+  ) {
+    if (typeof handler !== "function") throw new TypeError("QueueConsumer: the handler must be a function");
     this.#settings = consumerSettings(options);
+    this.#queue = checkQueue("QueueConsumer", queue);
+    // The context has what the handler needs: the overloads tie both to the inbox.
+    this.#handler = handler as ConsumerContext<T>["handler"];
+    const name = `QueueConsumer of ${queue.name}`;
+    this.#events = new EventDispatcher(name, consumerEventNames);
+    this.#service = new ServiceRunner({
+      name,
+      drainTimeoutInMs: this.#settings.drainTimeoutInMs,
+      prepare: (request) => this.#prepare(request),
+      launch: () => (this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit)),
+    });
+  }
+
+  /** Whether it has started, and `stop` has not been called since. */
+  get isRunning(): boolean {
+    return this.#service.isRunning;
   }
 
   /**
@@ -50,98 +92,88 @@ export class QueueConsumer<T = unknown> extends EventEmitter<QueueConsumerEvents
    * poll. Does nothing if it is running.
    * @throws TargetNotFoundError if the queue does not exist
    */
-  async start(options: CallOptions = {}): Promise<void> {
-    if (this.#stopping) await this.#stopping;
-    this.#starting ??= this.#start(options);
-    try {
-      await this.#starting;
-    } catch (error) {
-      this.#starting = undefined;
-      throw error;
-    }
+  start(options?: CallOptions): Promise<void> {
+    return this.#service.start(options);
   }
 
   /**
    * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals and
-   * releases their messages to the queue. Afterwards no timer and no request is left.
+   * releases their messages to the queue, which takes two seconds at most. Afterwards no timer and no request is left.
    */
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop().finally(() => {
-      this.#starting = undefined;
-      this.#loop = undefined;
-      this.#stopping = undefined;
-    });
-    return this.#stopping;
+  stop(options?: StopOptions): Promise<void> {
+    return this.#service.stop(options);
   }
 
-  /** Starts, runs until the signal aborts, and stops. Rejects only if it could not start. */
-  async run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
-    const { abortSignal } = options;
-    if (!abortSignal.aborted) {
-      await this.start(options.tracingOptions ? { tracingOptions: options.tracingOptions } : {});
-      await new Promise<void>((resolve) => onAbort(abortSignal, resolve));
-    }
-    await this.stop();
+  /**
+   * Starts, runs until the signal aborts or `stop` is called, and stops. Rejects only if it could not start.
+   * @throws TargetNotFoundError if the queue does not exist
+   */
+  run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
+    return this.#service.run(options);
   }
 
-  /** Ends the wait for the next poll. To be called when it is known that the queue has a message. */
+  /** Polls at once. To be called when it is known that the queue has a message. */
   notify(): void {
     this.#loop?.notify();
   }
 
+  /** The current state, without a request. */
   health(): QueueConsumerHealth {
     const idle = { inFlight: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
-    return { running: this.#loop !== undefined && this.#stopping === undefined, ...(this.#loop?.health ?? idle) };
+    return { isRunning: this.isRunning, ...(this.#loop?.health ?? idle) };
   }
 
+  /** Adds a listener. A listener that throws has no effect on the consumer. */
+  on<K extends keyof QueueConsumerEvents>(event: K, listener: (detail: QueueConsumerEvents[K]) => void): this {
+    this.#events.add(event, listener);
+    return this;
+  }
+
+  /** Adds a listener for the next event only. */
+  once<K extends keyof QueueConsumerEvents>(event: K, listener: (detail: QueueConsumerEvents[K]) => void): this {
+    this.#events.add(event, listener, true);
+    return this;
+  }
+
+  /** Removes a listener. */
+  off<K extends keyof QueueConsumerEvents>(event: K, listener: (detail: QueueConsumerEvents[K]) => void): this {
+    this.#events.remove(event, listener);
+    return this;
+  }
+
+  /** Stops, as {@link QueueConsumer.stop} does. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }
 
-  async #start(options: CallOptions): Promise<void> {
-    const { poisonQueue, inbox } = this.#settings;
-    await withSpan("QueueConsumer.start", options, async (tracingOptions) => {
-      const call = {
-        ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
-        ...(tracingOptions && { tracingOptions }),
-      };
+  async #prepare({ abortSignal, tracingOptions: parent }: AdapterRequest): Promise<void> {
+    const { poisonQueue, inbox, commits } = this.#settings;
+    await withSpan("QueueConsumer.start", { abortSignal, tracingOptions: parent }, async (tracingOptions = {}) => {
+      const request = { abortSignal, tracingOptions };
       try {
-        await this.#queue.getProperties(call);
+        await this.#queue.getProperties(request);
       } catch (error) {
         if (!isParentNotFound(error)) throw error;
         const url = redactUrl(this.#queue.url);
-        throw createError(TargetNotFoundError, `the queue ${url} does not exist; create it, or check its name`, { url, cause: error });
+        throw createError(TargetNotFoundError, `The queue ${url} does not exist. Create it, or check its name.`, { url, cause: error });
       }
-      await poisonQueue?.createIfNotExists(call);
-      await inbox?.prepare({ abortSignal: options.abortSignal, tracingOptions });
+      await poisonQueue?.createIfNotExists(request);
+      await (commits?.inbox ?? inbox)?.prepare(request);
     }, { targetKind: "queue", url: this.#queue.url });
-    // Outside of the span: the messages that will be processed are not part of the start.
-    this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit);
   }
 
-  async #stop(): Promise<void> {
-    // If the start failed, there is nothing to stop.
-    await this.#starting?.catch(() => undefined);
-    await this.#loop?.stop();
-  }
-
-  /** A listener that throws must not end the loop. */
-  readonly #emit: Emit = (event, ...args) => {
-    logEvent(this.#queue.name, event, args[0]);
-    try {
-      (this.emit as (event: string, ...args: unknown[]) => boolean).call(this, event, ...args);
-    } catch (error) {
-      logger.warning(`a listener of "${event}" threw: ${errorLabel(error)}`);
-    }
+  readonly #emit: Emit = (event, detail) => {
+    logEvent(this.#queue.name, event, detail);
+    this.#events.emit(event, detail);
   };
 }
 
 /** A failure that is not retried is a warning; one that is retried is not. Of a message only the id is logged. */
 function logEvent(queue: string, event: keyof QueueConsumerEvents, detail: unknown): void {
   if (event === "error") logger.warning(`queue ${queue}: ${errorLabel(detail)}`);
-  if (event !== "lost" && event !== "poisoned" && event !== "retry") return;
+  if (event !== "lost" && event !== "poisoned" && event !== "retried") return;
   const { messageId, error } = detail as { messageId: string; error?: unknown };
   const message = `message ${messageId} of queue ${queue}: ${event}${error === undefined ? "" : ` after ${errorLabel(error)}`}`;
-  if (event === "retry") logger.verbose(message);
+  if (event === "retried") logger.verbose(message);
   else logger.warning(message);
 }

@@ -4,7 +4,7 @@ import { request } from "../core/request.js";
 import { logger } from "../core/telemetry.js";
 import type { ConsumerContext } from "./context.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
-import type { Envelope, PoisonDetails } from "./envelope.js";
+import type { Envelope, StoredPoisonDetails } from "./envelope.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays hidden that should be dead-lettered and cannot. */
@@ -19,7 +19,7 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
   const { info, message, lease, content } = received;
   const { poisonQueue } = settings;
   if (!poisonQueue) {
-    emit("error", new Error(`message ${info.messageId} should be put aside (${reason}), but no poisonQueue was given: it stays in ${queue.name}`));
+    emit("error", new Error(`Message ${info.messageId} cannot be moved to a poison queue (${reason}): set the option poisonQueue. It stays in ${queue.name}.`));
     await lease.release(blockedDelayInSeconds);
     return false;
   }
@@ -34,9 +34,10 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
     encoding: settings.encoding,
     ...(!content && { raw: true as const }),
   };
-  const text = poisonText(info.key, content ?? { asc: 1, text: message.messageText }, details, message.messageText);
+  const text = poisonText(info.idempotencyKey, content ?? { asc: 1, text: message.messageText }, details, message.messageText);
   const sent = await request((abortSignal) => sendPoison(poisonQueue, text, { abortSignal }), {
     timeoutInMs: Math.max(1, Math.min(30_000, lease.remainingInMs)),
+    abortSignal: dropAll,
   });
   if (sent.kind !== "ok") {
     emit("error", sent.error);
@@ -59,7 +60,7 @@ function describe(error: unknown): string {
  * Long reasons and errors are truncated. If it is still too large, the original text is sent unchanged: not to lose the message
  * matters more than to explain it, and the event has the details.
  */
-export function poisonText(key: string, content: Envelope, details: PoisonDetails, original: string): string {
+export function poisonText(key: string, content: Envelope, details: StoredPoisonDetails, original: string): string {
   const { body, text } = content;
   const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }) };
   for (const limit of [2_000, 200, 20]) {

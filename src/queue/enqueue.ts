@@ -2,9 +2,11 @@ import type { CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { byteLength, checkEncoding, checkKey, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
+import { checkQueue } from "./options.js";
 
 /** Options of {@link enqueue}. */
 export interface EnqueueOptions extends CallOptions {
@@ -14,39 +16,58 @@ export interface EnqueueOptions extends CallOptions {
    * @defaultValue a new one, which still recognises the duplicates that a re-sent request makes
    */
   idempotencyKey?: string | undefined;
-  /** @defaultValue "text" */
+  /** How the text of the message is encoded. @defaultValue "text": shorter, and readable in tools */
   encoding?: QueueEncoding | undefined;
   /** After how many seconds the message expires; -1 for never. @defaultValue 7 days, as the service has it */
   timeToLiveInSeconds?: number | undefined;
-  /** After how many seconds the message becomes visible. @defaultValue 0 */
-  delayInSeconds?: number | undefined;
+  /** After which time the message becomes visible: rounded up to whole seconds, 7 days at most. @defaultValue 0: at once */
+  delayInMs?: number | undefined;
 }
+
+const names: OptionNames<EnqueueOptions> = {
+  idempotencyKey: 1,
+  delayInMs: 1,
+  timeToLiveInSeconds: 1,
+  encoding: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};
 
 /** The result of {@link enqueue}. */
 export interface EnqueueResult {
+  /** The id that the queue assigned to the message. If the request was sent twice, that of the last message. */
   readonly messageId: string;
-  readonly key: string;
+  /** The key that was sent with the message. */
+  readonly idempotencyKey: string;
 }
 
 /**
  * Sends a payload, as JSON, with its idempotency key. If the response to a send is lost, the SDK sends again, which creates a
- * second message with another id: by the key, a consumer with an inbox recognises that they are the same.
+ * second message with another id: by the key, a consumer with an inbox recognises that they are the same. Costs 1 request.
+ * @throws TypeError if the payload cannot be written as JSON
+ * @throws RangeError if the message would be larger than 64 KiB
+ * @example
+ * ```ts
+ * const { messageId } = await enqueue(queue, { order: 17 }, { idempotencyKey: "order-17", delayInMs: 5_000 });
+ * ```
  */
 export async function enqueue(queue: QueueLike, payload: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
-  if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError("the payload cannot be written as JSON");
+  checkOptions("enqueue", options, names);
+  checkQueue("enqueue", queue);
+  if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError("enqueue: the payload cannot be written as JSON");
   const encoding = checkEncoding(options.encoding);
   const key = options.idempotencyKey === undefined ? crypto.randomUUID() : checkKey("idempotencyKey", options.idempotencyKey);
   const text = sealEnvelope({ asc: 1, key, body: payload }, encoding);
   const bytes = byteLength(text);
   if (bytes > maxMessageBytes) {
-    throw new RangeError(`the message would have ${bytes} bytes, and a queue takes ${maxMessageBytes}: put the payload into a blob and send its name`);
+    throw new RangeError(`enqueue: the message would have ${bytes} bytes, and the limit is ${maxMessageBytes}. Store the payload in a blob and send its name.`);
   }
   const timing = {
     ...(options.timeToLiveInSeconds !== undefined && {
       messageTimeToLive: options.timeToLiveInSeconds === -1 ? -1 : checkNumber("timeToLiveInSeconds", options.timeToLiveInSeconds, { min: 1, integer: true }),
     }),
-    ...(options.delayInSeconds !== undefined && {
-      visibilityTimeout: checkNumber("delayInSeconds", options.delayInSeconds, { min: 0, max: 7 * 86_400, integer: true }),
+    ...(options.delayInMs !== undefined && {
+      visibilityTimeout: Math.ceil(checkNumber("delayInMs", options.delayInMs, { min: 0, max: 7 * 86_400_000 }) / 1_000),
     }),
   };
   return withSpan("enqueue", options, async (tracingOptions, span) => {
@@ -57,6 +78,6 @@ export async function enqueue(queue: QueueLike, payload: unknown, options: Enque
       ...(tracingOptions && { tracingOptions }),
     });
     describeSpan(span, { messageId, outcome: "sent" });
-    return { messageId, key };
+    return { messageId, idempotencyKey: key };
   }, { targetKind: "queue", url: queue.url, requests: 1 });
 }

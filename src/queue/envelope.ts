@@ -1,11 +1,33 @@
 import { checkOneOf } from "../core/validate.js";
 
-/** Why and when a message was moved to the poison queue, as stored there. */
+/**
+ * Why and when a message was moved to the poison queue.
+ * @example
+ * ```ts
+ * await redrive(poisonQueue, queue, { filter: (details) => details?.reason === "no such customer" });
+ * ```
+ */
 export interface PoisonDetails {
-  readonly reason: string;
-  /** Name and message of the last error. */
-  readonly error?: string | undefined;
+  /** The name of the queue that the message came from. */
+  readonly queue: string;
+  /** The id of the message in that queue. */
+  readonly messageId: string;
+  /** When the message was sent to that queue. */
+  readonly insertedOn: Date;
+  /** When the message was moved to the poison queue. */
+  readonly poisonedOn: Date;
   /** How often a handler was started for it. */
+  readonly attempts: number;
+  /** What the handler passed to `context.poison`, or why the consumer gave up. */
+  readonly reason: string;
+  /** Name and message of the last error, if there was one. */
+  readonly error: string | undefined;
+}
+
+/** {@link PoisonDetails} as stored in the poison queue. */
+export interface StoredPoisonDetails {
+  readonly reason: string;
+  readonly error?: string | undefined;
   readonly attempts: number;
   readonly queue: string;
   readonly messageId: string;
@@ -16,6 +38,11 @@ export interface PoisonDetails {
   readonly encoding: QueueEncoding;
   /** The content is the original text of the message, as it could not be decoded. */
   readonly raw?: true | undefined;
+}
+
+export function poisonDetailsOf(stored: StoredPoisonDetails): PoisonDetails {
+  const { queue, messageId, attempts, reason, error } = stored;
+  return { queue, messageId, insertedOn: new Date(stored.insertedOn), poisonedOn: new Date(stored.poisonedOn), attempts, reason, error };
 }
 
 /**
@@ -31,7 +58,7 @@ export interface Envelope {
   /** How many of the deliveries that the queue has counted never reached a handler. */
   readonly uncharged?: number | undefined;
   readonly checkpoint?: unknown;
-  readonly poison?: PoisonDetails | undefined;
+  readonly poison?: StoredPoisonDetails | undefined;
 }
 
 /** The envelope of a message. A message without an envelope becomes `text`. @throws if the encoding is wrong. */

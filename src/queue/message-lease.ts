@@ -111,6 +111,11 @@ export class MessageLease {
     return this.#lost.signal;
   }
 
+  /** Why the message is lost. */
+  get lostError(): MessageLostError {
+    return this.#lost.signal.aborted ? (this.#lost.signal.reason as MessageLostError) : this.#lostBy("expired", undefined);
+  }
+
   /** How long no other consumer can receive the message. */
   get remainingInMs(): number {
     return this.#lost.signal.aborted ? 0 : this.#loop.remainingInMs;
@@ -279,18 +284,21 @@ export class MessageLease {
   #setLost(reason: "taken" | "expired", cause: unknown): void {
     if (this.#ended || this.#lost.signal.aborted) return;
     this.#loop.stop();
+    this.#lost.abort(this.#lostBy(reason, cause));
+  }
+
+  #lostBy(reason: "taken" | "expired", cause: unknown): MessageLostError {
+    const { messageId } = this.#received;
     const what =
       reason === "taken"
-        ? "is another consumer's now, or was deleted"
-        : "could not be renewed in time, so another consumer may get it any moment";
-    this.#lost.abort(
-      createError(MessageLostError, `message ${this.#received.messageId} of queue ${this.#queue.name} ${what}; stop working on it`, {
-        url: redactUrl(this.#queue.url),
-        messageId: this.#received.messageId,
-        reason,
-        cause,
-      }),
-    );
+        ? "was lost: another consumer received it, or it was deleted"
+        : "was lost: it could not be renewed in time, so another consumer may receive it";
+    return createError(MessageLostError, `Message ${messageId} of queue ${this.#queue.name} ${what}. Stop working on it.`, {
+      url: redactUrl(this.#queue.url),
+      messageId,
+      reason,
+      cause,
+    });
   }
 }
 

@@ -1,69 +1,97 @@
 import type { QueueLike } from "../clients/queue.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
+import { checkDrainTimeout, defaultDrainTimeoutInMs } from "../core/background-service.js";
 import { jitter } from "../core/retry.js";
-import { checkNumber } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { checkEncoding } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
+import type { CommitInbox } from "./inbox/commit-inbox.js";
 import type { Inbox } from "./inbox/inbox.js";
+import type { MessageProperties } from "./message-properties.js";
 
-/** The properties of a message that are known before its payload is decoded. */
-export interface MessageProperties {
-  readonly messageId: string;
-  readonly insertedOn: Date;
-  readonly dequeueCount: number;
-}
-
-/** Options of a `QueueConsumer`. */
+/**
+ * Options of a {@link QueueConsumer}.
+ * @example
+ * ```ts
+ * const options: QueueConsumerOptions<Order> = { inbox: new ClaimInbox(table), poisonQueue, schema: orderSchema };
+ * ```
+ */
 export interface QueueConsumerOptions<T> {
-  /** Recognises duplicates. Without one, a message that is delivered twice is handled twice. @defaultValue none */
+  /** Recognises duplicates. Without one, a message that is delivered twice is handled twice. @defaultValue none: it costs requests */
   inbox?: Inbox | undefined;
   /**
    * The queue for messages that cannot be decoded or have failed too often, usually the client of `<queue>-poison`. It is created
    * if it does not exist. Without one, they stay in the queue and are retried, at the longest interval.
-   * @defaultValue none
+   * @defaultValue none: the library does not choose the name of a queue
    */
   poisonQueue?: QueueLike | undefined;
-  /** How many messages are processed at the same time. @defaultValue 16 */
+  /** How many messages are processed at the same time. @defaultValue 16: half of what one receive can return */
   concurrency?: number | undefined;
   /**
    * How long a message stays hidden without renewal, and so after a crash. Renewed halfway through.
-   * @defaultValue 60
+   * @defaultValue 60: a crash delays its messages by a minute at most
    */
   visibilityTimeoutInSeconds?: number | undefined;
-  /** After this many failed attempts, a message is moved to the poison queue. @defaultValue 5 */
+  /** After this many failed attempts, a message is moved to the poison queue. @defaultValue 5, as Azure Functions has it */
   maxAttempts?: number | undefined;
   /**
-   * Milliseconds until a failed message is delivered again.
-   * @defaultValue 1 s for the first, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not stormed
+   * How long until a failed message is delivered again: rounded up to whole seconds.
+   * @defaultValue 1 s after the first attempt, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not overloaded
    */
-  retryDelay?: number | ((attempt: number, error: unknown) => number) | undefined;
+  retryDelayInMs?: number | ((attempt: number, error: unknown) => number) | undefined;
   /** The wait after an empty poll. It doubles with each further empty poll. @defaultValue 100: prompt after a pause */
   minPollIntervalInMs?: number | undefined;
   /** The longest wait while the queue stays empty. @defaultValue 10_000: 9,000 requests a day when nothing happens */
   maxPollIntervalInMs?: number | undefined;
-  /** After this time the signal of a handler aborts, and its message is no longer renewed. @defaultValue Infinity */
+  /** After this time the signal of a handler aborts, and its message is no longer renewed. @defaultValue Infinity: only the caller knows */
   maxProcessingTimeInMs?: number | undefined;
-  /** How long `stop()` waits for handlers before it aborts their signals. @defaultValue 30_000 */
+  /**
+   * How long `stop` waits for handlers before it aborts their signals.
+   * @defaultValue 25_000: orchestrators end a process 30 seconds after SIGTERM
+   */
   drainTimeoutInMs?: number | undefined;
-  /** @defaultValue "text" */
+  /** How the texts of messages are encoded. @defaultValue "text": shorter, and readable in tools */
   encoding?: QueueEncoding | undefined;
   /**
    * Decodes the payload from the text of a message. If it throws, the message is moved to the poison queue.
-   * @defaultValue JSON where it is JSON, else the text itself
+   * @defaultValue JSON where it is JSON, else the text itself: messages of other producers work
    */
   decode?: ((text: string, message: MessageProperties) => T | Promise<T>) | undefined;
-  /** Checks the payload. If it is invalid, the message is moved to the poison queue. @defaultValue none */
+  /**
+   * Validates the payload. The handler gets the output of the schema: with its defaults, coercions and transformations. If the
+   * payload is invalid, the message is moved to the poison queue.
+   * @defaultValue none: the handler gets the payload as it was sent
+   */
   schema?: StandardSchemaLike<T> | undefined;
   /**
    * The key of a message that was sent without one, for producers that do not use `enqueue`.
-   * @defaultValue the message id
+   * @defaultValue the message id: every message is another one
    */
-  idempotencyKey?: ((payload: T, message: MessageProperties) => string) | undefined;
+  idempotencyKeyOf?: ((payload: T, message: MessageProperties) => string) | undefined;
+}
+
+/**
+ * Options of a {@link QueueConsumer} with a {@link CommitInbox}.
+ * @example
+ * ```ts
+ * const options: CommitConsumerOptions<Order> = { inbox: new CommitInbox(table), partitionOf: (order) => order.customer };
+ * ```
+ */
+export interface CommitConsumerOptions<T> extends Omit<QueueConsumerOptions<T>, "inbox"> {
+  /** Commits the effect of a message together with the record that it took effect. */
+  inbox: CommitInbox;
+  /**
+   * The partition of the effect. It must depend on nothing but the message: duplicates are recognised within a partition. If it
+   * throws, the message is moved to the poison queue.
+   */
+  partitionOf: (payload: T, message: MessageProperties & { readonly idempotencyKey: string }) => string;
 }
 
 /** The options with their defaults. */
 export interface ConsumerSettings<T> {
   readonly inbox: Inbox | undefined;
+  readonly commits: Pick<CommitConsumerOptions<T>, "inbox" | "partitionOf"> | undefined;
   readonly poisonQueue: QueueLike | undefined;
   readonly concurrency: number;
   readonly visibilityTimeoutInSeconds: number;
@@ -76,8 +104,32 @@ export interface ConsumerSettings<T> {
   readonly encoding: QueueEncoding;
   readonly decode: QueueConsumerOptions<T>["decode"];
   readonly schema: StandardSchemaLike<T> | undefined;
-  readonly idempotencyKey: QueueConsumerOptions<T>["idempotencyKey"];
+  readonly idempotencyKeyOf: QueueConsumerOptions<T>["idempotencyKeyOf"];
 }
+
+type AnyConsumerOptions<T> = Omit<QueueConsumerOptions<T>, "inbox"> & {
+  inbox?: Inbox | CommitInbox | undefined;
+  partitionOf?: CommitConsumerOptions<T>["partitionOf"] | undefined;
+};
+
+/** For the facade, whose options contain those of its consumers. */
+export const consumerOptionNames: OptionNames<AnyConsumerOptions<never>> = {
+  inbox: 1,
+  partitionOf: 1,
+  poisonQueue: 1,
+  concurrency: 1,
+  visibilityTimeoutInSeconds: 1,
+  maxAttempts: 1,
+  retryDelayInMs: 1,
+  minPollIntervalInMs: 1,
+  maxPollIntervalInMs: 1,
+  maxProcessingTimeInMs: 1,
+  drainTimeoutInMs: 1,
+  encoding: 1,
+  decode: 1,
+  schema: 1,
+  idempotencyKeyOf: 1,
+};
 
 const defaults = Object.freeze({
   concurrency: 16,
@@ -86,36 +138,65 @@ const defaults = Object.freeze({
   minPollInMs: 100,
   maxPollInMs: 10_000,
   maxProcessingTimeInMs: Infinity,
-  drainTimeoutInMs: 30_000,
 });
 
-export function consumerSettings<T>(options: QueueConsumerOptions<T>): ConsumerSettings<T> {
-  const { retryDelay = defaultRetryDelay, minPollIntervalInMs = defaults.minPollInMs } = options;
+export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitConsumerOptions<T>): ConsumerSettings<T> {
+  const given: AnyConsumerOptions<T> = options;
+  checkOptions("QueueConsumer", given, consumerOptionNames);
+  const { retryDelayInMs = defaultRetryDelay, minPollIntervalInMs = defaults.minPollInMs, inbox, partitionOf, poisonQueue } = given;
   const minPollInMs = checkNumber("minPollIntervalInMs", minPollIntervalInMs, { min: 1 });
+  for (const name of ["decode", "idempotencyKeyOf", "partitionOf"] as const) {
+    if (given[name] !== undefined && typeof given[name] !== "function") throw new TypeError(`QueueConsumer: ${name} must be a function`);
+  }
   return {
-    inbox: options.inbox,
-    poisonQueue: options.poisonQueue,
-    concurrency: checkNumber("concurrency", options.concurrency ?? defaults.concurrency, { min: 1, max: 10_000, integer: true }),
+    ...inboxOf(inbox, partitionOf),
+    poisonQueue: poisonQueue && checkQueue("QueueConsumer: poisonQueue", poisonQueue),
+    concurrency: checkNumber("concurrency", given.concurrency ?? defaults.concurrency, { min: 1, max: 10_000, integer: true }),
     visibilityTimeoutInSeconds: checkNumber(
       "visibilityTimeoutInSeconds",
-      options.visibilityTimeoutInSeconds ?? defaults.visibilityTimeoutInSeconds,
+      given.visibilityTimeoutInSeconds ?? defaults.visibilityTimeoutInSeconds,
       { min: 1, max: 7 * 86_400, integer: true },
     ),
-    maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
-    retryDelay: typeof retryDelay === "number" ? constant(checkNumber("retryDelay", retryDelay, { min: 0 })) : retryDelay,
+    maxAttempts: checkNumber("maxAttempts", given.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    retryDelay: retryDelayOf(retryDelayInMs),
     minPollInMs,
-    maxPollInMs: checkNumber("maxPollIntervalInMs", options.maxPollIntervalInMs ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
-    maxProcessingTimeInMs: checkNumber("maxProcessingTimeInMs", options.maxProcessingTimeInMs ?? defaults.maxProcessingTimeInMs, { min: 1 }),
-    drainTimeoutInMs: checkNumber("drainTimeoutInMs", options.drainTimeoutInMs ?? defaults.drainTimeoutInMs, { min: 0 }),
-    encoding: checkEncoding(options.encoding),
-    decode: options.decode,
-    schema: options.schema,
-    idempotencyKey: options.idempotencyKey,
+    maxPollInMs: checkNumber("maxPollIntervalInMs", given.maxPollIntervalInMs ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
+    maxProcessingTimeInMs: checkNumber("maxProcessingTimeInMs", given.maxProcessingTimeInMs ?? defaults.maxProcessingTimeInMs, { min: 1 }),
+    drainTimeoutInMs: checkDrainTimeout(given.drainTimeoutInMs ?? defaultDrainTimeoutInMs),
+    encoding: checkEncoding(given.encoding),
+    decode: given.decode,
+    schema: given.schema,
+    idempotencyKeyOf: given.idempotencyKeyOf,
   };
 }
 
-function constant(value: number): () => number {
-  return () => value;
+/** @throws TypeError if it is not a client */
+export function checkQueue(call: string, queue: QueueLike): QueueLike {
+  if (typeof (queue as Partial<QueueLike> | null | undefined)?.sendMessage !== "function") throw new TypeError(`${call} needs a QueueClient`);
+  return queue;
+}
+
+/** With an inbox that is not used as intended, every duplicate would take effect again, and no test would show it. */
+function inboxOf<T>(
+  inbox: Inbox | CommitInbox | undefined,
+  partitionOf: CommitConsumerOptions<T>["partitionOf"] | undefined,
+): Pick<ConsumerSettings<T>, "inbox" | "commits"> {
+  if (inbox && "commits" in inbox) {
+    if (!partitionOf) throw new TypeError("QueueConsumer: a CommitInbox needs the option partitionOf");
+    return { inbox: undefined, commits: { inbox, partitionOf } };
+  }
+  if (partitionOf) throw new TypeError("QueueConsumer: partitionOf needs a CommitInbox as the option inbox");
+  if (inbox && (typeof (inbox as Partial<Inbox>).claim !== "function" || typeof (inbox as Partial<Inbox>).prepare !== "function")) {
+    throw new TypeError("QueueConsumer: inbox must have the methods prepare and claim");
+  }
+  return { inbox, commits: undefined };
+}
+
+function retryDelayOf(retryDelayInMs: number | ((attempt: number, error: unknown) => number)): ConsumerSettings<unknown>["retryDelay"] {
+  const check = (value: number): number => checkNumber("retryDelayInMs", value, { min: 0 });
+  if (typeof retryDelayInMs === "function") return (attempt, error) => check(retryDelayInMs(attempt, error));
+  const constant = check(retryDelayInMs);
+  return () => constant;
 }
 
 function defaultRetryDelay(attempt: number): number {

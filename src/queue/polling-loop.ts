@@ -1,19 +1,22 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
-import { Deadline, delay } from "../core/deadline.js";
+import { Deadline, delay, isAborted, onAbort } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { fullJitter, jitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import type { Clock } from "../core/stopwatch.js";
 import { Capacity } from "./capacity.js";
-import type { ConsumerContext, Emit, MessageHandler } from "./context.js";
+import type { ConsumerContext, Emit } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
-import type { InboxClaimResult } from "./inbox/inbox.js";
+import { callInbox } from "./inbox/call-inbox.js";
+import type { Inbox, InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
 import type { ConsumerSettings } from "./options.js";
 import { processMessage } from "./process-message.js";
 import { ReceivedMessage } from "./received-message.js";
 
-/** How long handlers may take to end after their signals were aborted. */
-const abortGraceInMs = 1_000;
+/** How long handlers may take to end after their signals were aborted, and then how long the release of their messages may take. */
+const graceInMs = 1_000;
+
+const unusedReleaseTimeoutInMs = 5_000;
 
 /** The health of a polling loop. */
 export interface PollingHealth {
@@ -31,6 +34,7 @@ export class PollingLoop<T> {
   readonly #stopHandlers = new AbortController();
   readonly #dropAll = new AbortController();
   readonly #tasks = new Set<Promise<void>>();
+  readonly #messages = new Set<ReceivedMessage<T>>();
   readonly #polling: Promise<void>;
   #wake = new AbortController();
   #lastPollOn: Date | undefined;
@@ -38,15 +42,15 @@ export class PollingLoop<T> {
   #errors = 0;
   #inboxErrors = 0;
 
-  constructor(queue: QueueLike, handler: MessageHandler<T>, settings: ConsumerSettings<T>, emit: Emit) {
+  constructor(queue: QueueLike, handler: ConsumerContext<T>["handler"], settings: ConsumerSettings<T>, emit: Emit) {
     this.#capacity = new Capacity(settings.concurrency);
     this.#consumer = {
       queue,
       handler,
       settings,
-      emit: (event, ...args) => {
+      emit: (event, detail) => {
         if (event === "completed" || event === "duplicate") this.#lastSuccessOn = new Date();
-        emit(event, ...args);
+        emit(event, detail);
       },
       stopHandlers: this.#stopHandlers.signal,
       dropAll: this.#dropAll.signal,
@@ -68,21 +72,23 @@ export class PollingLoop<T> {
     this.#wake.abort();
   }
 
-  /** Stops polling; then waits for the handlers; then aborts their signals; then drops the messages that are left. */
-  async stop(): Promise<void> {
-    const { drainTimeoutInMs } = this.#consumer.settings;
+  /**
+   * Stops polling; waits for the handlers until `hurry` aborts; then aborts their signals; then drops the messages that are left.
+   * The last two steps take two seconds at most.
+   */
+  async stop(hurry: AbortSignal): Promise<void> {
     this.#stopping.abort();
     this.#wake.abort();
     this.#capacity.wake();
     // A receive in flight is not cut off: it may have hidden messages, whose deliveries would count as attempts.
-    const drained = await within(drainTimeoutInMs, this.#polling.then(() => this.#idle()));
-    if (!drained) {
-      this.#stopHandlers.abort(new DOMException("the consumer stops", "AbortError"));
-      if (!(await within(abortGraceInMs, this.#idle()))) this.#dropAll.abort();
+    const idle = this.#polling.then(() => this.#idle());
+    if (!(await endsBefore(hurry, idle))) {
+      this.#stopHandlers.abort(new DOMException("The consumer stops", "AbortError"));
+      if (!(await within(graceInMs, idle))) this.#dropAll.abort();
+      if (!(await within(graceInMs, idle))) for (const { lease } of this.#messages) lease.abandon();
     }
-    await this.#polling;
-    await this.#idle();
-    this.#consumer.emit("stopped");
+    await idle;
+    this.#consumer.emit("stopped", {});
   }
 
   /** The loop ends with `stop()`, and for no other reason. */
@@ -108,6 +114,7 @@ export class PollingLoop<T> {
         emit("empty", { nextPollInMs });
         if (await this.#pause(nextPollInMs)) interval = settings.minPollInMs;
       } catch (error) {
+        if (isAborted(this.#stopHandlers.signal)) break;
         this.#errors++;
         emit("error", error);
         await this.#pause(this.#backoff(this.#errors));
@@ -127,6 +134,7 @@ export class PollingLoop<T> {
     // A later response would leave too little of the visibility timeout.
     const received = await read((abortSignal) => queue.receiveMessages({ abortSignal, numberOfMessages, visibilityTimeout }), {
       timeoutInMs: Math.min(30_000, visibilityTimeout * 500),
+      abortSignal: this.#stopHandlers.signal,
     });
     const messages = received.receivedMessageItems;
     if (messages.length > 0) {
@@ -139,11 +147,12 @@ export class PollingLoop<T> {
   async #accept(messages: readonly QueueMessageLike[], clock: Clock, receivedOn: Date | undefined): Promise<void> {
     const { queue, settings, emit } = this.#consumer;
     const batch = messages.map((message) => new ReceivedMessage(queue, message, settings, clock, receivedOn));
+    for (const message of batch) this.#messages.add(message);
     const opened = await Promise.all(batch.map((message) => this.#open(message)));
     const readable = batch.filter((_, i) => opened[i]);
     for (const message of readable) emit("received", message.info);
     const outcomes = await this.#claim(readable);
-    readable.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#capacity.release())));
+    readable.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#settled(message))));
   }
 
   /** Whether the message can be decoded. One that cannot is moved to the poison queue. */
@@ -153,9 +162,14 @@ export class PollingLoop<T> {
       return true;
     } catch (error) {
       const task = this.#isStopping() ? message.releaseUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
-      this.#track(task.then(() => message.lease.abandon()).finally(() => this.#capacity.release()));
+      this.#track(task.then(() => message.lease.abandon()).finally(() => this.#settled(message)));
       return false;
     }
+  }
+
+  #settled(message: ReceivedMessage<T>): void {
+    this.#messages.delete(message);
+    this.#capacity.release();
   }
 
   /**
@@ -166,12 +180,15 @@ export class PollingLoop<T> {
   async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxClaimResult | "no inbox")[]> {
     const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
     if (this.#isStopping()) return [];
-    if (inbox?.mode !== "claim") return batch.map(() => "no inbox");
+    if (!inbox) return batch.map(() => "no inbox");
     const { signal } = this.#stopping;
+    const timeoutInMs = visibilityTimeoutInSeconds * 1_000;
+    const elapsedInMs = startStopwatch();
     try {
-      const outcomes = await retry(() => inbox.claim(batch.map(({ delivery }) => delivery), { abortSignal: signal }), {
+      const claimOnce = (): Promise<readonly InboxClaimResult[]> => claimAll(inbox, batch, Math.max(1, timeoutInMs - elapsedInMs()), signal);
+      const outcomes = await retry(claimOnce, {
         maxAttempts: Infinity,
-        timeoutInMs: visibilityTimeoutInSeconds * 1_000,
+        timeoutInMs,
         shouldRetry: () => true,
         onFailure: (error) => {
           if (signal.aborted) return;
@@ -193,26 +210,32 @@ export class PollingLoop<T> {
     const { lease, info } = message;
     try {
       if (lease.remainingInMs <= 0) {
-        emit("lost", { ...info, error: lease.signal.reason as unknown });
+        emit("lost", { ...info, error: lease.lostError });
+        // The handler was not started. The next delivery takes the claim over in any case, and then does not count this one.
+        if (typeof outcome === "object" && outcome.kind === "claimed") await this.#releaseUnused(outcome.claim);
       } else if (outcome === undefined) {
         await message.releaseUnstarted();
       } else if (outcome === "no inbox") {
         await processMessage(this.#consumer, message, undefined);
       } else if (outcome.kind === "claimed") {
-        message.setInboxAttempts(outcome.claim.attempts);
+        message.setInboxFailures(outcome.claim.failures);
         await processMessage(this.#consumer, message, outcome.claim);
-      } else if (outcome.kind === "done") {
+      } else if (outcome.kind === "completed") {
         await lease.delete();
         emit("duplicate", info);
       } else if (outcome.kind === "busy") {
-        await message.releaseUnstarted(busyDelayInSeconds(outcome.forInMs, message.uncountedDeliveries));
+        await message.releaseUnstarted(busyDelayInSeconds(outcome.retryAfterInMs, message.uncountedDeliveries));
       }
-      // Outdated: another consumer has the message.
+      // Superseded: another consumer has the message.
     } catch (error) {
       emit("error", error);
     } finally {
       lease.abandon();
     }
+  }
+
+  #releaseUnused(claim: InboxClaim): Promise<void> {
+    return callInbox((request) => claim.release(false, request), { timeoutInMs: unusedReleaseTimeoutInMs, abortSignals: [this.#dropAll.signal] });
   }
 
   #backoff(errors: number): number {
@@ -245,20 +268,39 @@ export class PollingLoop<T> {
 }
 
 /** Most handlers of another message with the same key end soon: the first delay is short, and the following ones are longer. */
-function busyDelayInSeconds(forInMs: number, earlierDeliveries: number): number {
-  return Math.ceil(Math.min(forInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10)) / 1_000);
+function busyDelayInSeconds(retryAfterInMs: number, earlierDeliveries: number): number {
+  return Math.ceil(Math.min(retryAfterInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10)) / 1_000);
+}
+
+const claimKinds: readonly string[] = ["claimed", "completed", "busy", "superseded"] satisfies readonly InboxClaimResult["kind"][];
+
+/** An inbox without types may return anything: no message may be handled on a claim that is not there. */
+async function claimAll<T>(inbox: Inbox, batch: readonly ReceivedMessage<T>[], timeoutInMs: number, signal: AbortSignal): Promise<readonly InboxClaimResult[]> {
+  const deliveries = batch.map(({ delivery }) => delivery);
+  const results = await callInbox((request) => inbox.claim(deliveries, request), { timeoutInMs, abortSignals: [signal] });
+  if (!Array.isArray(results) || results.length !== batch.length || results.some((result: InboxClaimResult) => !claimKinds.includes(result.kind))) {
+    throw new TypeError(`Inbox: claim must return one result for each of the ${batch.length} deliveries`);
+  }
+  return results as readonly InboxClaimResult[];
 }
 
 /** Whether the task ended in time. */
 async function within(ms: number, task: Promise<void>): Promise<boolean> {
   const deadline = new Deadline(ms, () => undefined);
   try {
-    await deadline.race(task);
-    return true;
-  } catch (error) {
-    if (deadline.signal.aborted) return false;
-    throw error;
+    return await endsBefore(deadline.signal, task);
   } finally {
     deadline.dispose();
+  }
+}
+
+/** Whether the task ended before the signal aborted. */
+async function endsBefore(signal: AbortSignal, task: Promise<void>): Promise<boolean> {
+  let off: (() => void) | undefined;
+  const aborted = new Promise<false>((resolve) => (off = onAbort(signal, () => resolve(false))));
+  try {
+    return await Promise.race([task.then(() => true as const), aborted]);
+  } finally {
+    off?.();
   }
 }

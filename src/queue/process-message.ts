@@ -1,14 +1,18 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { CallOptions } from "../clients/call.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
-import { RenewalLoop } from "../core/renewal.js";
-import { fullJitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/stopwatch.js";
 import { describeSpan, failSpan, inSpan, redactUrl } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
-import { createError, OperationTimeoutError, MessageLostError } from "../errors.js";
-import type { ConsumerContext, Emit, MessageContext } from "./context.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import { createError, isConcurrencyError, OperationTimeoutError, MessageLostError } from "../errors.js";
+import { ClaimLease } from "./claim-lease.js";
+import type { CommitMessageContext, ConsumerContext, Emit, MessageContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
-import type { Inbox, InboxClaim } from "./inbox/inbox.js";
-import { renewHalfway } from "./message-lease.js";
+import { callInbox } from "./inbox/call-inbox.js";
+import type { CommitResult } from "./inbox/commit-inbox.js";
+import type { InboxClaim } from "./inbox/inbox.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /**
@@ -34,18 +38,22 @@ export async function processMessage<T>(consumer: ConsumerContext<T>, message: R
   }
 }
 
+/** The longest time for which the service hides a message. */
+const maxDelayInMs = 7 * 86_400_000;
+
+const commitNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+
 /** What the handler has requested for its message. */
 type HandlerRequest = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
 
 class Delivery<T> {
   readonly #consumer: ConsumerContext<T>;
   readonly #message: ReceivedMessage<T>;
-  readonly #claim: InboxClaim | undefined;
-  readonly #claimLoop: RenewalLoop | undefined;
+  readonly #claim: ClaimLease | undefined;
   readonly #controller: AbortController;
   readonly #unlink: () => void;
   #request: HandlerRequest | undefined;
-  #committed: "committed" | "duplicate" | undefined;
+  #committed: CommitResult | undefined;
   #commits = 0;
   /** The last event that is not an error: how the delivery ended. */
   #outcome: string | undefined;
@@ -53,49 +61,49 @@ class Delivery<T> {
   constructor(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined) {
     this.#consumer = { ...consumer, emit: this.#recordOutcome(consumer.emit) };
     this.#message = message;
-    this.#claim = claim;
     const { controller, unlink } = linkSignals(message.lease.signal, consumer.stopHandlers);
     this.#controller = controller;
     this.#unlink = unlink;
-    if (!claim) return;
-    this.#claimLoop = new RenewalLoop(
-      { renew: () => claim.extend(), onLost: (error) => this.#controller.abort(this.#claimLost(error)) },
-      claim.clock,
-      claim.claimDurationInMs,
-      renewHalfway,
-    );
+    this.#claim =
+      claim &&
+      new ClaimLease(claim, {
+        clock: message.clock,
+        claimDurationInMs: message.delivery.claimDurationInMs,
+        dropAll: consumer.dropAll,
+        onLost: (error) => this.#controller.abort(this.#claimLost(error)),
+      });
   }
 
   run(): Promise<void> {
-    const { info, lease, delivery } = this.#message;
-    const { messageId, attempt, insertedOn } = info;
-    const waitInMs = Math.max(0, Math.round(delivery.serviceTime() - insertedOn.getTime()));
+    const { info, lease, waitedInMs: waitInMs } = this.#message;
+    const { messageId, attempt } = info;
     const details = { targetKind: "queue", url: this.#consumer.queue.url, messageId, attempt, waitInMs };
     return inSpan("QueueConsumer.handle", {}, async (tracingOptions, span) => {
       lease.tracingOptions = tracingOptions;
-      await this.#run(tracingOptions, span);
+      if (this.#claim) this.#claim.tracingOptions = tracingOptions;
+      await this.#run(tracingOptions ?? {}, span);
       describeSpan(span, { outcome: this.#outcome, requests: lease.requests });
     }, details, "consumer");
   }
 
-  async #run(tracingOptions: MessageContext["tracingOptions"], span: CallSpan): Promise<void> {
+  async #run(tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
     const { emit, settings, stopHandlers } = this.#consumer;
     const { info } = this.#message;
     if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
     // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
-    this.#claimLoop?.isHeld();
+    this.#claim?.isHeld();
     const elapsedInMs = startStopwatch();
     let error: unknown;
     try {
       if (!this.#controller.signal.aborted) await this.#handle(tracingOptions);
     } catch (thrown) {
-      error = thrown ?? new Error("the handler rejected without a reason");
+      error = thrown ?? new Error("The handler rejected without a reason");
       failSpan(span, error);
     }
     if (this.#committed) return this.#finish(elapsedInMs());
     const { signal } = this.#controller;
     if (signal.aborted) {
-      if (signal.reason instanceof MessageLostError) {
+      if (isConcurrencyError(signal.reason, "MESSAGE_LOST")) {
         emit("lost", { ...info, error: signal.reason });
         return;
       }
@@ -112,12 +120,11 @@ class Delivery<T> {
   /** Removes all listeners and timers, and cuts off the requests in flight. */
   end(): void {
     this.#unlink();
-    this.#claimLoop?.stop();
-    this.#claim?.abandon();
+    this.#claim?.end();
     this.#message.lease.abandon();
   }
 
-  async #handle(tracingOptions: MessageContext["tracingOptions"]): Promise<void> {
+  async #handle(tracingOptions: OperationTracingOptions): Promise<void> {
     const { handler, settings, dropAll } = this.#consumer;
     const { payload } = this.#message;
     const stopTimer = this.#startTimer(settings.maxProcessingTimeInMs);
@@ -134,106 +141,103 @@ class Delivery<T> {
   }
 
   #recordOutcome(emit: Emit): Emit {
-    return (event, ...args) => {
+    return (event, detail) => {
       if (event !== "error") this.#outcome = event;
-      emit(event, ...args);
+      emit(event, detail);
     };
   }
 
   #startTimer(afterInMs: number): () => void {
     return startTimer(afterInMs, () => {
       this.#controller.abort(
-        createError(OperationTimeoutError, `the handler took longer than ${afterInMs} ms; the message is kept for it no longer`, { url: redactUrl(this.#consumer.queue.url), elapsedInMs: afterInMs }),
+        createError(OperationTimeoutError, `The handler took longer than maxProcessingTimeInMs (${afterInMs} ms). Its message is not renewed any more.`, { url: redactUrl(this.#consumer.queue.url), elapsedInMs: afterInMs }),
       );
       this.#message.lease.letExpire();
-      this.#claimLoop?.letExpire();
+      this.#claim?.letExpire();
     });
   }
 
-  #context(tracingOptions: MessageContext["tracingOptions"]): MessageContext {
+  #context(tracingOptions: OperationTracingOptions): MessageContext | CommitMessageContext {
     const message = this.#message;
-    return {
+    const context: MessageContext = {
       ...message.info,
       signal: this.#controller.signal,
       lastCheckpoint: message.checkpoint,
       tracingOptions,
-      extend: ({ seconds = this.#consumer.settings.visibilityTimeoutInSeconds } = {}) => message.lease.extend(seconds),
-      retry: ({ delayInMs } = {}) => {
+      extend: async (options = {}) => {
+        checkOptions("extend", options, { durationInMs: 1 });
+        const { durationInMs = this.#consumer.settings.visibilityTimeoutInSeconds * 1_000 } = options;
+        await message.lease.extend(Math.ceil(checkNumber("durationInMs", durationInMs, { min: 0, max: maxDelayInMs }) / 1_000));
+      },
+      retry: (options = {}) => {
+        checkOptions("retry", options, { delayInMs: 1 });
+        const { delayInMs } = options;
+        if (delayInMs !== undefined) checkNumber("delayInMs", delayInMs, { min: 0 });
         this.#request = { kind: "retry", delayInMs };
       },
       poison: (reason) => {
+        if (typeof reason !== "string") throw new TypeError("poison: the reason must be a string");
         this.#request = { kind: "poison", reason };
       },
       checkpoint: (data) => message.setCheckpoint(data),
-      commit: async (partitionKey, actions) => {
-        const inbox: Inbox | undefined = this.#consumer.settings.inbox;
-        if (inbox?.mode !== "commit" || !inbox.commit) throw new TypeError('context.commit needs an inbox with the mode "commit"');
-        if (this.#committed) throw new TypeError("context.commit was called before: all that belongs to a message goes into one commit");
-        // A late commit would be recognised as a duplicate anyway, but no caller would wait for it.
-        if (message.lease.signal.aborted) throw message.lease.signal.reason;
-        this.#commits++;
-        this.#committed = await inbox.commit(message.delivery, this.#commits, partitionKey, actions, {
-          tracingOptions,
-          abortSignal: this.#consumer.dropAll,
-        });
-        return this.#committed;
-      },
     };
+    const { commits } = this.#consumer.settings;
+    if (!commits || message.partitionKey === undefined) return context;
+    const { partitionKey } = message;
+    const commit: CommitMessageContext["commit"] = async (actions, options = {}) => {
+      checkOptions("commit", options, commitNames);
+      if (this.#committed) throw new TypeError("commit: it was called before. All that belongs to a message goes into one commit.");
+      // A late commit would be recognised as a duplicate anyway, but no caller would wait for it.
+      if (message.lease.signal.aborted) throw message.lease.signal.reason;
+      const call = ++this.#commits;
+      const limits = { tracingOptions: options.tracingOptions ?? tracingOptions, abortSignals: [this.#consumer.dropAll, options.abortSignal] };
+      const result = await callInbox((request) => commits.inbox.commit(message.delivery, call, partitionKey, actions, request), limits);
+      return this.#recordCommit(result);
+    };
+    return { ...context, partitionKey, commit } satisfies CommitMessageContext;
+  }
+
+  /** Of two calls at the same time one is a duplicate of the other. */
+  #recordCommit(result: CommitResult): CommitResult {
+    if (this.#committed !== "committed") this.#committed = result;
+    return result;
   }
 
   async #finish(durationInMs: number): Promise<void> {
     const { emit } = this.#consumer;
     const { info, lease } = this.#message;
-    if (this.#claim && !(await this.#complete(this.#claim))) {
+    // Work that is done must not be repeated because the inbox cannot be reached: it is retried as long as the message is held.
+    if (this.#claim && !(await this.#claim.complete(() => lease.remainingInMs, (error) => emit("error", error)))) {
       const { signal } = this.#controller;
-      emit("lost", { ...info, error: signal.aborted ? signal.reason : this.#claimLost(undefined) });
+      emit("lost", { ...info, error: isConcurrencyError(signal.reason, "MESSAGE_LOST") ? signal.reason : this.#claimLost(undefined) });
       return;
     }
     const off = onAbort(this.#consumer.dropAll, () => lease.abandon());
     const settled = await lease.delete();
     off();
     const recorded = this.#claim !== undefined || this.#committed !== undefined;
-    if (settled === "lost" && !recorded) emit("lost", { ...info, error: lease.signal.reason as unknown });
+    if (settled === "lost" && !recorded) emit("lost", { ...info, error: lease.lostError });
     else if (this.#committed === "duplicate") emit("duplicate", info);
     else emit("completed", { ...info, durationInMs });
-  }
-
-  /**
-   * Retries as long as the message is held: work that is done must not be repeated because the inbox cannot be reached. False:
-   * another consumer has taken over, or the time is over.
-   */
-  async #complete(claim: InboxClaim): Promise<boolean> {
-    const { emit, dropAll } = this.#consumer;
-    try {
-      return await retry(() => claim.complete(), {
-        maxAttempts: Infinity,
-        onFailure: (error) => emit("error", error),
-        shouldRetry: () => this.#message.lease.remainingInMs > 0,
-        backoff: (attempt) => fullJitter(attempt - 1, 100, 5_000),
-        abortSignal: dropAll,
-      });
-    } catch {
-      return false;
-    }
   }
 
   async #retry(delayInMs: number, error: unknown): Promise<void> {
     const { emit } = this.#consumer;
     const { info, lease } = this.#message;
-    const settled = await lease.release(Math.min(7 * 86_400, Math.ceil(delayInMs / 1_000)));
-    if (settled === "lost") emit("lost", { ...info, error: lease.signal.reason as unknown });
-    else emit("retry", { ...info, delayInMs, error });
+    const settled = await lease.release(Math.ceil(Math.min(maxDelayInMs, delayInMs) / 1_000));
+    if (settled === "lost") emit("lost", { ...info, error: lease.lostError });
+    else emit("retried", { ...info, delayInMs, error });
   }
 
   async #poison(reason: string, error: unknown): Promise<void> {
     const sent = await deadLetter(this.#consumer, this.#message, reason, error);
     // A redrive sends the key again as another message, which should not have to wait until the claim expires.
-    if (sent) await this.#claim?.release().catch((failed: unknown) => this.#consumer.emit("error", failed));
+    if (sent) await this.#claim?.release(true).catch((failed: unknown) => this.#consumer.emit("error", failed));
   }
 
   #claimLost(cause: unknown): MessageLostError {
-    const { messageId, key } = this.#message.info;
-    return createError(MessageLostError, `the inbox record of ${JSON.stringify(key)} is another consumer's now, or may be any moment; stop working on it`, {
+    const { messageId, idempotencyKey } = this.#message.info;
+    return createError(MessageLostError, `The inbox claim of ${JSON.stringify(idempotencyKey)} was lost: another consumer may handle the key now. Stop working on it.`, {
       url: redactUrl(this.#consumer.queue.url),
       messageId,
       reason: "claim",

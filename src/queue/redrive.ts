@@ -3,21 +3,27 @@ import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../clients/q
 import { throwIfAborted } from "../core/deadline.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
-import { checkNumber } from "../core/validate.js";
-import { byteLength, encodeText, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import { byteLength, encodeText, maxMessageBytes, openEnvelope, poisonDetailsOf, sealEnvelope } from "./envelope.js";
 import type { PoisonDetails } from "./envelope.js";
+import { checkQueue } from "./options.js";
 
 /** Options of {@link redrive}. */
 export interface RedriveOptions extends CallOptions {
-  /** The maximum number of messages to move. @defaultValue all that are there when it begins */
+  /** The maximum number of messages to move. @defaultValue all that are there when it begins: those that fail again stay */
   maxMessages?: number | undefined;
-  /** Selects messages; the others stay. Messages that were too large for the details have none. @defaultValue all */
+  /** Selects messages; the others stay. Messages that were too large for the details have none. @defaultValue all: most causes concern all messages */
   filter?: ((details: PoisonDetails | undefined) => boolean) | undefined;
 }
 
+const names: OptionNames<RedriveOptions> = { maxMessages: 1, filter: 1, abortSignal: 1, tracingOptions: 1 };
+
 /** The result of {@link redrive}. */
 export interface RedriveResult {
+  /** How many messages were moved. */
   readonly moved: number;
+  /** How many messages stayed: the filter excluded them, or they were poisoned after the call began. */
   readonly skipped: number;
 }
 
@@ -27,9 +33,18 @@ const visibilityTimeout = 120;
 /**
  * Moves messages from a poison queue back to their queue, with the original key and a new count of attempts. First sends, then
  * deletes: a crash in between leaves two messages with the same key, and with an inbox they take effect once.
+ * Costs 2 requests for each message, and 1 for each 32.
+ * @throws RangeError if `maxMessages` is not a whole number of 1 or more
+ * @example
+ * ```ts
+ * const { moved } = await redrive(poisonQueue, queue, { filter: (details) => details?.reason === "failed 5 times" });
+ * ```
  */
-export function redrive(poisonQueue: QueueLike, queue: QueueLike, options: RedriveOptions = {}): Promise<RedriveResult> {
-  const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1 });
+export async function redrive(poisonQueue: QueueLike, queue: QueueLike, options: RedriveOptions = {}): Promise<RedriveResult> {
+  checkOptions("redrive", options, names);
+  checkQueue("redrive", poisonQueue);
+  checkQueue("redrive", queue);
+  const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1, integer: true });
   return withSpan("redrive", options, async (tracingOptions, span) => {
     const call = { ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }), ...(tracingOptions && { tracingOptions }) };
     const skipped: QueueMessageLike[] = [];
@@ -81,9 +96,10 @@ async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, ca
 function originalOf(message: QueueMessageLike): { text: string; details: PoisonDetails | undefined } {
   const { poison, key, body, text } = openEnvelope(message.messageText, "text");
   if (!poison) return { text: message.messageText, details: undefined };
-  if (poison.raw) return { text: text ?? "", details: poison };
+  const details = poisonDetailsOf(poison);
+  if (poison.raw) return { text: text ?? "", details };
   // A message that was sent without an envelope gets one, too: its new message has another id, and its key was the old id.
   const sealed = sealEnvelope({ asc: 1, key, ...(text === undefined ? { body } : { text }) }, poison.encoding);
   const fits = text === undefined || byteLength(sealed) <= maxMessageBytes;
-  return { text: fits ? sealed : encodeText(text, poison.encoding), details: poison };
+  return { text: fits ? sealed : encodeText(text, poison.encoding), details };
 }

@@ -33,7 +33,7 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
       abortSignal: source.stop.signal,
     });
   } catch (error) {
-    if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist`, { url: source.url, cause: error });
+    if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist.`, { url: source.url, cause: error });
     throw error;
   }
 }
@@ -74,14 +74,14 @@ function sizeOf({ contentRange, contentLength }: BlobDownloadLike, count: number
   // Without Content-Range, a length equal to the requested count does not tell the size of the blob.
   const isKnown = contentRange !== undefined || count === undefined || (size ?? NaN) < count;
   if (size === undefined || Number.isNaN(size) || !isKnown) {
-    throw new TypeError(`the answer for ${url} does not tell the size of the blob: in a browser, expose Content-Range by CORS`);
+    throw new TypeError(`The response for ${url} does not contain the size of the blob. In a browser, expose the header Content-Range by CORS.`);
   }
   return size;
 }
 
 function checkSize({ sizeInBytes }: BlobVersion, { url, settings: { maxSizeInBytes } }: RangeSource): void {
   if (sizeInBytes <= maxSizeInBytes) return;
-  throw createError(ContentTooLargeError, `${url} has ${sizeInBytes} bytes, more than maxSizeInBytes: ${maxSizeInBytes}`, { url, sizeInBytes, maxSizeInBytes });
+  throw createError(ContentTooLargeError, `${url} has ${sizeInBytes} bytes, more than maxSizeInBytes (${maxSizeInBytes}).`, { url, sizeInBytes, maxSizeInBytes });
 }
 
 /** A range of one version, and the buffer for its bytes. */
@@ -163,7 +163,7 @@ export class PinnedRange {
     const count = this.#into.length - this.#filled;
     const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];
     const matches = start === undefined ? contentLength === count : Number(start) === from && (contentLength ?? count) === count;
-    if (!matches) throw new IncompleteBodyError(`the answer has another range than the ${count} bytes from ${from} on that were asked for`);
+    if (!matches) throw new IncompleteBodyError(`the response has another range than the ${count} bytes from ${from} that were requested`);
   }
 
   async #take(response: BlobDownloadLike, signal: AbortSignal): Promise<void> {

@@ -68,13 +68,13 @@ export function toDownloadError(error: unknown, { url, settings }: RangeSource, 
   if (error instanceof VersionChangedError) {
     const after = restarts === 0 ? "" : `, after ${restarts} restarts`;
     return createError(ContentChangedError, 
-      `${url} was rewritten or deleted while it was downloaded${after}. Try again later, or download a snapshot of it.`,
+      `${url} was rewritten or deleted during the download${after}. Retry later, or download a snapshot.`,
       { url, etag: error.etag, restarts, cause: error.cause },
     );
   }
   if (error instanceof RequestTimeoutError) {
     const { tryTimeoutInMs } = settings;
-    const message = `${url}: no answer within ${tryTimeoutInMs} ms (tryTimeoutInMs), ${maxAttemptsWithoutProgress} times in a row`;
+    const message = `The download of ${url} made no progress: ${maxAttemptsWithoutProgress} requests in a row took longer than ${tryTimeoutInMs} ms (tryTimeoutInMs).`;
     return createError(OperationTimeoutError, message, { url, elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
   }
   return toConcurrencyError(error, url);

@@ -148,7 +148,7 @@ function contentTarget<T, Raw>(
     const etag = requireETag(response.etag, url);
     const bytes = await readBody(response);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
-      throw unusable(url, `${bytes.length} bytes arrived of ${response.contentLength}: is it compressed on the way?`);
+      throw unusable(url, `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
     }
     const { own, journal, journalText } = splitMetadata(response.metadata, context.journalName);
     const keep: Kept = { headers: headersOf(response), metadata: own, journalText, tags: undefined, tier: undefined };
@@ -198,7 +198,7 @@ async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestC
 }
 
 function unusable(url: string, message: string, details: { etag?: string; cause?: unknown } = {}): SchemaError {
-  return createError(SchemaError, `the content of ${url} cannot be used: ${message}. Nothing was written.`, {
+  return createError(SchemaError, `The content of ${url} cannot be used: ${message}. Nothing was written.`, {
     url,
     phase: "read",
     issues: [{ message }],

@@ -49,7 +49,7 @@ export function joinMetadata(
 ): Record<string, string> {
   const text = journal ? formatJournal(journal) : previousText;
   if (text !== undefined && Object.keys(own).some((name) => name.toLowerCase() === journalName.toLowerCase())) {
-    throw new TypeError(`the metadata ${JSON.stringify(journalName)} is the journal's: choose another name for one of them`);
+    throw new TypeError(`The metadata name ${JSON.stringify(journalName)} is that of the journal: rename one of them.`);
   }
   return text === undefined ? own : { ...own, [journalName]: text };
 }

@@ -89,19 +89,19 @@ export function containerAccessPolicy(container: ContainerLike): LeasedTarget<Co
 /** A private copy without undefined properties. Throws a `TypeError` or `RangeError` for an invalid value. */
 function policyOf(value: ContainerAccessPolicy): ContainerAccessPolicy {
   const given = value as Partial<ContainerAccessPolicy> | null | undefined;
-  if (!Array.isArray(given?.policies)) throw new TypeError("containerAccessPolicy: { publicAccess?, policies: [...] } is needed");
-  if (given.policies.length > 5) throw new RangeError("a container has at most 5 stored access policies");
+  if (!Array.isArray(given?.policies)) throw new TypeError("containerAccessPolicy: the value must be { publicAccess?, policies: [...] }.");
+  if (given.policies.length > 5) throw new RangeError("A container has at most 5 stored access policies.");
   if (given.publicAccess !== undefined && !["blob", "container"].includes(given.publicAccess)) {
-    throw new RangeError('publicAccess must be "blob", "container" or undefined');
+    throw new RangeError('publicAccess must be "blob", "container" or undefined.');
   }
   return { ...(given.publicAccess && { publicAccess: given.publicAccess }), policies: value.policies.map(checkPolicy) };
 }
 
 function checkPolicy({ id, startsOn, expiresOn, permissions }: StoredAccessPolicy): StoredAccessPolicy {
-  if (typeof id !== "string" || id.length < 1 || id.length > 64) throw new RangeError("the id of a policy has 1 to 64 characters");
+  if (typeof id !== "string" || id.length < 1 || id.length > 64) throw new RangeError("The id of a policy must have 1 to 64 characters.");
   for (const time of [startsOn, expiresOn]) {
     if (time !== undefined && !(time instanceof Date && !Number.isNaN(time.getTime()))) {
-      throw new TypeError(`policy ${JSON.stringify(id)}: startsOn and expiresOn must be valid dates`);
+      throw new TypeError(`Policy ${JSON.stringify(id)}: startsOn and expiresOn must be valid dates.`);
     }
   }
   return {
@@ -118,7 +118,7 @@ function toIdentifier({ id, ...policy }: StoredAccessPolicy): SignedIdentifierLi
 
 function checkContainer(container: ContainerLike, kind: string): void {
   if (typeof (container as Partial<ContainerLike> | null | undefined)?.setAccessPolicy !== "function") {
-    throw new TypeError(`${kind} needs a ContainerClient`);
+    throw new TypeError(`${kind} needs a ContainerClient.`);
   }
 }
 

@@ -58,7 +58,7 @@ export function toEdm(name: string, value: unknown, wanted: EdmType | undefined,
       if (value instanceof Date) return convert(name, value, "DateTime");
       if (value instanceof Uint8Array) return convert(name, value, "Binary");
   }
-  throw new TypeError(`property ${JSON.stringify(name)}: a table cannot store ${describe(value)}`);
+  throw new TypeError(`Property ${JSON.stringify(name)}: a table cannot store ${describe(value)}.`);
 }
 
 const guid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -67,7 +67,7 @@ const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 function convert(name: string, value: unknown, type: EdmType): EdmValue {
   const stored = forms[type](value);
-  if (stored === undefined) throw new TypeError(`property ${JSON.stringify(name)}: ${describe(value)} is no Edm.${type}`);
+  if (stored === undefined) throw new TypeError(`Property ${JSON.stringify(name)}: ${describe(value)} is not an Edm.${type}.`);
   return { type, value: stored };
 }
 

@@ -119,7 +119,7 @@ function contentTarget<T, Raw>(
   const { schema } = options;
   const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
   if (file.name.length + stagingSuffix.length > maxNameLength) {
-    throw new RangeError(`the name of ${url} is too long: new content is written beside it, under its name and ${stagingSuffix}`);
+    throw new RangeError(`The name of ${url} is too long: the library writes new content to a file with the suffix ${stagingSuffix} first.`);
   }
   let sibling: FileLike | undefined;
   const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
@@ -132,7 +132,7 @@ function contentTarget<T, Raw>(
     const length = response.contentLength ?? 0;
     if (length > maxSizeInBytes) {
       discardBody(response);
-      throw unusable(url, "read", `it has ${length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`, { etag });
+      throw unusable(url, "read", `it has ${length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`, { etag });
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the response for ${url} was cut off`, { cause });
@@ -155,7 +155,7 @@ function contentTarget<T, Raw>(
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
     if (bytes.length <= maxSizeInBytes) return bytes;
-    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, and maxSizeInBytes is ${maxSizeInBytes}`));
+    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -197,7 +197,7 @@ function contentTarget<T, Raw>(
 
     async write(base, raw, _journal, context) {
       const keep = base.keep as Kept;
-      if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "it has the attribute ReadOnly"));
+      if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "the file has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
       // A single range of the same length is written in one request, which keeps all properties.
@@ -260,6 +260,6 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
 }
 
 function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
-  const what = phase === "read" ? `the content of ${url} cannot be used` : `${url} cannot be written`;
+  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
   return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }

@@ -39,7 +39,7 @@ export function fileHeadersOf(response: FileResponseLike): FileHttpHeadersLike {
 export function checkFile(file: FileLike): void {
   const given = file as Partial<FileLike> | null | undefined;
   if (typeof given?.uploadRange !== "function" || typeof given.rename !== "function") {
-    throw new TypeError("a ShareFileClient is needed");
+    throw new TypeError("The client must be a ShareFileClient.");
   }
 }
 
@@ -72,7 +72,7 @@ export async function putRanges(file: FileLike, bytes: Uint8Array, options: () =
  */
 export function siblingOf(file: FileLike, name: string): FileLike {
   const { pipeline, shareClientConfig } = file as { pipeline?: unknown; shareClientConfig?: unknown };
-  if (typeof pipeline !== "object" || pipeline === null) throw new TypeError("not a ShareFileClient: it has no pipeline");
+  if (typeof pipeline !== "object" || pipeline === null) throw new TypeError("The client must be a ShareFileClient: it has no pipeline.");
   const url = new URL(file.url);
   url.pathname = url.pathname.slice(0, url.pathname.lastIndexOf("/") + 1) + encodeURIComponent(name);
   return Reflect.construct(file.constructor, [url.toString(), pipeline, shareClientConfig]) as FileLike;

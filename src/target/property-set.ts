@@ -38,12 +38,12 @@ export function propertyAdapter(kind: string, client: { readonly url: string }, 
     key: JSON.stringify([kind, client.url]),
     leasable: client as LeasableLike,
     staleETag: blobStaleETag,
-    notFoundAdvice: `${kind} cannot create it: create the ${what} first`,
+    notFoundAdvice: `create the ${what} first`,
     decode: (raw) => ({ ...raw }),
     equals: deepEqual,
     validate: undefined,
-    create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist, and cannot be created by this; create the ${what} first`)),
-    delete: () => Promise.reject(new TypeError(`${kind} cannot be removed: set an empty value, or delete the ${what}`)),
+    create: () => Promise.reject(new TypeError(`${kind}: ${url} does not exist. Create the ${what} first.`)),
+    delete: () => Promise.reject(new TypeError(`${kind} cannot be deleted: return an empty value, or delete the ${what}.`)),
   };
 }
 
@@ -59,7 +59,7 @@ export function httpHeadersOf(value: unknown): StringMap {
   const headers = headerValues(stringValues(value, "HTTP header"), "HTTP header");
   for (const name of Object.keys(headers)) {
     if (!(headerNames as readonly string[]).includes(name)) {
-      throw new TypeError(`${name} is no header that can be set: ${headerNames.join(", ")}`);
+      throw new TypeError(`${name} is not a header that can be set. Possible are: ${headerNames.join(", ")}.`);
     }
   }
   return headers;
@@ -74,7 +74,7 @@ export function pickHttpHeaders(response: HttpHeaders): StringMap {
 function headerValues(values: StringMap, what: string): StringMap {
   for (const [name, value] of Object.entries(values)) {
     if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
-      throw new TypeError(`${what} ${JSON.stringify(name)} must be printable ASCII without spaces around it: encode it, for example with encodeURIComponent`);
+      throw new TypeError(`The ${what} ${JSON.stringify(name)} must be printable ASCII without leading or trailing spaces: encode it, for example with encodeURIComponent.`);
     }
   }
   return values;
@@ -84,7 +84,7 @@ const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 function checkMetadata(metadata: StringMap): StringMap {
   for (const name of Object.keys(metadata)) {
-    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name for metadata: letters, digits and _`);
+    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a metadata name: it must consist of letters, digits and _.`);
   }
   return headerValues(metadata, "metadata");
 }
@@ -96,11 +96,11 @@ function lowerCaseNames(metadata: StringMap): StringMap {
 
 /** A private copy that contains strings only, without the properties that are undefined. */
 export function stringValues(value: unknown, what: string): StringMap {
-  if (typeof value !== "object" || value === null) throw new TypeError(`${what}: an object of strings is needed`);
+  if (typeof value !== "object" || value === null) throw new TypeError(`The ${what} must be an object of strings.`);
   const entries: [string, string][] = [];
   for (const [name, v] of Object.entries(value)) {
     if (v === undefined) continue;
-    if (typeof v !== "string") throw new TypeError(`${what} ${JSON.stringify(name)} must be a string, not ${typeof v}`);
+    if (typeof v !== "string") throw new TypeError(`The ${what} ${JSON.stringify(name)} must be a string, not ${typeof v}.`);
     entries.push([name, v]);
   }
   return Object.fromEntries(entries);

@@ -12,7 +12,7 @@ import type { LeasedTarget, RequestContext } from "./target.js";
  */
 export function queueMetadata(queue: QueueLike): LeasedTarget<Record<string, string>> {
   const given = queue as Partial<QueueLike & { sendMessage: unknown }> | null | undefined;
-  if (typeof given?.sendMessage !== "function") throw new TypeError("queueMetadata needs a QueueClient");
+  if (typeof given?.sendMessage !== "function") throw new TypeError("queueMetadata needs a QueueClient.");
   const set = async (raw: StringMap, context: RequestContext): Promise<string> => {
     await queue.setMetadata(raw, queueOptions(context));
     return etagOf(raw);

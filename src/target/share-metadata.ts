@@ -11,7 +11,7 @@ import type { LeasedTarget, RequestContext } from "./target.js";
 /** The metadata of an existing share. Names are returned in lower case. The service enforces the lease of a share. */
 export function shareMetadata(share: ShareLike): LeasedTarget<Record<string, string>> {
   if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
-    throw new TypeError("shareMetadata needs a ShareClient");
+    throw new TypeError("shareMetadata needs a ShareClient.");
   }
   const url = redactUrl(share.url);
   const set = async (raw: StringMap, context: RequestContext): Promise<string> =>

@@ -107,7 +107,7 @@ const systemNames: ReadonlySet<string> = new Set(["PartitionKey", "RowKey", "Tim
 function checkName(name: string): void {
   // __proto__ would be lost in the SDK, which assigns it as a property.
   if (!propertyName.test(name) || name.length > 255 || name === "__proto__" || systemNames.has(name)) {
-    throw new TypeError(`${JSON.stringify(name)} is no name for a table property: letters, digits and _, at most 255`);
+    throw new TypeError(`${JSON.stringify(name)} is not a property name: it must consist of at most 255 letters, digits and _.`);
   }
 }
 

@@ -159,7 +159,7 @@ export function adapterOf(target: unknown): ServiceAdapter<unknown, unknown> | u
 /** An object without a URL is not a client. Throws before any request, and names what is needed. */
 export function requireClient(kind: string, client: unknown, wanted: string): void {
   const url = (client as { url?: unknown } | null | undefined)?.url;
-  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}`);
+  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}.`);
 }
 
 /** The result of {@link readTarget}: a value and its ETag. */
@@ -189,7 +189,7 @@ export async function checkedResult<T, Raw>(
 export function snapshotOf<T, Raw>(result: ReadResult<T>, adapter: ServiceAdapter<T, Raw>, journalName: string): Snapshot<Raw> {
   const known = snapshots.get(result);
   if (known?.key !== adapter.key || known.credentialScope !== adapter.credentialScope || known.journalName !== journalName) {
-    throw new TypeError("startFrom must be a result of readTarget for the same target, with the same client and journal");
+    throw new TypeError("startFrom must be a result of readTarget for the same target, with the same client and journal.");
   }
   return known.snapshot as Snapshot<Raw>;
 }

@@ -53,16 +53,16 @@ export interface Transaction<T extends object = Record<string, unknown>> {
    */
   query<E extends object = T>(query?: TransactionQuery<E>): Promise<Entity<E>[]>;
   /** Creates an entity. The call rejects with an {@link AlreadyExistsError} if it exists. */
-  create<E extends object = T>(entity: EntityInput<NoInfer<E>>): void;
+  create<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
   /**
    * Changes the given properties of an existing entity; a property that is `undefined` is removed. The call rejects with a
    * {@link TargetNotFoundError} if the entity does not exist.
    */
-  update<E extends object = T>(patch: EntityPatch<NoInfer<E>>): void;
+  update<E extends object = T>(patch: NoInfer<EntityPatch<E>>): void;
   /** Replaces all properties of an existing entity. The call rejects with a {@link TargetNotFoundError} if it does not exist. */
-  replace<E extends object = T>(entity: EntityInput<NoInfer<E>>): void;
+  replace<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
   /** Changes the given properties, or creates the entity. */
-  upsert<E extends object = T>(entity: EntityInput<NoInfer<E>>): void;
+  upsert<E extends object = T>(entity: NoInfer<EntityInput<E>>): void;
   /** Deletes an entity. The call rejects with a {@link TargetNotFoundError} if it does not exist. */
   delete(entity: string | { readonly rowKey: string }): void;
 }

@@ -64,7 +64,7 @@ export type ReadonlyValue<T> = T extends Date | Uint8Array | ((...args: never[])
       : T;
 
 /** What a {@link Mutator} may return: nothing (it changed the draft in place), a new value, or {@link DELETE}. */
-export type MutatorResult<T> = ReadonlyValue<T> | typeof DELETE | undefined | void; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
+export type MutatorResult<T> = NoInfer<ReadonlyValue<T>> | typeof DELETE | undefined | void; // eslint-disable-line @typescript-eslint/no-invalid-void-type -- a mutator that changes in place returns nothing
 
 /**
  * Changes a private copy of the value in place, or returns a new value, or {@link DELETE}. It may be async. It may run several
@@ -75,7 +75,7 @@ export type MutatorResult<T> = ReadonlyValue<T> | typeof DELETE | undefined | vo
  * const increment: Mutator<{ count: number }> = (draft) => { draft.count++; };
  * ```
  */
-export type Mutator<T> = (draft: T, context: MutatorContext) => MutatorResult<NoInfer<T>> | Promise<MutatorResult<NoInfer<T>>>;
+export type Mutator<T> = (draft: T, context: MutatorContext) => MutatorResult<T> | Promise<MutatorResult<T>>;
 
 /** A state that is known to be stored. */
 export interface Base<Raw> {
@@ -207,7 +207,7 @@ export class Batch<T, Raw> {
         break;
       case "not found":
         call.reject(
-          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}`, { url: adapter.url }),
+          createError(TargetNotFoundError, `${adapter.url} does not exist: ${adapter.notFoundAdvice ?? "pass initial to create it"}.`, { url: adapter.url }),
         );
         break;
       case "failed":

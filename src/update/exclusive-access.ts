@@ -1,35 +1,14 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike, CallOptions, WriteOutcomeOptions } from "../clients/call.js";
+import type { CallOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { checkNumber, checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
-import type { AcquireLeaseOptions } from "../lease/lease-options.js";
-import { acquireLease } from "../lease/with-lease.js";
+import type { LeaseHandle, LeaseHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
+import type { AcquireLeaseOptions, LockProviderLike } from "../lease/lease-options.js";
+import { acquireLeaseFor } from "../lease/with-lease.js";
 import type { ServiceAdapter } from "../target/target.js";
-
-/** What an update holds while it runs: a `LeaseHandle` or a `LockHandle`. */
-export interface LockHandleLike {
-  /** Aborts when it is lost; its reason says why. */
-  readonly signal: AbortSignal;
-  assertHeld(): void;
-  release(): Promise<void>;
-}
-
-/** Provides named locks: `BlobLocks`. */
-export interface LockProviderLike {
-  acquire(
-    name: string,
-    options?: {
-      abortSignal?: AbortSignalLike | undefined;
-      tracingOptions?: OperationTracingOptions | undefined;
-      waitInMs?: number | undefined;
-    },
-  ): Promise<LockHandleLike>;
-}
 
 /** A named lock that replaces a lease. */
 export interface NamedLockRef {
@@ -126,7 +105,7 @@ export interface ExclusiveAccess {
   /** Undefined: the target does not exist and so cannot be leased, and there is no lock. */
   readonly held: LockHandleLike | undefined;
   /** `held`, if it is a lease on the target. */
-  readonly lease: LeaseHandle | undefined;
+  readonly lease: LeaseHandleImpl | undefined;
   /** The caller holds it: the update does not release it, and does not replace it if it is lost. */
   readonly callerOwned: boolean;
   /** Whether another caller may hold the lease under the same id afterwards. */
@@ -145,7 +124,8 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
     leaseAdapterOf(leasable);
     if (!lease) return (call) => acquireTargetLease(leasable, options, call);
     if (lease.url !== adapter.url) throw new TypeError(`The lease is on ${lease.url}, not on ${adapter.url}.`);
-    return () => Promise.resolve({ held: lease, lease, callerOwned: true, leaseIdReused: true });
+    // Only the library creates handles.
+    return () => Promise.resolve({ held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true });
   }
   if (!adapter.requiresLease) throw new TypeError(`The target of ${adapter.kind} has no lease: use optimisticUpdate, or a TableLock.`);
   if (!isLockChoice(lock)) {
@@ -160,7 +140,7 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
 
 async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<ExclusiveAccess> {
   try {
-    const lease = await acquireLease(leasable, { ...leaseOptionsOf(options), ...call });
+    const lease = await acquireLeaseFor("leasedUpdate", leasable, { ...leaseOptionsOf(options), ...call });
     // With a crash guard each holder has its own lease id, by which its successor identifies it.
     return { held: lease, lease, callerOwned: false, leaseIdReused: !options.crashGuard };
   } catch (error) {

@@ -3,14 +3,14 @@ import { linkSignals, onAbort } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
-import type { LeaseHandle } from "../lease/lease-guard.js";
+import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
-import type { AcquireAccess, ExclusiveAccess, LockHandleLike, LeasedUpdateOptions } from "./exclusive-access.js";
+import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
 import { checkTargetSettings, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 

@@ -23,7 +23,8 @@ describe("retries and waits", () => {
   it("a retry of a single caller is retry() of core/retry.ts: only these other files wait between attempts", () => {
     const reasons: Readonly<Record<string, string>> = {
       "lease/waiter-queue.ts": "polls a lease for all its waiters in the process; each has its own deadline",
-      "lock/leader-election.ts": "elections and their observers go on until they are stopped",
+      "lock/leader-election.ts": "an election goes on until it is stopped",
+      "lock/observe-lock.ts": "the time between two polls of an observer is its purpose, not a backoff",
       "lock/semaphore.ts": "polls for a slot as the waiter queue does; a release in the process ends the wait",
       "queue/polling-loop.ts": "the poll loop of a consumer goes on until it is stopped; notify() ends a wait",
       "read/watch.ts": "the time between two polls of a watch is its purpose, not a backoff",

@@ -38,7 +38,7 @@ describe("the command line", () => {
   ])("wants to know what to look at: %j", async (args) => {
     const terminal = new FakeTerminal({ env: { AZURE_STORAGE_CONNECTION_STRING: "UseDevelopmentStorage=true" } });
     expect(await run(args, terminal)).toBe(2);
-    expect(terminal.stderr).toContain("name a container");
+    expect(terminal.stderr).toContain("Pass --container");
   });
 
   it("says how to name the account if nobody did", async () => {

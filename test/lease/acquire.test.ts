@@ -210,14 +210,14 @@ describe("createIfNotExists", () => {
 describe("tryAcquireLease", () => {
   it("is null if it is taken, after one request", async () => {
     const blob = new ScriptedLeasable({ acquire: taken });
-    await expect(tryAcquireLease(blob)).resolves.toBeNull();
+    await expect(tryAcquireLease(blob)).resolves.toBeUndefined();
     expect(blob.calls).toHaveLength(1);
   });
 
   it("is null without a request while this process holds it", async () => {
     const blob = new ScriptedLeasable();
     const guard = (await tryAcquireLease(blob))!;
-    await expect(tryAcquireLease(blob)).resolves.toBeNull();
+    await expect(tryAcquireLease(blob)).resolves.toBeUndefined();
     expect(blob.times("acquire")).toHaveLength(1);
     await guard.release();
     const again = (await tryAcquireLease(blob))!;
@@ -234,7 +234,7 @@ describe("tryAcquireLease", () => {
     const impatient = outcomeOf(tryAcquireLease(blob));
     const patient = outcomeOf(acquireLease(blob));
     await pass(1_000);
-    expect(impatient).toMatchObject({ value: null, at: 100 });
+    expect(impatient).toMatchObject({ value: undefined, at: 100 });
     expect(patient.at).toBeUndefined();
     await pass(3_000);
     expect(patient.error).toBeUndefined();

@@ -68,7 +68,7 @@ it.each([undefined, null, "https://account.test/c/b", {}, { url: "https://accoun
 
 it.each([undefined, null, "fn", {}])("%j is not a function to run", async (fn) => {
   const blob = new ScriptedLeasable();
-  await expect(withLease(blob, fn as () => void)).rejects.toThrow(new TypeError("fn must be a function"));
+  await expect(withLease(blob, fn as () => void)).rejects.toThrow(new TypeError("withLease: fn must be a function"));
   expect(blob.calls).toEqual([]);
 });
 

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
-import type { CrashGuard, CrashGuardLock } from "../../src/lease/lease-options.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
-import type { LeaseHandle } from "../../src/lease/lease-guard.js";
-import { checkLeaseId } from "../../src/lease/held-lease.js";
-import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
+import type { LeaseHandle } from "../../src/lease/lease-handle.js";
+import { checkLeaseId } from "../../src/lease/lease-id.js";
+import type { AcquireLeaseOptions, LockProviderLike } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import { locksOn, run } from "../lock/support.js";
 import { hang, reset, status } from "./fakes/answers.js";
@@ -53,8 +52,8 @@ describe("a lease with a crash guard", () => {
     server.intercept = () => hang;
     await pass(40_000);
     expect(aborted.at).toBeLessThanOrEqual(28_503);
-    expect(guard.signal.reason).toMatchObject({ name: "LeaseLostError", url: "https://account.test/container/blob", reason: "unreachable", message: expect.stringContaining("crash guard") as string });
-    expect(() => guard.assertHeld()).toThrow("crash guard");
+    expect(guard.signal.reason).toMatchObject({ name: "LeaseLostError", url: "https://account.test/container/blob", reason: "unreachable", message: expect.stringContaining("its crash-guard lock was lost, so another process may take over.") as string });
+    expect(() => guard.assertHeld()).toThrow("crash-guard lock");
     expect(guard.remainingInMs).toBe(0);
     server.intercept = undefined;
     await run(guard.release());
@@ -114,7 +113,7 @@ describe("a lease with a crash guard", () => {
   });
 
   it("has an id of its own under each number, and under each lock", () => {
-    const ids = ["https://a.test/x", "https://a.test/y", "https://a.test/x#"].flatMap((url) => [1, 2, 300].map((epoch) => guardedLeaseId({ url } as CrashGuardLock, epoch)));
+    const ids = ["https://a.test/x", "https://a.test/y", "https://a.test/x#"].flatMap((url) => [1, 2, 300].map((epoch) => guardedLeaseId({ url }, epoch)));
     expect(new Set(ids).size).toBe(9);
     for (const id of ids) expect(() => checkLeaseId("id", id)).not.toThrow();
   });
@@ -126,7 +125,7 @@ describe("a lease with a crash guard", () => {
     server.requests.length = 0;
     const outcome = outcomeOf(party(server).acquire({ waitInMs: 5_000 }));
     await pass(6_000);
-    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not taken with this crashGuard") as string });
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("not acquired with this crashGuard") as string });
     expect(server.count("change")).toBe(3);
     expect(server.isLeased(lockBlob)).toBe(false);
     stranger.assertHeld();
@@ -169,10 +168,10 @@ describe("a lease with a crash guard", () => {
   it("is null if somebody has the lock, or the lease", async () => {
     const server = newServer();
     const first = await run(party(server).acquire());
-    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeNull();
+    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeUndefined();
     await run(first.release());
     const stranger = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
-    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeNull();
+    expect(await run(tryAcquireLease(server.blob(), party(server).options))).toBeUndefined();
     expect(server.isLeased(lockBlob)).toBe(false);
     await run(stranger.release());
     const guard = await run(tryAcquireLease(server.blob(), party(server).options));
@@ -199,7 +198,7 @@ describe("a lease with a crash guard", () => {
 
 describe("misuse of crashGuard", () => {
   it.each<[string, AcquireLeaseOptions]>([
-    ["no BlobLocks", { crashGuard: {} as CrashGuard }],
+    ["no locks", { crashGuard: {} as LockProviderLike }],
     ["an id of one's own", { leaseId: crypto.randomUUID() }],
     ["a lease that expires", { durationInSeconds: 30 }],
   ])("is found out before anything is sent: %s", async (_, options) => {

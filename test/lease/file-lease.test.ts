@@ -54,7 +54,7 @@ describe("the lease of a file", () => {
     const outcome = outcomeOf(acquireLease(new ScriptedFile({ acquire: taken })));
     await pass(62_000);
     expect(outcome.at).toBe(60_000);
-    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringMatching(/made sure of that may call breakLease\(file\).*crashGuard/) as string });
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringMatching(/sure that its holder is dead, call breakLease\(file\).*crashGuard/) as string });
   });
 
   it("is released when the answer to the first release was lost and the second is refused", async () => {
@@ -64,7 +64,7 @@ describe("the lease of a file", () => {
   });
 
   it.each<[string, AcquireLeaseOptions, new (message: string) => Error, string]>([
-    ["a duration", { durationInSeconds: 30 }, RangeError, "never expires: durationInSeconds must be Infinity; got 30"],
+    ["a duration", { durationInSeconds: 30 }, RangeError, "durationInSeconds must be Infinity for a file, whose lease never expires; got 30"],
     ["that it be created", { createIfNotExists: true }, TypeError, "createIfNotExists"],
   ])("is not asked for with %s", async (_, options, type, message) => {
     const file = new ScriptedFile();

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import type { AcquireLeaseOptions } from "../../src/lease/lease-options.js";
-import type { LeaseHandle } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-handle.js";
 import { hang, ok, reset, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import type { BlobClient } from "./fakes/fake-lease-server.js";
@@ -77,8 +77,11 @@ describe("handing over", () => {
     expect(() => first.assertHeld()).toThrow("was released");
     expect(first.remainingInMs).toBe(0);
     expect(second.value!.signal).not.toBe(first.signal);
+    expect(second.value!.signal.aborted).toBe(false);
     await finish(second.value);
-    expect(firstAborted.at).toBeUndefined();
+    // At its own release, not at that of the next holder.
+    expect(firstAborted.at).toBe(second.at);
+    expect((first.signal.reason as Error).name).toBe("AbortError");
   });
 
   it("tells only the present holder of a loss", async () => {
@@ -90,8 +93,9 @@ describe("handing over", () => {
     await pass(0);
     server.intercept = (operation) => (operation === "renew" ? status(409, "LeaseIdMismatchWithLeaseOperation") : undefined);
     await pass(10_000);
-    expect(second.value!.signal.aborted).toBe(true);
-    expect(first.signal.aborted).toBe(false);
+    expect(second.value!.signal.reason).toMatchObject({ name: "LeaseLostError", reason: "stolen" });
+    expect((first.signal.reason as Error).message).toBe("The lease was released.");
+    expect(() => first.assertHeld()).toThrow("was released");
     await first.release();
     await finish(second.value);
   });
@@ -280,7 +284,7 @@ describe("two lines for one blob", () => {
     const server = serverWithBlob();
     const blob = server.blob();
     const short = await hold(blob, { durationInSeconds: 15 });
-    await expect(Promise.race([tryAcquireLease(blob, { durationInSeconds: 60 }), pass(1).then(() => "slow")])).resolves.toBeNull();
+    await expect(Promise.race([tryAcquireLease(blob, { durationInSeconds: 60 }), pass(1).then(() => "slow")])).resolves.toBeUndefined();
     const long = outcomeOf(acquireLease(blob, { durationInSeconds: 60 }));
     await pass(1_000);
     expect(long.at).toBeUndefined();

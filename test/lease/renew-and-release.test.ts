@@ -33,7 +33,7 @@ describe.each([{ durationInSeconds: 15 }, { durationInSeconds: Infinity }])("a l
     expect(renewal).toEqual({ value: undefined, at: 100 });
     expect(release).toEqual({ value: undefined, at: 200 });
     expect(requests(blob)).toEqual([["acquire", 0], ["renew", 0], ["release", 100]]); // prettier-ignore
-    expect(lease.signal.aborted).toBe(false);
+    expect((lease.signal.reason as Error).name).toBe("AbortError");
   });
 
   it("lets a renewal succeed that was sent before the holder released the lease", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { tryAcquireLease } from "../../src/lease/with-lease.js";
-import type { LeaseHandle } from "../../src/lease/lease-guard.js";
+import type { LeaseHandle } from "../../src/lease/lease-handle.js";
 import type { LeaseLostError } from "../../src/errors.js";
 import { after, deaf, deafHang, hang, ok, okAbout, reset, status } from "./fakes/answers.js";
 import type { Answer } from "./fakes/answers.js";

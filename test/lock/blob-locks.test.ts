@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ContainerLike } from "../../src/clients/blob.js";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockHandle } from "../../src/lease/lease-guard.js";
+import type { LockHandle } from "../../src/lease/lease-handle.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -39,7 +39,7 @@ describe("a lock", () => {
     const server = new FakeLeaseServer();
     const lock = (await run(locksOn(server).tryAcquire("a")))!;
     expect(lock.name).toBe("a");
-    expect(await run(locksOn(server).tryAcquire("a"))).toBeNull();
+    expect(await run(locksOn(server).tryAcquire("a"))).toBeUndefined();
     await run(lock.release());
     const again = (await run(locksOn(server).tryAcquire("a")))!;
     expect(again.epoch).toBe(lock.epoch + 1);

@@ -1,5 +1,6 @@
+import type { BlobLocks } from "../../src/lock/blob-locks.js";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import type { LeaderElectionOptions, LeadershipTerm } from "../../src/lock/leader-election.js";
+import type { LeaderElectionEvents, LeaderElectionOptions, LeadershipTerm } from "../../src/lock/leader-election.js";
 import type { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { locksOn } from "./support.js";
 
@@ -7,19 +8,23 @@ export interface Candidate {
   readonly election: LeaderElection;
   readonly terms: LeadershipTerm[];
   readonly errors: unknown[];
+  readonly ended: LeaderElectionEvents["ended"][];
 }
 
-/** One who takes part in an election as a process of its own, unless it is given locks to share. */
-export function candidate(server: FakeLeaseServer, options: Partial<LeaderElectionOptions> = {}, locks = locksOn(server)): Candidate {
+/** A candidate that is a process of its own, unless it is given locks to share. */
+export function candidate(
+  server: FakeLeaseServer,
+  { onElected, ...options }: LeaderElectionOptions & { onElected?: (term: LeadershipTerm) => Promise<void> | void } = {},
+  locks: BlobLocks = locksOn(server),
+): Candidate {
   const terms: LeadershipTerm[] = [];
   const errors: unknown[] = [];
-  const election = new LeaderElection(locks, "scheduler", {
-    onError: (error) => errors.push(error),
-    ...options,
-    onElected: (term) => {
-      terms.push(term);
-      return options.onElected?.(term);
-    },
-  });
-  return { election, terms, errors };
+  const ended: LeaderElectionEvents["ended"][] = [];
+  const work = (term: LeadershipTerm): Promise<void> | void => {
+    terms.push(term);
+    return onElected?.(term);
+  };
+  const election = new LeaderElection(locks, "scheduler", work, options);
+  election.on("error", (error) => errors.push(error)).on("ended", (detail) => ended.push(detail));
+  return { election, terms, errors, ended };
 }

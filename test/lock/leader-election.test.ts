@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import type { LeaderElectionOptions, LeadershipTerm } from "../../src/lock/leader-election.js";
+import type { LeadershipTerm } from "../../src/lock/leader-election.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { abortTime, blockEventLoop, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -18,23 +18,23 @@ describe("a term", () => {
   it("begins with the election, has its epoch, and goes on after the work has ended", async () => {
     const { election, terms, errors } = candidate(new FakeLeaseServer());
     expect(election.isLeader).toBe(false);
-    election.start();
+    void election.start();
     await pass(20);
     expect(election.isLeader).toBe(true);
     expect(terms).toMatchObject([{ epoch: 1 }]);
     await pass(60_000);
-    terms[0]!.assertLeader();
+    terms[0]!.assertHeld();
     expect(election.isLeader).toBe(true);
     await run(election.stop());
     expect(election.isLeader).toBe(false);
-    expect(() => terms[0]!.assertLeader()).toThrow("stopped");
+    expect(() => terms[0]!.assertHeld()).toThrow("stopped");
     expect(errors).toEqual([]);
   });
 
   it("is one at a time, over all processes", async () => {
     const server = new FakeLeaseServer();
     const all = Array.from({ length: 3 }, () => candidate(server));
-    for (const { election } of all) election.start();
+    for (const { election } of all) void election.start();
     const epochs: number[] = [];
     for (let round = 0; round < 6; round++) {
       await pass(3_000);
@@ -50,11 +50,11 @@ describe("a term", () => {
   it("ends before the lease can be another's when the service does not answer, and the next leader follows within the duration", async () => {
     const server = new FakeLeaseServer();
     const first = candidate(server, { onElected: untilAborted });
-    first.election.start();
+    void first.election.start();
     await pass(20);
     const aborted = abortTime(first.terms[0]!.signal);
     const second = candidate(server);
-    second.election.start();
+    void second.election.start();
     server.intercept = (operation) => (operation === "renew" ? hang : undefined);
     await pass(28_520);
     expect(aborted.at).toBeLessThan(28_520);
@@ -70,11 +70,11 @@ describe("a term", () => {
 
   it("is known to be over by a leader that was stopped itself", async () => {
     const { election, terms } = candidate(new FakeLeaseServer());
-    election.start();
+    void election.start();
     await pass(20);
     blockEventLoop(29_000);
     expect(election.isLeader).toBe(false);
-    expect(() => terms[0]!.assertLeader()).toThrow("lost");
+    expect(() => terms[0]!.assertHeld()).toThrow("lost");
     expect(terms[0]!.signal.aborted).toBe(true);
     await pass(5_000);
     expect(terms).toHaveLength(2);
@@ -89,9 +89,9 @@ describe("a term", () => {
       },
     });
     const other = candidate(server);
-    failing.election.start();
+    void failing.election.start();
     await pass(20);
-    other.election.start();
+    void other.election.start();
     await pass(1_000);
     expect(failing.errors).toMatchObject([{ message: "work" }]);
     expect(failing.terms[0]!.signal.aborted).toBe(true);
@@ -106,7 +106,7 @@ describe("a term", () => {
         throw term.signal.reason;
       },
     });
-    election.start();
+    void election.start();
     await pass(20);
     await run(election.stop());
     expect(errors).toEqual([]);
@@ -122,7 +122,7 @@ describe("stop", () => {
         await later(2_000);
       },
     });
-    election.start();
+    void election.start();
     await pass(20);
     const stopped = outcomeOf(election.stop());
     await pass(1_990);
@@ -135,27 +135,37 @@ describe("stop", () => {
     expect(server.isLeased("locks/scheduler")).toBe(false);
   });
 
-  it("keeps the lease while the work takes no notice", async () => {
+  it.each([
+    [undefined, undefined, 25_000],
+    [4_000, undefined, 4_000],
+    [4_000, 1_000, 1_000],
+  ])("ends after the drain timeout (option %s, call %s), but keeps the lease while the work takes no notice", async (option, call, expected) => {
     const server = new FakeLeaseServer();
     let end: (() => void) | undefined;
-    const { election } = candidate(server, { onElected: () => new Promise<void>((resolve) => (end = resolve)) });
-    election.start();
+    const { election, ended } = candidate(server, { onElected: () => new Promise<void>((resolve) => (end = resolve)), drainTimeoutInMs: option });
+    void election.start();
     await pass(20);
-    const stopped = outcomeOf(election.stop());
-    await pass(120_000);
+    const stopped = outcomeOf(election.stop({ drainTimeoutInMs: call }));
+    await pass(expected - 1);
     expect(stopped.at).toBeUndefined();
+    await pass(1);
+    expect(stopped.at).toBe(20 + expected);
+    expect([election.isRunning, election.isLeader]).toEqual([false, false]);
+    await pass(120_000);
+    // Another leader must not work at the same time.
     expect(server.isLeased("locks/scheduler")).toBe(true);
+    expect(ended).toEqual([]);
     end!();
     await pass(10);
-    expect(stopped.at).toBeDefined();
     expect(server.isLeased("locks/scheduler")).toBe(false);
+    expect(ended).toEqual([{ epoch: 1, reason: "stopped" }]);
   });
 
   it("ends the wait for the lease", async () => {
     const server = new FakeLeaseServer();
     const other = await run(locksOn(server).acquire("scheduler"));
     const { election, terms, errors } = candidate(server);
-    election.start();
+    void election.start();
     await pass(2_000);
     await run(election.stop());
     const { length } = server.requests;
@@ -169,9 +179,10 @@ describe("stop", () => {
     for (let at = 0; at <= 8; at++) {
       const server = new FakeLeaseServer();
       const { election } = candidate(server);
-      election.start();
+      const starting = outcomeOf(election.start());
       await pass(at);
       await run(election.stop());
+      expect(starting.at).toBeDefined();
       await pass(20);
       expect(server.isLeased("locks/scheduler"), `stopped after ${at} ms`).toBe(false);
     }
@@ -181,8 +192,8 @@ describe("stop", () => {
     const { election, terms } = candidate(new FakeLeaseServer());
     await election.stop();
     await election.resign();
-    election.start();
-    election.start();
+    void election.start();
+    void election.start();
     await pass(20);
     expect(terms).toHaveLength(1);
     await run(Promise.all([election.stop(), election.stop(), election.resign()]));
@@ -193,16 +204,16 @@ describe("stop", () => {
   it("does not undo a start that comes after it", async () => {
     const server = new FakeLeaseServer();
     const { election, terms } = candidate(server, { onElected: untilAborted });
-    election.start();
+    void election.start();
     await pass(20);
     const stopped = outcomeOf(election.stop());
-    election.start();
+    void election.start();
     await pass(20);
     expect(stopped.at).toBeDefined();
     expect(election.isLeader).toBe(true);
     expect(terms.map((term) => term.epoch)).toEqual([1, 2]);
     await run(election.stop());
-    election.start();
+    void election.start();
     await pass(20);
     expect(terms).toHaveLength(3);
     await run(election.stop());
@@ -211,10 +222,70 @@ describe("stop", () => {
   it("may be called by the work", async () => {
     const server = new FakeLeaseServer();
     const it: Candidate = candidate(server, { onElected: () => void it.election.stop() });
-    it.election.start();
+    void it.election.start();
     await pass(20);
     expect(it.terms).toHaveLength(1);
     expect(server.isLeased("locks/scheduler")).toBe(false);
+  });
+});
+
+describe("start", () => {
+  it("rejects if the container of the locks does not exist, after one request", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(404, "ContainerNotFound");
+    const { election, errors } = candidate(server);
+    const starting = outcomeOf(election.start());
+    await pass(20);
+    expect(starting.error).toMatchObject({ code: "TARGET_NOT_FOUND" });
+    expect([election.isRunning, errors, server.requests.length]).toEqual([false, [], 1]);
+    server.intercept = undefined;
+    await run(election.start());
+    expect(election.isRunning).toBe(true);
+    await run(election.stop());
+  });
+
+  it("is a part of run, which ends with its signal", async () => {
+    const { election, terms } = candidate(new FakeLeaseServer(), { onElected: untilAborted });
+    const caller = new AbortController();
+    const running = outcomeOf(election.run({ abortSignal: caller.signal }));
+    await pass(100);
+    expect([election.isLeader, terms.length]).toEqual([true, 1]);
+    caller.abort();
+    await pass(10);
+    expect(running.at).toBeDefined();
+    expect(election.isRunning).toBe(false);
+  });
+});
+
+describe("events", () => {
+  it("tell of each term: elected before the work begins, ended with the reason after the lease is released", async () => {
+    const server = new FakeLeaseServer();
+    const log: string[] = [];
+    const { election, errors } = candidate(server, {
+      cooldownInMs: 1_000,
+      onElected: (term) => {
+        log.push(`work ${term.epoch}`);
+        if (term.epoch === 2) throw new Error("work");
+      },
+    });
+    election.on("elected", ({ epoch, tracingOptions }) => log.push(`elected ${epoch} ${typeof tracingOptions}`));
+    election.on("ended", ({ epoch, reason }) => log.push(`ended ${epoch} ${reason} ${server.isLeased("locks/scheduler")}`));
+    await run(election.start());
+    await run(election.resign());
+    await pass(3_000);
+    expect(errors).toMatchObject([{ message: "work" }]);
+    server.intercept = (operation) => (operation === "renew" ? hang : undefined);
+    await pass(29_000);
+    server.intercept = undefined;
+    await pass(5_000);
+    await run(election.stop());
+    expect(log.filter((entry) => entry.startsWith("ended")).map((entry) => entry.split(" ").slice(1, 3))).toEqual([
+      ["1", "resigned"],
+      ["2", "failed"],
+      ["3", "lost"],
+      ["4", "stopped"],
+    ]);
+    expect(log.slice(0, 3)).toEqual(["elected 1 object", "work 1", "ended 1 resigned false"]);
   });
 });
 
@@ -222,11 +293,11 @@ describe("resign", () => {
   it("ends the term, lets others have their turn, and comes back", async () => {
     const server = new FakeLeaseServer();
     const { election, terms } = candidate(server, { onElected: untilAborted, cooldownInMs: 4_000 });
-    election.start();
+    void election.start();
     await pass(20);
     const at = elapsed();
     await run(election.resign());
-    expect(terms[0]!.signal.reason).toMatchObject({ name: "AbortError", message: "the leader resigned" });
+    expect(terms[0]!.signal.reason).toMatchObject({ name: "AbortError", message: "The leader resigned" });
     expect(server.isLeased("locks/scheduler")).toBe(false);
     await pass(1_900);
     expect(terms).toHaveLength(1);
@@ -246,7 +317,7 @@ describe("resign", () => {
         await later(1_000);
       },
     });
-    it.election.start();
+    void it.election.start();
     await pass(20);
     const outside = outcomeOf(it.election.resign());
     await pass(900);
@@ -261,9 +332,9 @@ describe("resign", () => {
 describe("trouble", () => {
   it("is told, and the candidate goes on trying", async () => {
     const server = new FakeLeaseServer();
-    server.intercept = () => status(403);
+    server.intercept = (operation) => (operation === "properties" ? undefined : status(403));
     const { election, errors } = candidate(server, { cooldownInMs: 1_000 });
-    election.start();
+    void election.start();
     await pass(3_500);
     expect(errors.length).toBeGreaterThanOrEqual(3);
     expect(errors.length).toBeLessThanOrEqual(8);
@@ -274,16 +345,15 @@ describe("trouble", () => {
     await run(election.stop());
   });
 
-  it("is survived by the election if onError throws as well", async () => {
+  it("is survived by the election if its listeners throw as well", async () => {
     const server = new FakeLeaseServer();
-    const { election, terms } = candidate(server, {
-      cooldownInMs: 100,
-      onElected: () => Promise.reject(new Error("work")),
-      onError: () => {
-        throw new Error("onError");
-      },
-    });
-    election.start();
+    const { election, terms } = candidate(server, { cooldownInMs: 100, onElected: () => Promise.reject(new Error("work")) });
+    for (const event of ["elected", "ended", "error"] as const) {
+      election.on(event, () => {
+        throw new Error("listener");
+      });
+    }
+    void election.start();
     await pass(1_000);
     expect(terms.length).toBeGreaterThan(2);
     await run(election.stop());
@@ -295,7 +365,7 @@ describe("trouble", () => {
     const other = await run(locksOn(server).acquire("scheduler"));
     const locks = new BlobLocks(server.container(), { defaults: { waitInMs: 100, autoRenew: false, durationInSeconds: 60 } });
     const { election, errors } = candidate(server, {}, locks);
-    election.start();
+    void election.start();
     await pass(5_000);
     expect(errors).toEqual([]);
     await run(other.release());
@@ -310,10 +380,12 @@ describe("trouble", () => {
   it("is found out by the constructor where it can be", () => {
     const locks = locksOn(new FakeLeaseServer());
     const onElected = (): void => undefined;
-    expect(() => new LeaderElection(locks, "a", {} as LeaderElectionOptions)).toThrow(TypeError);
-    expect(() => new LeaderElection(locks, "a", undefined as unknown as LeaderElectionOptions)).toThrow(TypeError);
-    expect(() => new LeaderElection(locks, "", { onElected })).toThrow(RangeError);
-    expect(() => new LeaderElection(locks, "a", { onElected, durationInSeconds: 14 })).toThrow(RangeError);
-    expect(() => new LeaderElection(locks, "a", { onElected, cooldownInMs: -1 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", { onElected } as unknown as typeof onElected)).toThrow(/onElected must be a function/);
+    expect(() => new LeaderElection({} as typeof locks, "a", onElected)).toThrow(/needs BlobLocks/);
+    expect(() => new LeaderElection(locks, "", onElected)).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", onElected, { durationInSeconds: 14 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", onElected, { cooldownInMs: -1 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", onElected, { drainTimeoutInMs: -1 })).toThrow(RangeError);
+    expect(() => new LeaderElection(locks, "a", onElected, { onError: onElected } as object)).toThrow(/unknown option "onError"/);
   });
 });

@@ -66,8 +66,8 @@ describe("the name of a lock's blob", () => {
   it("is checked with the prefix, and for a semaphore with the number of the slot, before anything is sent", () => {
     const locks = locksOn(new FakeLeaseServer());
     const onElected = (): void => undefined;
-    expect(new LeaderElection(locks, "x".repeat(1_018), { onElected }).isLeader).toBe(false);
-    expect(() => new LeaderElection(locks, "x".repeat(1_019), { onElected })).toThrow(RangeError);
+    expect(new LeaderElection(locks, "x".repeat(1_018), onElected).isLeader).toBe(false);
+    expect(() => new LeaderElection(locks, "x".repeat(1_019), onElected)).toThrow(RangeError);
     // "/999" takes six characters: the slash is encoded.
     expect(new Semaphore(locks, "x".repeat(1_012), 1_000).slots).toBe(1_000);
     expect(() => new Semaphore(locks, "x".repeat(1_013), 1_000)).toThrow(RangeError);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockStatus } from "../../src/lock/blob-locks.js";
+import type { LockStatus } from "../../src/lock/lock-options.js";
 import { status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";

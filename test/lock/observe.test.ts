@@ -38,10 +38,10 @@ describe("observe", () => {
     const first = candidate(server, { cooldownInMs: 60_000 });
     const second = candidate(server);
     const here = watch(first.election);
-    await pass(500);
-    first.election.start();
+    await pass(550); // between two polls
+    void first.election.start();
     await pass(1_000);
-    second.election.start();
+    void second.election.start();
     await pass(1_000);
     await run(first.election.resign());
     await pass(2_000);
@@ -62,8 +62,8 @@ describe("observe", () => {
     const locks = locksOn(server);
     const other = candidate(server, {}, locks);
     const it = candidate(server, {}, locks);
-    other.election.start();
-    it.election.start();
+    void other.election.start();
+    void it.election.start();
     await pass(20);
     const here = watch(it.election);
     await pass(200);
@@ -79,8 +79,8 @@ describe("observe", () => {
     const server = new FakeLeaseServer();
     const shared = locksOn(server);
     const [first, second] = [candidate(server, {}, shared), candidate(server, {}, shared)];
-    first.election.start();
-    second.election.start();
+    void first.election.start();
+    void second.election.start();
     await pass(20);
     const here = watch(candidate(server).election);
     await pass(200);
@@ -136,6 +136,30 @@ describe("observe", () => {
     const here = watch(candidate(server).election);
     await pass(10);
     expect(here.ended.error).toMatchObject({ statusCode: 403 });
+  });
+
+  it("ends when its iterator returns, without waiting for the next poll or for the response to one", async () => {
+    const server = new FakeLeaseServer();
+    const caller = countedAbort();
+    for (const hangs of [false, true]) {
+      const polls = candidate(server).election.observe({ pollIntervalInMs: 60_000, abortSignal: caller.signal });
+      expect(caller.listeners()).toBe(0);
+      await run(polls.next());
+      if (hangs) server.intercept = () => hang;
+      const next = outcomeOf(polls.next());
+      await pass(hangs ? 60_000 : 100);
+      expect(next.at).toBeUndefined();
+      const returned = outcomeOf(polls.return!());
+      await pass(1);
+      expect(next.value).toEqual({ done: true, value: undefined });
+      expect(returned.value).toEqual({ done: true, value: undefined });
+      expect(caller.listeners()).toBe(0);
+    }
+  });
+
+  it("rejects at the first poll with an unknown option", async () => {
+    const { election } = candidate(new FakeLeaseServer());
+    await expect(election.observe({ intervalInMs: 5 } as object).next()).rejects.toThrow(/unknown option "intervalInMs"/);
   });
 
   it("leaves nothing behind when its reader stops reading", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
-import type { LockHandle } from "../../src/lease/lease-guard.js";
+import type { LockHandle } from "../../src/lease/lease-handle.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { after, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -51,8 +51,8 @@ describe("a semaphore", () => {
     const semaphore = semaphoreOn(server, 2);
     const slots = await hold(semaphore, 2);
     expect(new Set(slots.map((slot) => slot.name))).toEqual(new Set(["exports/0", "exports/1"]));
-    expect(await run(semaphore.tryAcquire())).toBeNull();
-    expect(await run(semaphoreOn(server, 2).tryAcquire())).toBeNull();
+    expect(await run(semaphore.tryAcquire())).toBeUndefined();
+    expect(await run(semaphoreOn(server, 2).tryAcquire())).toBeUndefined();
     await giveBack(slots.slice(0, 1));
     const next = await run(semaphoreOn(server, 2).tryAcquire());
     expect(next!.name).toBe(slots[0]!.name);

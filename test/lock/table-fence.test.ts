@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
-import type { LockHandle } from "../../src/index.js";
-import { LockedTable } from "../../src/lock/locked-table.js";
+import type { LockedTable } from "../../src/index.js";
+import { LockedTableImpl } from "../../src/lock/locked-table.js";
+import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
@@ -17,7 +18,7 @@ afterEach(() => {
 
 /** What the holder of this number has in its hands. */
 function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): LockedTable {
-  return new LockedTable(table, { epoch } as LockHandle, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
+  return new LockedTableImpl(table, { epoch } as LockHandleImpl, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
 }
 
 describe("a holder that has a successor", () => {
@@ -112,7 +113,8 @@ describe("writing", () => {
     const { service, table } = fakePartition({ a: 1 });
     const partition = await holder(table, 7).partition("p");
     service.next("submitTransaction", before(() => set(table, "a", 5)));
-    await expect(partition.update<Numbered>("a", (e) => { e.n += 1; })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
+    const { etag } = (await table.getEntity("p", "a")) as { etag: string };
+    await expect(partition.submit([["update", { rowKey: "a", n: 9 }, "Merge", { etag }]])).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
     await partition.update<Numbered>("a", (e) => { e.n += 1; });
     expect(valueOf(table, "a")).toBe(6);
   });
@@ -142,10 +144,10 @@ describe("writing", () => {
   test("an unchanged update sends nothing, and a missing entity needs initial", async () => {
     const { service, table } = fakePartition({ a: 1 });
     const partition = await holder(table, 7).partition("p");
-    await partition.update("a", () => undefined);
+    expect(await partition.update("a", () => undefined)).toMatchObject({ outcome: "unchanged", attempts: 1 });
     expect(service.count("submitTransaction")).toBe(1);
     await expect(partition.update("b", () => undefined)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "TARGET_NOT_FOUND"));
-    expect(await partition.update("b", (e) => { e["n"] = 2; }, { initial: { n: 1 } })).toEqual({ partitionKey: "p", rowKey: "b", n: 2 });
+    expect(await partition.update("b", (e) => { e["n"] = 2; }, { initial: () => ({ n: 1 }) })).toMatchObject({ outcome: "created", value: { partitionKey: "p", rowKey: "b", n: 2 } });
   });
 
   test("an update takes a tombstone for nothing, and replaces it", async () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
-import type { MessageContext } from "../../src/index.js";
+import { ClaimInbox, CommitInbox, enqueue, QueueConsumer } from "../../src/index.js";
+import type { CommitMessageContext, MessageContext } from "../../src/index.js";
 import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
 import { checkModel, CutOff, Pause, pauses, Step } from "./check-model.js";
@@ -48,15 +48,13 @@ class Inboxes implements Scenario {
 
   consume(): void {
     const process = this.world.newProcess();
-    const inbox = new TableInbox(process.table("inbox"), { mode: this.#mode });
-    const consumer = new QueueConsumer<Work>(process.queue("jobs"), (work, context) => this.#handle(work, context), {
-      inbox,
-      visibilityTimeoutInSeconds,
-      maxAttempts: 1_000,
-      retryDelay: 1_000,
-      concurrency: 4,
-    });
-    consumer.on("completed", ({ key }) => this.#completed.set(key, (this.#completed.get(key) ?? 0) + 1));
+    const options = { visibilityTimeoutInSeconds, maxAttempts: 1_000, retryDelayInMs: 1_000, concurrency: 4 };
+    const [queue, table] = [process.queue("jobs"), process.table("inbox")];
+    const consumer =
+      this.#mode === "claim"
+        ? new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context), { ...options, inbox: new ClaimInbox(table) })
+        : new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context), { ...options, inbox: new CommitInbox(table), partitionOf: () => "effects" });
+    consumer.on("error", () => undefined).on("completed", ({ idempotencyKey: key }) => this.#completed.set(key, (this.#completed.get(key) ?? 0) + 1));
     this.#consumers.push({ process, consumer, starting: consumer.start().catch(() => undefined) });
   }
 
@@ -91,8 +89,8 @@ class Inboxes implements Scenario {
     }
   }
 
-  async #handle({ takesInMs, failures }: Work, context: MessageContext): Promise<void> {
-    const { key, signal } = context;
+  async #handle({ takesInMs, failures }: Work, context: MessageContext | CommitMessageContext): Promise<void> {
+    const { idempotencyKey: key, signal } = context;
     if (this.#mode === "claim") {
       if (this.#record(key)?.value === "done") this.#violations.push(`${key} was started although it was done`);
       if ((this.#atWork.get(key) ?? 0) > 0) this.#violations.push(`${key} was started while another handler was at work on it`);
@@ -109,9 +107,7 @@ class Inboxes implements Scenario {
     try {
       await this.world.time.sleep(takesInMs);
       if (attempt <= failures) throw new Error("not yet");
-      if (this.#mode === "commit") {
-        await context.commit("effects", [["create", { partitionKey: "effects", rowKey: `${key}-${crypto.randomUUID()}`, of: key }]]);
-      }
+      if ("commit" in context) await context.commit([["create", { rowKey: `${key}-${crypto.randomUUID()}`, of: key }]]);
     } finally {
       leave();
     }

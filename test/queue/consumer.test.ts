@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { enqueue, MemoryInbox, MessageLostError, QueueConsumer, TableInbox } from "../../src/index.js";
+import { ClaimInbox, enqueue, MessageLostError, QueueConsumer } from "../../src/index.js";
 import type { MessageContext, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
+import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
 
@@ -36,8 +37,8 @@ type Handler = (payload: unknown, context: MessageContext) => unknown;
 async function consume(handler: Handler, options: QueueConsumerOptions<unknown> = {}): Promise<QueueConsumer> {
   const consumer = new QueueConsumer(queue, handler, { poisonQueue, ...options });
   consumers.push(consumer);
-  for (const event of ["received", "completed", "duplicate", "retry", "poisoned", "lost", "error", "empty", "stopped"] as const) {
-    consumer.on(event, (...args: unknown[]) => void events.push([event, ...args]));
+  for (const event of ["received", "completed", "duplicate", "retried", "poisoned", "lost", "error", "empty", "stopped"] as const) {
+    consumer.on(event, (detail: unknown) => void events.push([event, detail]));
   }
   await consumer.start();
   return consumer;
@@ -56,7 +57,7 @@ describe("a handler that", () => {
     const handler = vi.fn<Handler>();
     await consume(handler);
     await pass(10);
-    expect(handler).toHaveBeenCalledExactlyOnceWith({ order: 1 }, expect.objectContaining({ key: "k", messageId, attempt: 1 }));
+    expect(handler).toHaveBeenCalledExactlyOnceWith({ order: 1 }, expect.objectContaining({ idempotencyKey: "k", messageId, attempt: 1 }));
     expect(queue.messages).toEqual([]);
     expect(names()).toEqual(["completed"]);
     expect(queue.faults.log.toSorted()).toEqual(["delete", "properties", "receive", "receive", "send"]);
@@ -85,7 +86,7 @@ describe("a handler that", () => {
       },
     ]);
     expect(poisonQueue.messages[0]!.expiresOn.getUTCFullYear()).toBe(9999);
-    expect(names()).toEqual(["retry", "retry", "retry", "poisoned"]);
+    expect(names()).toEqual(["retried", "retried", "retried", "poisoned"]);
   });
 
   it("asks for a retry gets it, when it said", async () => {
@@ -96,7 +97,7 @@ describe("a handler that", () => {
     expect(handler).toHaveBeenCalledTimes(1);
     await pass(2_000);
     expect(handler).toHaveBeenCalledTimes(2);
-    expect(names()).toEqual(["retry", "completed"]);
+    expect(names()).toEqual(["retried", "completed"]);
   });
 
   it("asks for poison has the message put aside at once", async () => {
@@ -139,9 +140,9 @@ describe("a handler that", () => {
     const handler = vi.fn<Handler>((_, { signal, attempt }) => (attempt === 1 ? until(signal) : undefined));
     await consume(handler, { maxProcessingTimeInMs: 5_000, maxPollIntervalInMs: 100 });
     await pass(5_000);
-    expect(last("retry").error).toMatchObject({ code: "OPERATION_TIMEOUT" });
+    expect(last("retried").error).toMatchObject({ code: "OPERATION_TIMEOUT" });
     await pass(2_000);
-    expect(names()).toEqual(["retry", "completed"]);
+    expect(names()).toEqual(["retried", "completed"]);
   });
 
   it("takes longer than it may and does not stop has its message kept no longer", async () => {
@@ -172,7 +173,7 @@ describe("messages that never reached a handler", () => {
     const table = new FakeTable();
     const handler = vi.fn<Handler>();
     table.faults.next("transaction", "hang");
-    const consumer = await consume(handler, { inbox: new TableInbox(table) });
+    const consumer = await consume(handler, { inbox: new ClaimInbox(table) });
     await pass(10);
     const stopping = consumer.stop();
     await pass(10);
@@ -182,7 +183,7 @@ describe("messages that never reached a handler", () => {
     expect(JSON.parse(queue.messages[0]!.text)).toMatchObject({ key: "k", body: "p", uncharged: 1 });
     events = [];
     const attempts: number[] = [];
-    await consume((_, { attempt }) => void attempts.push(attempt), { inbox: new TableInbox(table) });
+    await consume((_, { attempt }) => void attempts.push(attempt), { inbox: new ClaimInbox(table) });
     await pass(1_000);
     expect(attempts).toEqual([1]);
   });
@@ -200,15 +201,15 @@ describe("messages of others", () => {
     const handler = vi.fn<Handler>();
     await consume(handler, options);
     await pass(10);
-    expect(handler).toHaveBeenCalledWith(payload, expect.objectContaining({ key: "jobs-1", messageId: "jobs-1" }));
+    expect(handler).toHaveBeenCalledWith(payload, expect.objectContaining({ idempotencyKey: "jobs-1", messageId: "jobs-1" }));
   });
 
   it("get their key from the payload, if told how", async () => {
     await queue.sendMessage('{"id":7}');
     const handler = vi.fn<Handler>();
-    await consume(handler, { idempotencyKey: (payload) => `order-${(payload as { id: number }).id}` });
+    await consume(handler, { idempotencyKeyOf: (payload) => `order-${(payload as { id: number }).id}` });
     await pass(10);
-    expect(handler).toHaveBeenCalledWith({ id: 7 }, expect.objectContaining({ key: "order-7" }));
+    expect(handler).toHaveBeenCalledWith({ id: 7 }, expect.objectContaining({ idempotencyKey: "order-7" }));
   });
 });
 
@@ -338,7 +339,7 @@ describe("polling", () => {
     await enqueue(queue, "p");
     const consumer = await consume(vi.fn(), { maxPollIntervalInMs: 100 });
     await pass(10);
-    expect(consumer.health()).toMatchObject({ running: true, consecutiveErrors: 1 });
+    expect(consumer.health()).toMatchObject({ isRunning: true, consecutiveErrors: 1 });
     await pass(120_000);
     expect(names().filter((name) => name === "error")).toHaveLength(4);
     expect(queue.messages).toEqual([]);
@@ -388,10 +389,10 @@ describe("stop", () => {
     const stopping = consumer.stop();
     await pass(40_000);
     await stopping;
-    expect(order).toEqual(["aborted at 30000", "0 visible"]);
+    expect(order).toEqual(["aborted at 25000", "0 visible"]);
     expect(queue.visible).toHaveLength(1);
-    expect(names()).toEqual(["retry", "stopped"]);
-    expect(last("retry")).toMatchObject({ delayInMs: 0 });
+    expect(names()).toEqual(["retried", "stopped"]);
+    expect(last("retried")).toMatchObject({ delayInMs: 0 });
   });
 
   it("gives back also what a handler will not let go", async () => {
@@ -442,7 +443,7 @@ describe("stop", () => {
     const handler = vi.fn<Handler>();
     const consumer = await consume(handler);
     await Promise.all([consumer.stop(), consumer.stop()]);
-    expect(consumer.health().running).toBe(false);
+    expect(consumer.health().isRunning).toBe(false);
     await enqueue(queue, "p");
     await consumer.start();
     await pass(10);
@@ -455,11 +456,11 @@ describe("stop", () => {
     const consumer = new QueueConsumer(queue, vi.fn());
     const running = consumer.run({ abortSignal: controller.signal });
     await pass(1_000);
-    expect(consumer.health().running).toBe(true);
+    expect(consumer.health().isRunning).toBe(true);
     controller.abort();
     await pass(10);
     await running;
-    expect(consumer.health().running).toBe(false);
+    expect(consumer.health().isRunning).toBe(false);
   });
 });
 
@@ -468,7 +469,7 @@ describe("start", () => {
     queue.exists = false;
     poisonQueue.exists = false;
     const table = new FakeTable();
-    const options = { poisonQueue, inbox: new TableInbox(table, { createTable: true }) };
+    const options = { poisonQueue, inbox: new ClaimInbox(table, { createTable: true }) };
     const consumer = new QueueConsumer(queue, vi.fn(), options);
     await expect(consumer.start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", url: queue.url });
     queue.exists = true;
@@ -492,7 +493,7 @@ describe("start", () => {
 describe("with an inbox", () => {
   it.each([
     ["MemoryInbox", () => new MemoryInbox()],
-    ["TableInbox", () => new TableInbox(new FakeTable())],
+    ["ClaimInbox", () => new ClaimInbox(new FakeTable())],
   ])("(%s) a message that was sent twice is handled once", async (_, create) => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
     await enqueue(queue, "p", { idempotencyKey: "k" });
@@ -523,7 +524,7 @@ describe("with an inbox", () => {
     await enqueue(queue, "p");
     table.faults.always("transaction", "denied");
     const handler = vi.fn<Handler>();
-    const consumer = await consume(handler, { inbox: new TableInbox(table), maxPollIntervalInMs: 1_000 });
+    const consumer = await consume(handler, { inbox: new ClaimInbox(table), maxPollIntervalInMs: 1_000 });
     await pass(30_000);
     expect(queue.visible).toEqual([]);
     expect(consumer.health().consecutiveErrors).toBeGreaterThan(2);
@@ -541,7 +542,7 @@ describe("with an inbox", () => {
     const table = new FakeTable();
     await enqueue(queue, "p");
     const handler = vi.fn<Handler>(() => table.faults.always("transaction", "denied"));
-    await consume(handler, { inbox: new TableInbox(table) });
+    await consume(handler, { inbox: new ClaimInbox(table) });
     await pass(100_000);
     expect(queue.messages).toHaveLength(1);
     expect(queue.visible).toEqual([]);
@@ -554,7 +555,7 @@ describe("with an inbox", () => {
   it("a claim that cannot be extended stops the handler before another message with the key can start", async () => {
     const table = new FakeTable();
     await enqueue(queue, "p", { idempotencyKey: "k" });
-    await consume((_, { signal }) => until(signal), { inbox: new TableInbox(table) });
+    await consume((_, { signal }) => until(signal), { inbox: new ClaimInbox(table) });
     await pass(10);
     table.faults.always("transaction", "hang");
     await pass(118_500);
@@ -567,13 +568,13 @@ describe("with an inbox", () => {
   it("the message of a long handler is extended in the queue and in the inbox", async () => {
     const table = new FakeTable();
     await enqueue(queue, "p");
-    await consume(() => new Promise((resolve) => setTimeout(resolve, 400_000)), { inbox: new TableInbox(table) });
+    await consume(() => new Promise((resolve) => setTimeout(resolve, 400_000)), { inbox: new ClaimInbox(table) });
     await pass(401_000);
     expect(names()).toEqual(["completed"]);
   });
 
   it("a poisoned key may be brought back at once", async () => {
-    const inbox = new TableInbox(new FakeTable());
+    const inbox = new ClaimInbox(new FakeTable());
     await enqueue(queue, "p", { idempotencyKey: "k" });
     let calls = 0;
     const handler: Handler = (_, context) => (++calls === 1 ? context.poison("first") : undefined);
@@ -582,59 +583,6 @@ describe("with an inbox", () => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
     await pass(200);
     expect(names()).toEqual(["poisoned", "completed"]);
-  });
-});
-
-describe("commit mode", () => {
-  const setup = (): { table: FakeTable; inbox: TableInbox } => {
-    const table = new FakeTable();
-    return { table, inbox: new TableInbox(table, { mode: "commit" }) };
-  };
-  const effect = (table: FakeTable): number => [...table.rows.values()].filter(({ rowKey }) => !rowKey.startsWith("inbox!")).length;
-
-  it("takes effect once for messages with the same key, at two requests each and a share of a receive", async () => {
-    const { table, inbox } = setup();
-    await enqueue(queue, "p", { idempotencyKey: "k" });
-    await enqueue(queue, "p", { idempotencyKey: "k" });
-    await consume((_, context) => context.commit("p", [["create", { partitionKey: "p", rowKey: context.messageId }]]), { inbox });
-    await pass(10);
-    expect(effect(table)).toBe(1);
-    expect(names().toSorted()).toEqual(["completed", "duplicate"]);
-    expect(queue.messages).toEqual([]);
-  });
-
-  it("counts as done although the handler threw, or was told to stop, afterwards", async () => {
-    const { table, inbox } = setup();
-    await enqueue(queue, "p");
-    await consume(
-      async (_, context) => {
-        await context.commit("p", [["create", { partitionKey: "p", rowKey: "r" }]]);
-        throw new Error("too late");
-      },
-      { inbox },
-    );
-    await pass(10);
-    expect(effect(table)).toBe(1);
-    expect(names()).toEqual(["completed"]);
-    expect(queue.messages).toEqual([]);
-  });
-
-  it("may be called once, and not without such an inbox", async () => {
-    await enqueue(queue, "p");
-    const errors: unknown[] = [];
-    const { inbox } = setup();
-    const twice: Handler = async (_, context) => {
-      await context.commit("p", []).catch((error: unknown) => errors.push(error));
-      await context.commit("p", []).catch((error: unknown) => errors.push(error));
-    };
-    await consume(twice, { inbox });
-    await pass(10);
-    expect(errors).toEqual([expect.any(TypeError)]);
-    await consumers[0]!.stop();
-    await enqueue(queue, "p");
-    await consume(twice, { inbox: new MemoryInbox() });
-    await pass(10);
-    expect(errors).toHaveLength(3);
   });
 });
 

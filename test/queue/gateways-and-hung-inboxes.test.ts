@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { enqueue, QueueConsumer, TableInbox } from "../../src/index.js";
+import { ClaimInbox, enqueue, QueueConsumer } from "../../src/index.js";
 import type { QueueConsumerOptions } from "../../src/index.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
@@ -35,7 +35,7 @@ async function consume(options: QueueConsumerOptions<unknown>): Promise<void> {
     minPollIntervalInMs: 100, maxPollIntervalInMs: 200,
     ...options,
   });
-  for (const event of ["completed", "duplicate", "retry", "lost", "error"] as const) {
+  for (const event of ["completed", "duplicate", "retried", "lost", "error"] as const) {
     consumer.on(event, () => void events.push([event, Date.now() - started]));
   }
   await consumer.start();
@@ -61,7 +61,7 @@ describe("an inbox whose table", () => {
     const table = new FakeTable();
     table.faults.always("transaction", "hang");
     table.faults.always("get", "hang");
-    await consume({ inbox: new TableInbox(table), visibilityTimeoutInSeconds });
+    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds });
     await pass(errorAt + 50);
     expect(timesOf("error")[0]).toBe(errorAt);
     expect(table.faults.log.slice(0, 2)).toEqual(["transaction", "get"]);
@@ -73,7 +73,7 @@ describe("an inbox whose table", () => {
     table.faults.next("transaction", "mute");
     table.faults.always("transaction", "hang");
     table.faults.always("get", "hang");
-    await consume({ inbox: new TableInbox(table), visibilityTimeoutInSeconds: 2, concurrency: 1 });
+    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds: 2, concurrency: 1 });
     await pass(4_300);
     table.faults.always("transaction", "ok");
     table.faults.always("get", "ok");

@@ -10,15 +10,15 @@ describe("enqueue", () => {
   it("sends the payload as JSON with its key", async () => {
     const queue = new FakeQueue();
     const result = await enqueue(queue, { n: 1 }, { idempotencyKey: "order 1" });
-    expect(result).toEqual({ messageId: "jobs-1", key: "order 1" });
+    expect(result).toEqual({ messageId: "jobs-1", idempotencyKey: "order 1" });
     expect(JSON.parse(textOf(queue))).toEqual({ asc: 1, key: "order 1", body: { n: 1 } });
   });
 
   it("gives both messages the same key when the SDK sends twice", async () => {
     const queue = new FakeQueue();
     queue.faults.next("send", "resent");
-    const { key } = await enqueue(queue, 1);
-    expect(queue.messages.map(({ text }) => (JSON.parse(text) as { key: string }).key)).toEqual([key, key]);
+    const { idempotencyKey } = await enqueue(queue, 1);
+    expect(queue.messages.map(({ text }) => (JSON.parse(text) as { key: string }).key)).toEqual([idempotencyKey, idempotencyKey]);
   });
 
   it("writes base64 for those who expect it, and nothing that XML cannot carry", async () => {
@@ -35,7 +35,7 @@ describe("enqueue", () => {
   it("refuses what cannot be sent, before it sends anything", async () => {
     const queue = new FakeQueue();
     await expect(enqueue(queue, undefined)).rejects.toThrow(TypeError);
-    await expect(enqueue(queue, "x".repeat(65_536))).rejects.toThrow(/put the payload into a blob/);
+    await expect(enqueue(queue, "x".repeat(65_536))).rejects.toThrow(/Store the payload in a blob/);
     await expect(enqueue(queue, 1, { idempotencyKey: "" })).rejects.toThrow(RangeError);
     await expect(enqueue(queue, 1, { idempotencyKey: 5 as unknown as string })).rejects.toThrow(TypeError);
     await expect(enqueue(queue, 1, { timeToLiveInSeconds: 0 })).rejects.toThrow(RangeError);
@@ -124,7 +124,7 @@ it("ConcurrentQueue passes its options on", async () => {
   await jobs.enqueue(1, { idempotencyKey: "k" });
   expect(openEnvelope(textOf(client), "base64")).toEqual({ asc: 1, key: "k", body: 1 });
   expect(await jobs.redrive()).toEqual({ moved: 0, skipped: 0 });
-  expect(() => new ConcurrentQueue(client).redrive()).toThrow(TypeError);
+  await expect(new ConcurrentQueue(client).redrive()).rejects.toThrow(TypeError);
   const seen: number[] = [];
   const consumer = jobs.consume((n) => void seen.push(n));
   const completed = new Promise((resolve) => consumer.once("completed", resolve));

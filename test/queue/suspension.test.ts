@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { enqueue, MemoryInbox, MessageLostError, QueueConsumer, TableInbox } from "../../src/index.js";
+import { ClaimInbox, enqueue, MessageLostError, QueueConsumer } from "../../src/index.js";
 import type { Inbox, MessageContext } from "../../src/index.js";
+import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
 import { abortTime, elapsed, pass, suspendMachine, useFakeClock } from "../lease/fakes/time.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
@@ -29,7 +30,7 @@ async function whileHandling(inbox: Inbox | undefined, test: (context: MessageCo
 const inboxes: readonly (readonly [string, () => Inbox | undefined])[] = [
   ["without an inbox", () => undefined],
   ["with an inbox in memory", () => new MemoryInbox()],
-  ["with an inbox in a table", () => new TableInbox(new FakeTable())],
+  ["with an inbox in a table", () => new ClaimInbox(new FakeTable())],
 ];
 
 describe.each(inboxes)("a handler of a message %s", (_, inbox) => {
@@ -59,7 +60,7 @@ describe.each(inboxes.slice(1))("a handler of a message %s", (_, inbox) => {
   it("is told within a second of the resume that its claim expired, although the message is still hidden", () =>
     whileHandling(inbox(), async ({ signal, extend }) => {
       const aborted = abortTime(signal);
-      await extend({ seconds: 3_600 });
+      await extend({ durationInMs: 3_600_000 });
       await pass(10_000);
       suspendMachine(300_000);
       expect(signal.aborted).toBe(false);

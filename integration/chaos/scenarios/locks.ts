@@ -54,21 +54,21 @@ export const election: Scenario = {
   tasks: 1,
   work: async (task) => {
     const blobLocks = new task.library.BlobLocks(task.storage.container);
-    const candidate = new task.library.LeaderElection(blobLocks, "leader", {
-      durationInSeconds: 15,
-      cooldownInMs: 200,
-      onError: () => undefined,
-      onElected: async (term) => {
-        const end = performance.now() + task.random.between(200, 2_000);
-        await claimWhileHeld("leader", term.epoch, () => term.assertLeader(), (claim) => task.note(claim), async () => {
-          await task.pause(1, 10);
-          return term.signal.aborted || performance.now() > end;
-        });
-        void candidate.resign();
-      },
+    const candidate = new task.library.LeaderElection(blobLocks, "leader", async (term) => {
+      const end = performance.now() + task.random.between(200, 2_000);
+      await claimWhileHeld("leader", term.epoch, () => term.assertHeld(), (claim) => task.note(claim), async () => {
+        await task.pause(1, 10);
+        return term.signal.aborted || performance.now() > end;
+      });
+      void candidate.resign();
+    }, { durationInSeconds: 15, cooldownInMs: 200 });
+    candidate.on("error", () => undefined);
+    // The check of the container may fail: the network is disturbed.
+    while (!candidate.isRunning && !task.finish.aborted) await candidate.start({ abortSignal: task.finish }).catch(() => task.pause(10, 100));
+    await new Promise<void>((resolve) => {
+      if (task.finish.aborted) resolve();
+      task.finish.addEventListener("abort", () => resolve(), { once: true });
     });
-    candidate.start();
-    await new Promise<void>((resolve) => task.finish.addEventListener("abort", () => resolve(), { once: true }));
     await candidate.stop();
   },
   done: (operationLog) => new Set(operationLog.notesOf<Claim>("election").map(({ epoch }) => epoch)).size,

@@ -27,21 +27,21 @@ function work(queueOf: (task: Task) => QueueClient, consume: (task: Task) => Pro
 
 export const queueCommit: Scenario = {
   name: "queue, commit",
-  invariant: "every message takes effect exactly once (QueueConsumer, TableInbox in commit mode)",
+  invariant: "every message takes effect exactly once (QueueConsumer, CommitInbox)",
   tasks: 2,
   work: work(
     (task) => task.storage.commits,
     async (task) => {
-      const { QueueConsumer, TableInbox } = task.library;
-      const inbox = new TableInbox(task.storage.table, { mode: "commit" });
+      const { CommitInbox, QueueConsumer } = task.library;
+      const inbox = new CommitInbox(task.storage.table);
       const consumer = new QueueConsumer<Job>(
         task.storage.commits,
         async (job, context) => {
           await task.pause(1, 40);
           // A row of its own each time: an effect that happens twice leaves two.
-          await context.commit("effects", [["create", { partitionKey: "effects", rowKey: randomUUID(), key: job.key }]]);
+          await context.commit([["create", { rowKey: randomUUID(), key: job.key }]]);
         },
-        { ...consumerOptions, inbox },
+        { ...consumerOptions, inbox, partitionOf: () => "effects" },
       );
       consumer.on("error", () => undefined);
       await consumer.run({ abortSignal: task.stop });
@@ -58,12 +58,12 @@ export const queueCommit: Scenario = {
 
 export const queueClaim: Scenario = {
   name: "queue, claim",
-  invariant: "no message is lost, none is completed twice (QueueConsumer, TableInbox in claim mode)",
+  invariant: "no message is lost, none is completed twice (QueueConsumer, ClaimInbox)",
   tasks: 2,
   work: work(
     (task) => task.storage.claims,
     async (task) => {
-      const { QueueConsumer, TableInbox } = task.library;
+      const { ClaimInbox, QueueConsumer } = task.library;
       const consumer = new QueueConsumer<Job>(
         task.storage.claims,
         async (job) => {
@@ -71,9 +71,9 @@ export const queueClaim: Scenario = {
           // Handled at least once is what the handler itself can tell; how often completed, the consumer.
           task.note({ handled: job.key });
         },
-        { ...consumerOptions, inbox: new TableInbox(task.storage.table) },
+        { ...consumerOptions, inbox: new ClaimInbox(task.storage.table) },
       );
-      consumer.on("completed", ({ key }) => task.note({ completed: key }));
+      consumer.on("completed", ({ idempotencyKey }) => task.note({ completed: idempotencyKey }));
       consumer.on("error", () => undefined);
       await consumer.run({ abortSignal: task.stop });
     },

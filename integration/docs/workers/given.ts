@@ -3,7 +3,7 @@ import { BlobServiceClient, type BlockBlobClient, type ContainerClient } from "@
 import { ShareServiceClient, type ShareClient, type ShareFileClient } from "@azure/storage-file-share";
 import { QueueServiceClient, type QueueClient } from "@azure/storage-queue";
 
-/** What the examples take for granted: clients, and functions that stand for somebody's work. */
+/** What the examples use without creating it: clients, and a function that stands for the caller's own work. */
 export interface Given {
   connectionString: string;
   container: ContainerClient;
@@ -13,7 +13,6 @@ export interface Given {
   poisonQueue: QueueClient;
   share: ShareClient;
   file: ShareFileClient;
-  doTheWork: (options: { conditions: { leaseId: string }; abortSignal: AbortSignal }) => Promise<void>;
   runDueJobs: (epoch: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -26,11 +25,10 @@ export const givenNames: readonly (keyof Given)[] = [
   "poisonQueue",
   "share",
   "file",
-  "doTheWork",
   "runDueJobs",
 ];
 
-/** For one example, with storage of its own. */
+/** The clients for one example, each with its own storage. */
 export async function given(example: number): Promise<Given> {
   const connectionString = process.env["EXAMPLES_STORAGE"] ?? "";
   const files = process.env["EXAMPLES_FILES"] ?? "";
@@ -51,9 +49,6 @@ export async function given(example: number): Promise<Given> {
     poisonQueue: queues.getQueueClient(`${name}-poison`),
     share,
     file: share.rootDirectoryClient.getFileClient("example.json"),
-    doTheWork: async (options) => {
-      await blob.getProperties(options);
-    },
     runDueJobs: (_epoch, signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve())),
   };
 }

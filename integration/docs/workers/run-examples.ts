@@ -1,4 +1,4 @@
-/* Runs examples, some at a time, and writes what became of each to a file. It ends when nothing is left of any of them. */
+/* Runs the examples, six at a time, and writes the result of each to a file. The process ends when no example keeps it alive. */
 import { writeFileSync } from "node:fs";
 
 const [resultsFile = "", ...files] = process.argv.slice(2);
@@ -6,7 +6,7 @@ const results: Record<string, string> = {};
 const write = console.error;
 console.log = console.warn = console.error = () => undefined;
 process.on("unhandledRejection", (error) => {
-  write("an example left a promise behind:", error);
+  write("An example left an unhandled rejection:", error);
   process.exitCode = 1;
 });
 

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 
-import { BlobLocks, LeaderElection } from "../../../src/index.js";
+import { BlobLocks, LeaderElection, type LeadershipTerm } from "../../../src/index.js";
 import { fastContainer } from "../../support/fast-clients.js";
 import { nextTurn } from "../../support/pause.js";
 import { runWorker } from "../../support/worker-process.js";
@@ -26,22 +26,20 @@ export interface Reign {
 runWorker(async ({ connectionString, container }: CandidateConfig, parent) => {
   const reigns: Reign[] = [];
   const locks = new BlobLocks(fastContainer(connectionString, container));
-  const election = new LeaderElection(locks, "scheduler", {
-    durationInSeconds: 15,
-    onElected: async ({ epoch, signal }) => {
-      const reign: Reign = { epoch, from: Date.now(), to: Date.now() };
-      reigns.push(reign);
-      parent.send({ epoch } satisfies Elected);
-      while (!signal.aborted) {
-        const at = Date.now();
-        await nextTurn();
-        // The time before the look: whoever is stopped after it, and wakes up much later, was the leader then.
-        if (!isAborted(signal)) reign.to = at;
-        await pause(5);
-      }
-    },
-  });
-  election.start();
+  const election = new LeaderElection(locks, "scheduler", lead, { durationInSeconds: 15 });
+  async function lead({ epoch, signal }: LeadershipTerm): Promise<void> {
+    const reign: Reign = { epoch, from: Date.now(), to: Date.now() };
+    reigns.push(reign);
+    parent.send({ epoch } satisfies Elected);
+    while (!signal.aborted) {
+      const at = Date.now();
+      await nextTurn();
+      // The time before the check: a process that is stopped after it, and continues much later, was the leader then.
+      if (!isAborted(signal)) reign.to = at;
+      await pause(5);
+    }
+  }
+  await election.start();
   parent.send("ready");
   await parent.receive();
   await election.stop();

@@ -3,10 +3,18 @@ import { join } from "node:path";
 
 import { describe, expect, test } from "vitest";
 
+import { entries } from "../support/repository.js";
 import { makeReports, reportFolder } from "./reports.js";
+import { declarationBytes, exportsOf, globalNames } from "./surface.js";
 
-describe("the public surface", () => {
+describe("the public API", () => {
   const { files, problems } = makeReports();
+
+  test("has three entries", () => {
+    const counts = entries.map((entry) => `${entry} ${exportsOf(entry).length}`);
+    console.log(`Exports: ${counts.join(", ")}; declarations: ${declarationBytes()} bytes`);
+    expect(entries).toEqual(["index", "clients", "testing"]);
+  });
 
   test.each(Object.keys(files))("is as %s says: if a change is wanted, run npm run api and commit what it writes", (name) => {
     expect(files[name]).toBe(readFileSync(join(reportFolder, name), "utf8"));
@@ -18,5 +26,12 @@ describe("the public surface", () => {
 
   test("names all that is needed to use it", () => {
     expect(problems).toEqual([]);
+  });
+
+  test.each(entries)("has no name in %s that is also a global one: without its import, another type would be used silently", (entry) => {
+    const global = globalNames();
+    expect(global).toContain("LockInfo");
+    expect(global).toContain("NodeJS");
+    expect(exportsOf(entry).filter((name) => global.has(name))).toEqual([]);
   });
 });

@@ -16,4 +16,4 @@ const second = await withLease(container.getBlobClient("document"), (lease) => {
 });
 const epoch = await new BlobLocks(container).withLock("orders", async (lock) => lock.epoch);
 
-console.log(JSON.stringify({ value, second, epoch, guard: isConcurrencyError(new Error(), "LEASE_UNAVAILABLE") }));
+console.log(JSON.stringify({ value, second: second === undefined, epoch, guard: isConcurrencyError(new Error(), "LEASE_UNAVAILABLE") }));

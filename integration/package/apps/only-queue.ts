@@ -1,6 +1,7 @@
 /** With no other SDK than the one for queues. */
 import { QueueServiceClient } from "@azure/storage-queue";
-import { enqueue, MemoryInbox, QueueConsumer } from "azure-storage-concurrency";
+import { enqueue, QueueConsumer } from "azure-storage-concurrency";
+import { MemoryInbox } from "azure-storage-concurrency/testing";
 
 const { STORAGE = "", SCENE = "" } = process.env;
 const queue = QueueServiceClient.fromConnectionString(STORAGE).getQueueClient(SCENE);

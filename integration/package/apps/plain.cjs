@@ -1,6 +1,5 @@
 const { BlobServiceClient } = require("@azure/storage-blob");
-const { optimisticUpdate, withLease } = require("azure-storage-concurrency");
-const { BlobLocks } = require("azure-storage-concurrency");
+const { BlobLocks, optimisticUpdate, withLease } = require("azure-storage-concurrency");
 
 async function main() {
   const container = BlobServiceClient.fromConnectionString(process.env.STORAGE).getContainerClient(process.env.SCENE);

@@ -1,6 +1,5 @@
 import { BlobServiceClient } from "@azure/storage-blob";
-import { optimisticUpdate, withLease } from "azure-storage-concurrency";
-import { BlobLocks } from "azure-storage-concurrency";
+import { BlobLocks, optimisticUpdate, withLease } from "azure-storage-concurrency";
 
 const container = BlobServiceClient.fromConnectionString(process.env.STORAGE).getContainerClient(process.env.SCENE);
 await container.createIfNotExists();

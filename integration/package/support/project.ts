@@ -1,6 +1,6 @@
-import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 
 import { root } from "./repository.js";
 import { runProgram } from "./run-program.js";
@@ -42,8 +42,23 @@ export class Project {
   }
 
   /** Copies a program of `integration/package/apps` here. */
-  async add(app: string, name = app): Promise<void> {
-    await copyFile(join(root, "integration/package/apps", app), join(this.folder, name));
+  async add(app: string): Promise<void> {
+    await this.copy(join(root, "integration/package/apps", app), app);
+  }
+
+  async copy(from: string, to: string): Promise<void> {
+    await mkdir(dirname(join(this.folder, to)), { recursive: true });
+    await copyFile(from, join(this.folder, to));
+  }
+
+  async write(file: string, text: string): Promise<void> {
+    await mkdir(dirname(join(this.folder, file)), { recursive: true });
+    await writeFile(join(this.folder, file), text);
+  }
+
+  /** Runs the compiler that is installed here under this name. Rejects with the compiler's complaints. */
+  tsc(packageName: string, args: readonly string[]): Promise<string> {
+    return this.#program("node", [join("node_modules", packageName, "bin/tsc"), ...args]);
   }
 
   /**

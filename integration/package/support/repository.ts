@@ -12,7 +12,7 @@ interface Manifest {
 
 export const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
 
-/** `index`, `blob`, ...: the entries that are modules. */
+/** `index`, `clients`, `testing`: the entries that are modules. */
 export const entries: readonly string[] = Object.values(manifest.exports).flatMap((entry) =>
   typeof entry === "string" ? [] : [entry.default.replace("./dist/", "").replace(".js", "")],
 );

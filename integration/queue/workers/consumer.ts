@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 
-import { type MessageContext, QueueConsumer, TableInbox } from "../../../src/index.js";
+import { ClaimInbox, CommitInbox, type CommitMessageContext, type MessageContext, QueueConsumer } from "../../../src/index.js";
 import { fastTable } from "../../support/fast-clients.js";
 import { fastQueue } from "../../support/fast-queue.js";
 import { runWorker } from "../../support/worker-process.js";
@@ -35,33 +35,34 @@ export interface Work {
 runWorker(async (config: ConsumerConfig, parent) => {
   const tell = (note: ConsumerNote): void => parent.send(note);
   const table = fastTable(config.connectionString, config.table);
-  const inbox = new TableInbox(table, { mode: config.mode });
 
-  async function handle({ ms, partition }: Work, context: MessageContext): Promise<void> {
-    const { key, attempt, signal } = context;
+  async function handle({ ms }: Work, context: MessageContext | CommitMessageContext): Promise<void> {
+    const { idempotencyKey: key, attempt, signal } = context;
     if (config.tell) tell({ is: "start", key, at: Date.now(), attempt });
     await pause(ms, undefined, { signal });
-    if (partition !== undefined) {
-      // Each attempt would leave an effect of its own.
-      await context.commit(partition, [["create", { partitionKey: partition, rowKey: `${key} ${randomUUID()}`, key }]]);
-    }
+    // Each attempt would leave an effect of its own.
+    if ("commit" in context) await context.commit([["create", { rowKey: `${key} ${randomUUID()}`, key }]]);
     if (config.tell) tell({ is: "end", key, at: Date.now(), attempt });
   }
 
-  const consumer = new QueueConsumer<Work>(fastQueue(config.connectionString, config.queue), handle, {
-    inbox,
+  const queue = fastQueue(config.connectionString, config.queue);
+  const options = {
     poisonQueue: fastQueue(config.connectionString, config.poisonQueue),
     concurrency: config.concurrency,
     visibilityTimeoutInSeconds: config.visibilityTimeoutInSeconds,
     minPollIntervalInMs: 20, maxPollIntervalInMs: 200,
-    retryDelay: 0,
+    retryDelayInMs: 0,
     // The queue counts also the deliveries of receives whose answers are lost.
     maxAttempts: 1_000,
-    ...(config.drainTimeoutInMs !== undefined && { drainTimeoutInMs: config.drainTimeoutInMs }),
-  });
-  consumer.on("lost", ({ key, attempt }) => tell({ is: "lost", key, at: Date.now(), attempt }));
-  const counts = { completed: 0, duplicate: 0, retry: 0, error: 0, lost: 0 };
-  for (const event of ["completed", "duplicate", "retry", "error", "lost"] as const) consumer.on(event, () => counts[event]++);
+    drainTimeoutInMs: config.drainTimeoutInMs,
+  };
+  const consumer =
+    config.mode === "claim"
+      ? new QueueConsumer<Work>(queue, handle, { ...options, inbox: new ClaimInbox(table) })
+      : new QueueConsumer<Work>(queue, handle, { ...options, inbox: new CommitInbox(table), partitionOf: ({ partition = "" }) => partition });
+  consumer.on("lost", ({ idempotencyKey: key, attempt }) => tell({ is: "lost", key, at: Date.now(), attempt }));
+  const counts = { completed: 0, duplicate: 0, retried: 0, error: 0, lost: 0 };
+  for (const event of ["completed", "duplicate", "retried", "error", "lost"] as const) consumer.on(event, () => counts[event]++);
 
   const told = new Promise((resolve) => {
     process.once("SIGTERM", resolve);

@@ -17,7 +17,7 @@ export type HolderReport = Record<"update" | "submit" | "delete" | "create", str
 runWorker(async (job: HolderJob, parent): Promise<HolderReport> => {
   const table = fastTable(job.connectionString, job.table);
   const locks = new BlobLocks(fastContainer(job.connectionString, job.container));
-  const held = await new TableLock(table, locks).acquire(undefined, { durationInSeconds: 15 });
+  const held = await new TableLock(table, locks).acquire({ durationInSeconds: 15 });
   const beingStopped = async (): Promise<void> => {
     parent.send("holding");
     await parent.receive();

@@ -18,13 +18,13 @@ interface LeaseOptions {
 export function addLeases(program: Command, terminal: Terminal): void {
   program
     .command("leases")
-    .description("leases of containers, blobs, shares and files")
+    .description("inspect leases of containers, blobs, shares and files")
     .command("show")
-    .description("whether it is leased")
-    .option("-c, --container <name>", "a container")
-    .option("-b, --blob <name>", "a blob in it")
-    .option("-s, --share <name>", "a share")
-    .option("-f, --file <path>", "a file in it")
+    .description("show the state of a lease")
+    .option("-c, --container <name>", "name of the container")
+    .option("-b, --blob <name>", "name of a blob in the container")
+    .option("-s, --share <name>", "name of the share")
+    .option("-f, --file <path>", "path of a file in the share")
     .action(async (options: LeaseOptions, command: Command) => {
       const context = contextOf(terminal, command);
       const { state, duration, holder, epoch, acquiredOn } = await inspectLease(await open(context, options));
@@ -35,7 +35,7 @@ export function addLeases(program: Command, terminal: Terminal): void {
 
 async function open({ account }: CommandContext, { container, blob, share, file }: LeaseOptions): Promise<LeasableLike> {
   if ((container === undefined) === (share === undefined) || (blob !== undefined && !container) || (file !== undefined && !share)) {
-    throw new CommandError(exitCodes.usage, "name a container (with --blob: a blob in it) or a share (with --file: a file in it)");
+    throw new CommandError(exitCodes.usage, "Pass --container (with --blob for a blob in it) or --share (with --file for a file in it).");
   }
   if (container !== undefined) {
     const client = await account.container(container);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { BlobLocks } from "../../lock/blob-locks.js";
-import type { LockStatus } from "../../lock/blob-locks.js";
+import type { LockStatus } from "../../lock/lock-options.js";
 import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
 import { ago, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
@@ -14,23 +14,23 @@ interface LocksOptions {
 
 /** `locks list`, `locks show`, `locks break`: the named locks of a container. */
 export function addLocks(program: Command, terminal: Terminal): void {
-  const locks = program.command("locks").description("named locks: who holds what, since when");
+  const locks = program.command("locks").description("inspect and break named locks");
 
   withContainer(locks.command("list"))
-    .description("all locks that were ever used")
-    .option("--held", "only those that somebody holds")
+    .description("list all locks that were ever used")
+    .option("--held", "only locks that are held")
     .action(async (options: LocksOptions & { held?: boolean }, command: Command) => {
       const context = contextOf(terminal, command);
       const shown: LockStatus[] = [];
       for await (const lock of (await openLocks(context, options)).list()) {
         if (isHeld(lock) || !options.held) shown.push(lock);
       }
-      printRows(context, shown, columns, options.held ? "Nobody holds a lock." : "There are no locks.");
+      printRows(context, shown, columns, options.held ? "No lock is held." : "There are no locks.");
     });
 
   withContainer(locks.command("show"))
-    .description("one lock")
-    .argument("<name>", "its name")
+    .description("show one lock")
+    .argument("<name>", "name of the lock")
     .action(async (name: string, options: LocksOptions, command: Command) => {
       const context = contextOf(terminal, command);
       const { epoch, state, duration, holder, acquiredOn } = await (await openLocks(context, options)).inspect(name);
@@ -39,23 +39,23 @@ export function addLocks(program: Command, terminal: Terminal): void {
     });
 
   withContainer(locks.command("break"))
-    .description("takes a lock away from its holder, who is refused from then on")
-    .argument("<name>", "its name")
-    .option("--epoch <number>", "only if it still has this epoch, as list and show tell it", wholeNumber(1))
-    .option("--period <seconds>", "how long the holder may go on; it is told so at its next renewal", wholeNumber(0, 60), 0)
-    .option("-y, --yes", "do not ask")
+    .description("break a lock: its holder loses it, and the service rejects its writes")
+    .argument("<name>", "name of the lock")
+    .option("--epoch <number>", "only if the lock still has this epoch, as shown by list and show", wholeNumber(1))
+    .option("--period <seconds>", "how long the holder may continue; it detects the break at its next renewal", wholeNumber(0, 60), 0)
+    .option("-y, --yes", "do not ask for confirmation")
     .action(async (name: string, options: LocksOptions & BreakOptions, command: Command) => {
       const context = contextOf(terminal, command);
       const locks = await openLocks(context, options);
       const inspected = await locks.inspect(name);
-      if (!isHeld(inspected)) throw new CommandError(exitCodes.notFound, `Nobody holds the lock ${quote(name)}.`);
+      if (!isHeld(inspected)) throw new CommandError(exitCodes.notFound, `No process holds the lock ${quote(name)}.`);
       const epoch = options.epoch ?? inspected.epoch;
       const holder = `${inspected.holder ?? "an unknown holder"}${inspected.acquiredOn ? `, ${ago(inspected.acquiredOn) ?? ""}` : ""}`;
-      await confirm(terminal, `The lock ${quote(name)} (epoch ${inspected.epoch ?? "none"}) is held by ${holder}. It will be taken away.`, options.yes ?? false);
+      await confirm(terminal, `The lock ${quote(name)} (epoch ${inspected.epoch ?? "none"}) is held by ${holder}. The holder will lose it.`, options.yes ?? false);
       // Only from the holder that was shown: a process that acquired the lock while the user decided keeps it.
       const broken = await locks.break(name, { breakPeriodInSeconds: options.period, ...(epoch !== undefined && { expectedEpoch: epoch }) });
-      if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} is not that of epoch ${epoch ?? "none"} any more: nothing was done.`);
-      printOutcome(context, `The lock ${quote(name)} was taken away from ${inspected.holder ?? "its holder"}.`, { broken, ...inspected });
+      if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} does not have epoch ${epoch ?? "none"} any more. Nothing was changed.`);
+      printOutcome(context, `The lock ${quote(name)} of ${inspected.holder ?? "its holder"} was broken.`, { broken, ...inspected });
     });
 }
 
@@ -70,11 +70,11 @@ const columns = {
   state: (lock: LockStatus) => lock.state,
   epoch: (lock: LockStatus) => lock.epoch,
   holder: (lock: LockStatus) => (isHeld(lock) ? lock.holder : undefined),
-  acquiredOn: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
+  since: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
 };
 
 function withContainer(command: Command): Command {
-  return command.requiredOption("-c, --container <name>", "the container of the locks").option("--prefix <prefix>", "where they are in it", "locks/");
+  return command.requiredOption("-c, --container <name>", "container of the locks").option("--prefix <prefix>", "prefix of their blobs", "locks/");
 }
 
 async function openLocks(context: ReturnType<typeof contextOf>, { container, prefix }: LocksOptions): Promise<BlobLocks> {

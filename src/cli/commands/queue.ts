@@ -1,7 +1,7 @@
 import type { PeekedMessageItem } from "@azure/storage-queue";
 import { Option } from "commander";
 import type { Command } from "commander";
-import { openEnvelope } from "../../queue/envelope.js";
+import { openEnvelope, poisonDetailsOf } from "../../queue/envelope.js";
 import type { Envelope, PoisonDetails, QueueEncoding } from "../../queue/envelope.js";
 import { redrive } from "../../queue/redrive.js";
 import { contextOf } from "../connect.js";
@@ -11,7 +11,7 @@ import type { Terminal } from "../terminal.js";
 
 /** `queue peek`, `queue poison`, `queue redrive`. */
 export function addQueue(program: Command, terminal: Terminal): void {
-  const queue = program.command("queue").description("messages that wait, and messages that were put aside");
+  const queue = program.command("queue").description("messages that wait, and messages in the poison queue");
 
   withCount(queue.command("peek"))
     .description("the next messages, without taking them")
@@ -25,20 +25,20 @@ export function addQueue(program: Command, terminal: Terminal): void {
     });
 
   withPoison(withCount(queue.command("poison")))
-    .description("messages that were put aside, and why")
+    .description("messages in the poison queue, and why they are there")
     .argument("<queue>", "the queue that they came from")
     .action(async (name: string, options: { count: number; poisonQueue?: string }, command: Command) => {
       const context = contextOf(terminal, command);
       const client = await context.account.queue(options.poisonQueue ?? `${name}-poison`);
       const { peekedMessageItems } = await client.peekMessages({ numberOfMessages: options.count });
       // Messages in a poison queue are plain text, whatever the encoding of their queue.
-      printRows(context, peekedMessageItems.map((message) => peekedMessage(message, "text")), poisonColumns, "Nothing was put aside.");
+      printRows(context, peekedMessageItems.map((message) => peekedMessage(message, "text")), poisonColumns, "The poison queue is empty.");
     });
 
   withPoison(queue.command("redrive"))
-    .description("brings messages that were put aside back")
-    .argument("<queue>", "the queue that they go back to")
-    .option("--max <number>", "how many at most; all that are there otherwise", wholeNumber(1))
+    .description("moves messages from the poison queue back to their queue")
+    .argument("<queue>", "the queue that they are moved to")
+    .option("--max <number>", "the maximum number (default: all)", wholeNumber(1))
     .option("-y, --yes", "do not ask")
     .action(async (name: string, options: { poisonQueue?: string; max?: number; yes?: boolean }, command: Command) => {
       const context = contextOf(terminal, command);
@@ -47,10 +47,10 @@ export function addQueue(program: Command, terminal: Terminal): void {
       const { approximateMessagesCount = 0 } = await from.getProperties();
       await to.getProperties(); // Detects a missing queue before anything is moved.
       const howMany = options.max === undefined ? "all" : `at most ${options.max}`;
-      await confirm(terminal, `About ${approximateMessagesCount} messages are in ${from.name}; ${howMany} will go back to ${name}.`, options.yes ?? false);
+      await confirm(terminal, `About ${approximateMessagesCount} messages are in ${from.name}; ${howMany} will be moved to ${name}.`, options.yes ?? false);
       const result = await redrive(from, to, options.max === undefined ? {} : { maxMessages: options.max });
-      const kept = result.skipped > 0 ? ` ${result.skipped} stayed, put aside meanwhile.` : "";
-      printOutcome(context, `${result.moved} messages went back to ${name}.${kept}`, result);
+      const kept = result.skipped > 0 ? ` ${result.skipped} stayed: they were moved there meanwhile.` : "";
+      printOutcome(context, `${result.moved} messages were moved to ${name}.${kept}`, result);
     });
 }
 
@@ -73,7 +73,7 @@ const peekColumns = {
 };
 
 const poisonColumns = {
-  "put aside": (message: PeekedMessage) => ago(new Date(message.poison?.poisonedOn ?? message.insertedOn)),
+  poisoned: (message: PeekedMessage) => ago(message.poison?.poisonedOn ?? message.insertedOn),
   attempts: (message: PeekedMessage) => message.poison?.attempts,
   reason: (message: PeekedMessage) => oneLine(message.poison?.reason),
   error: (message: PeekedMessage) => oneLine(message.poison?.error),
@@ -84,7 +84,7 @@ const poisonColumns = {
 function peekedMessage(message: PeekedMessageItem, encoding: QueueEncoding): PeekedMessage {
   const { key, body, text, poison } = open(message.messageText, encoding);
   const { messageId: id, insertedOn, expiresOn, dequeueCount } = message;
-  return { id, key, insertedOn, expiresOn, dequeueCount, content: text ?? body, poison };
+  return { id, key, insertedOn, expiresOn, dequeueCount, content: text ?? body, poison: poison && poisonDetailsOf(poison) };
 }
 
 // A message that another producer encoded differently is shown as it is.
@@ -105,5 +105,5 @@ function withCount(command: Command): Command {
 }
 
 function withPoison(command: Command): Command {
-  return command.option("--poison-queue <name>", "where they were put (default: the queue's name with -poison)");
+  return command.option("--poison-queue <name>", "the name of the poison queue (default: the queue's name with -poison)");
 }

@@ -1,66 +1,73 @@
-import type { CallOptions } from "../../clients/call.js";
-import type { TransactionActionLike } from "../../clients/table.js";
-import type { Renewal } from "../../core/renewal.js";
-import type { Clock } from "../../core/stopwatch.js";
+import type { AdapterRequest } from "../../clients/call.js";
+import type { MessageProperties } from "../message-properties.js";
 
-/** One delivery of a message: the queue counts them, so message and count together are always unique. */
-export interface InboxDelivery {
-  /** The name of the queue: keys of different queues are independent. */
-  readonly queue: string;
-  readonly key: string;
-  readonly messageId: string;
-  readonly dequeueCount: number;
-  /** The time since before the receive was sent. */
-  readonly clock: Clock;
-  /** The current time by the clock of the service, in milliseconds since 1970. */
-  readonly serviceTime: () => number;
-  /** For how long the message is hidden. */
-  readonly visibilityInMs: number;
-}
-
-/** The outcome of claiming a delivery. */
-export type InboxClaimResult =
-  /** The handler may start. */
-  | { readonly kind: "claimed"; readonly claim: InboxClaim }
-  /** A handler has completed it before. */
-  | { readonly kind: "done" }
-  /** A handler processes another message with the same key, for at most `forInMs` unless it extends its claim. */
-  | { readonly kind: "busy"; readonly forInMs: number }
-  /** A later delivery of the same message was claimed: another consumer has the message by now. */
-  | { readonly kind: "outdated" };
-
-/** The right to process a key, until it expires. The inbox rejects every transition if another consumer has taken over. */
-export interface InboxClaim {
-  /** How many handlers were started for this message, including this one. */
-  readonly attempts: number;
-  readonly clock: Clock;
-  readonly claimDurationInMs: number;
-  extend(): Promise<Renewal>;
-  /** False: another consumer has taken over. @throws if the inbox cannot be reached; call again. */
-  complete(): Promise<boolean>;
-  /** Ends the claim, so that other messages with the same key can start at once. */
-  release(): Promise<void>;
-  /** Cuts off the requests in flight: no caller waits for them any more. */
-  abandon(): void;
-}
-
-/** Records which keys are being processed and which are done. */
+/**
+ * Records which keys are being handled, and which are completed, so that a `QueueConsumer` handles each key by one handler at a
+ * time, and no key again that is completed. {@link ClaimInbox} keeps the records in a table. Implement it to keep them elsewhere.
+ *
+ * The consumer decides by its own clock how long it holds a claim, counted from before it sent the request: an implementation
+ * needs no timers. Any call may reject, and is then repeated.
+ * @example
+ * ```ts
+ * class SqlInbox implements Inbox {
+ *   prepare({ abortSignal }: AdapterRequest) {
+ *     return db.query("SELECT 1 FROM inbox", { signal: abortSignal });
+ *   }
+ *   claim(deliveries: readonly InboxDelivery[], request: AdapterRequest) {
+ *     return Promise.all(deliveries.map((delivery) => claimRow(db, delivery, request)));
+ *   }
+ * }
+ * ```
+ */
 export interface Inbox {
+  /** Called by `start`. Rejects if the store cannot be used. */
+  prepare(request: AdapterRequest): Promise<void>;
   /**
-   * `"claim"`: a key is claimed before the handler starts and completed after it. `"commit"`: nothing is written before; the
-   * handler writes its entities and the record together.
+   * Returns one result for each delivery, in the same order. It may be called again with the same deliveries, if its response was
+   * lost: a delivery that has the claim gets it again.
    */
-  readonly mode: "claim" | "commit";
-  /** Called once before the first message. */
-  prepare(options?: CallOptions): Promise<void>;
-  /** Returns one outcome for each delivery. Safe to call again with the same deliveries. */
-  claim(deliveries: readonly InboxDelivery[], options?: CallOptions): Promise<InboxClaimResult[]>;
-  /** Writes the actions if the key has not been committed yet. Only with the mode `"commit"`. */
-  commit?(
-    delivery: InboxDelivery,
-    call: number,
-    partitionKey: string,
-    actions: readonly TransactionActionLike[],
-    options?: CallOptions,
-  ): Promise<"committed" | "duplicate">;
+  claim(deliveries: readonly InboxDelivery[], request: AdapterRequest): Promise<readonly InboxClaimResult[]>;
+}
+
+/** One delivery of a message. The message id and the dequeue count together identify it. See {@link Inbox}. */
+export interface InboxDelivery extends MessageProperties {
+  /** The URL of the queue, without the query. Keys of different queues are independent. */
+  readonly queueUrl: string;
+  /** What must not be handled by two handlers at a time, nor again once it is completed. */
+  readonly idempotencyKey: string;
+  /** How long the claim must last, counted from when it is written, unless it is renewed. */
+  readonly claimDurationInMs: number;
+  /** When the message was received, by the clock of the queue service: for comparison with times that a service has stored. */
+  readonly receivedOn: Date;
+}
+
+/**
+ * What an {@link Inbox} returns for one delivery:
+ * - `claimed`: the handler may start.
+ * - `completed`: a handler has completed the key before. The consumer deletes the message.
+ * - `busy`: another message with the same key has the claim. The consumer delivers this one again, after `retryAfterInMs` at most.
+ * - `superseded`: a later delivery of the same message has the claim, so another consumer has the message. The consumer drops it.
+ */
+export type InboxClaimResult =
+  | { readonly kind: "claimed"; readonly claim: InboxClaim }
+  | { readonly kind: "completed" }
+  | { readonly kind: "busy"; readonly retryAfterInMs: number }
+  | { readonly kind: "superseded" };
+
+/**
+ * The right to handle a key until it expires. See {@link Inbox}. Each call is repeated if it rejects or its response is lost, and
+ * must then find its own earlier effect and return the same. `"lost"`: another consumer has taken over.
+ */
+export interface InboxClaim {
+  /** How many earlier attempts of this message were claimed, and not released with `failed: false`. */
+  readonly failures: number;
+  /** Lets the claim last for another `claimDurationInMs` from now. */
+  renew(request: AdapterRequest): Promise<"renewed" | "lost">;
+  /** Records for good that the key is completed. */
+  complete(request: AdapterRequest): Promise<"completed" | "lost">;
+  /**
+   * Ends the claim, so that other messages with the same key can start at once. Has no effect if another consumer has taken over.
+   * @param failed - Whether the attempt counts as a failure
+   */
+  release(failed: boolean, request: AdapterRequest): Promise<void>;
 }

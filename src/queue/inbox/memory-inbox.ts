@@ -1,76 +1,69 @@
-import type { Renewal } from "../../core/renewal.js";
-import { startStopwatch } from "../../core/stopwatch.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";
-import { claimDurationOf, decideClaim, ownerIdOf } from "./record.js";
-import type { InboxRecord } from "./record.js";
+
+interface MemoryRecord {
+  readonly state: "claimed" | "released" | "completed";
+  readonly messageId: string;
+  readonly dequeueCount: number;
+  readonly failures: number;
+  readonly expiresAt: number;
+}
 
 /**
  * An inbox in the memory of one process: for tests and local runs. It loses its records when the process ends, and never removes
  * any before, so it is not for production.
+ * @example
+ * ```ts
+ * const consumer = new QueueConsumer(queue, handler, { inbox: new MemoryInbox() });
+ * ```
  */
 export class MemoryInbox implements Inbox {
-  readonly mode = "claim";
-  readonly #consumer = crypto.randomUUID();
-  readonly #records = new Map<string, InboxRecord>();
-  #writes = 0;
+  readonly #records = new Map<string, MemoryRecord>();
 
+  /** Does nothing: memory needs no preparation. */
   prepare(): Promise<void> {
     return Promise.resolve();
   }
 
-  claim(deliveries: readonly InboxDelivery[]): Promise<InboxClaimResult[]> {
+  /** Called by the consumer. */
+  claim(deliveries: readonly InboxDelivery[]): Promise<readonly InboxClaimResult[]> {
     return Promise.resolve(deliveries.map((delivery) => this.#claim(delivery)));
   }
 
+  /** As {@link ClaimInbox} decides it; all times are those of this process. */
   #claim(delivery: InboxDelivery): InboxClaimResult {
-    const id = JSON.stringify([delivery.queue, delivery.key]);
-    const owner = ownerIdOf(this.#consumer, delivery);
+    const { queueUrl, idempotencyKey, messageId, dequeueCount, claimDurationInMs } = delivery;
+    const id = JSON.stringify([queueUrl, idempotencyKey]);
     const found = this.#records.get(id);
-    const decision = decideClaim(found, delivery, owner);
-    if (decision.kind === "own" && found) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
-    if (decision.kind === "free") {
-      const { messageId, dequeueCount } = delivery;
-      const record = this.#write(id, {
-        state: "claimed",
-        owner,
-        messageId,
-        dequeueCount,
-        attempts: decision.attempts,
-        claimDurationInMs: claimDurationOf(delivery),
-      });
-      return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
+    const isSameMessage = found?.messageId === messageId;
+    if (found?.state === "completed") return { kind: "completed" };
+    if (found?.state === "claimed" && isSameMessage) {
+      if (found.dequeueCount === dequeueCount) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
+      if (found.dequeueCount > dequeueCount) return { kind: "superseded" };
+    } else if (found?.state === "claimed") {
+      const retryAfterInMs = found.expiresAt - Date.now();
+      if (retryAfterInMs > 0) return { kind: "busy", retryAfterInMs };
     }
-    return decision as InboxClaimResult;
+    const failures = found && isSameMessage ? found.failures + 1 : 0;
+    const record: MemoryRecord = { state: "claimed", messageId, dequeueCount, failures, expiresAt: Date.now() + claimDurationInMs };
+    this.#records.set(id, record);
+    return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
   }
 
-  #claimOf(id: string, claimed: InboxRecord, delivery: InboxDelivery): InboxClaim {
+  #claimOf(id: string, claimed: MemoryRecord, { claimDurationInMs }: InboxDelivery): InboxClaim {
     let current = claimed;
-    const transition = (change: Partial<InboxRecord>): boolean => {
-      if (this.#records.get(id)?.etag !== current.etag) return false;
-      current = this.#write(id, { ...current, ...change });
+    const change = (next: Partial<MemoryRecord>): boolean => {
+      if (this.#records.get(id) !== current) return false;
+      this.#records.set(id, (current = { ...current, ...next }));
       return true;
     };
     return {
-      attempts: claimed.attempts,
-      clock: delivery.clock,
-      claimDurationInMs: claimed.claimDurationInMs,
-      extend: (): Promise<Renewal> => {
-        const clock = startStopwatch();
-        const extended = transition({});
-        return Promise.resolve(extended ? { kind: "renewed", clock, claimDurationInMs: claimed.claimDurationInMs } : { kind: "lost", error: undefined });
-      },
-      complete: () => Promise.resolve(transition({ state: "done" })),
-      release: () => {
-        transition({ state: "released" });
+      failures: claimed.failures,
+      renew: () => Promise.resolve(change({ expiresAt: Date.now() + claimDurationInMs }) ? "renewed" : "lost"),
+      complete: () => Promise.resolve(change({ state: "completed" }) ? "completed" : "lost"),
+      release: (failed) => {
+        change({ state: "released", ...(!failed && { failures: claimed.failures - 1 }) });
         return Promise.resolve();
       },
-      abandon: () => undefined,
     };
-  }
-
-  #write(id: string, record: Omit<InboxRecord, "etag" | "writtenAt">): InboxRecord {
-    const written = { ...record, etag: String(++this.#writes), writtenAt: Date.now() };
-    this.#records.set(id, written);
-    return written;
   }
 }

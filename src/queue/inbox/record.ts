@@ -25,42 +25,44 @@ export interface InboxRecord {
 export type ClaimDecision =
   | { readonly kind: "free"; readonly attempts: number }
   | { readonly kind: "own" }
-  | { readonly kind: "done" }
-  | { readonly kind: "busy"; readonly forInMs: number }
-  | { readonly kind: "outdated" };
+  | { readonly kind: "completed" }
+  | { readonly kind: "busy"; readonly retryAfterInMs: number }
+  | { readonly kind: "superseded" };
 
 /**
  * Decides whether this delivery may start. Every transition is conditional on the ETag of the record on which the decision is
- * based.
+ * based. `serviceTime` is a time that the service's clock has certainly reached.
  *
  * | record                 | delivery                            | decision                                                    |
  * |------------------------|-------------------------------------|-------------------------------------------------------------|
  * | none                   | any                                 | free: create, claimed                                       |
- * | done                   | any                                 | done (final; removed by purge only)                         |
+ * | done                   | any                                 | completed (final; removed by purge only)                    |
  * | released               | any                                 | free: update, claimed                                       |
  * | claimed by this owner  | the same delivery                   | own: the response to the claim was lost                     |
  * | claimed                | same message, later delivery        | free at once: the queue has ended the earlier delivery      |
- * | claimed                | same message, earlier delivery      | outdated: another consumer has the message by now           |
+ * | claimed                | same message, earlier delivery      | superseded: another consumer has the message by now         |
  * | claimed, not expired   | another message with the same key   | busy                                                        |
  * | claimed, expired       | another message with the same key   | free: the signal of its handler was aborted before          |
  *
- * The holder of a claim changes it from claimed to claimed (extended), done or released, if the ETag is unchanged.
+ * The holder of a claim changes it from claimed to claimed (renewed), done or released, if the ETag is unchanged.
  */
-export function decideClaim(record: InboxRecord | undefined, delivery: InboxDelivery, owner: string): ClaimDecision {
+export function decideClaim(record: InboxRecord | undefined, delivery: InboxDelivery, owner: string, serviceTime: number): ClaimDecision {
   if (!record) return { kind: "free", attempts: 1 };
-  if (record.state === "done") return { kind: "done" };
+  if (record.state === "done") return { kind: "completed" };
   const sameMessage = record.messageId === delivery.messageId;
   const attempts = sameMessage ? record.attempts + 1 : 1;
   if (record.state === "released") return { kind: "free", attempts };
   if (record.owner === owner) return { kind: "own" };
-  if (sameMessage) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", attempts } : { kind: "outdated" };
-  const forInMs = record.writtenAt + record.claimDurationInMs - delivery.serviceTime();
-  return forInMs > 0 ? { kind: "busy", forInMs } : { kind: "free", attempts };
+  if (sameMessage) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", attempts } : { kind: "superseded" };
+  const retryAfterInMs = record.writtenAt + record.claimDurationInMs - serviceTime;
+  return retryAfterInMs > 0 ? { kind: "busy", retryAfterInMs } : { kind: "free", attempts };
 }
 
-/** Twice the visibility timeout: the claim is then extended half as often, and only for long handlers. */
-export function claimDurationOf(delivery: InboxDelivery): number {
-  return delivery.visibilityInMs * 2;
+/** The name of a queue, which is the last part of its URL. */
+export function queueNameOf(queueUrl: string): string {
+  const name = new URL(queueUrl).pathname.split("/").findLast((part) => part !== "");
+  if (!name) throw new TypeError(`${queueUrl} is not the URL of a queue`);
+  return decodeURIComponent(name);
 }
 
 /** Identifies one delivery to one consumer. */

@@ -1,6 +1,7 @@
 import type { TransactionActionLike } from "../../clients/table.js";
+import type { Clock } from "../../core/stopwatch.js";
 import type { InboxDelivery, InboxClaimResult } from "./inbox.js";
-import { claimDurationOf, decideClaim, entityOf } from "./record.js";
+import { decideClaim, entityOf } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /** A write of one record, sent to the table together with others. */
@@ -24,22 +25,24 @@ export interface HeldClaim {
   readonly rowKey: string;
   readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "claimDurationInMs">;
   etag: string;
-  /** Done or released. An extension must not be sent after that: with the new ETag, it would undo it. */
+  /** Done or released. A renewal must not be sent after that: with the new ETag, it would undo it. */
   ended: boolean;
 }
 
-/** A transition by the holder of a claim: to claimed again (an extension), done, or released. */
+/** A transition by the holder of a claim: to claimed again (a renewal), done, or released; `uncounted`: not as a failed attempt. */
 export class TransitionWrite implements BatchedWrite {
   readonly claim: HeldClaim;
   /** No caller waits for it any more. */
   abandoned = false;
   readonly #to: InboxRecord["state"];
+  readonly #attempts: number | undefined;
   #recreate = false;
   #result: boolean | undefined;
 
-  constructor(claim: HeldClaim, to: InboxRecord["state"]) {
+  constructor(claim: HeldClaim, to: InboxRecord["state"], uncounted = false) {
     this.claim = claim;
     this.#to = to;
+    this.#attempts = uncounted ? claim.record.attempts - 1 : undefined;
   }
 
   get rowKey(): string {
@@ -61,8 +64,9 @@ export class TransitionWrite implements BatchedWrite {
 
   action(group: string): TransactionActionLike {
     const { partitionKey, rowKey, record, etag } = this.claim;
-    if (this.#recreate) return ["create", entityOf(partitionKey, rowKey, { ...record, state: this.#to, group })];
-    return ["update", entityOf(partitionKey, rowKey, { state: this.#to, group }), "Merge", { etag }];
+    const change = { state: this.#to, group, ...(this.#attempts !== undefined && { attempts: this.#attempts }) };
+    if (this.#recreate) return ["create", entityOf(partitionKey, rowKey, { ...record, ...change })];
+    return ["update", entityOf(partitionKey, rowKey, change), "Merge", { etag }];
   }
 
   committed(etag: string | undefined): void {
@@ -92,7 +96,7 @@ export class TransitionWrite implements BatchedWrite {
 
 /** The outcome of a {@link ClaimWrite}. */
 export type ClaimOutcome =
-  | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number; readonly claimDurationInMs: number }
+  | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number }
   | Exclude<InboxClaimResult, { kind: "claimed" }>;
 
 /** The claim of one key. At first the key is assumed to be new, as most are. */
@@ -101,11 +105,14 @@ export class ClaimWrite implements BatchedWrite {
   readonly owner: string;
   readonly #partitionKey: string;
   readonly #delivery: InboxDelivery;
+  readonly #clock: Clock;
   #base: InboxRecord | undefined;
   #attempts = 1;
   #result: ClaimOutcome | undefined;
 
-  constructor(partitionKey: string, rowKey: string, owner: string, delivery: InboxDelivery) {
+  /** @param clock - Started when the inbox got the delivery, and so not before the message was received. */
+  constructor(partitionKey: string, rowKey: string, owner: string, delivery: InboxDelivery, clock: Clock) {
+    this.#clock = clock;
     this.#partitionKey = partitionKey;
     this.rowKey = rowKey;
     this.owner = owner;
@@ -133,25 +140,25 @@ export class ClaimWrite implements BatchedWrite {
       messageId,
       dequeueCount,
       attempts: this.#attempts,
-      claimDurationInMs: claimDurationOf(this.#delivery),
+      claimDurationInMs: this.#delivery.claimDurationInMs,
       group,
     });
     return this.#base ? ["update", entity, "Replace", { etag: this.#base.etag }] : ["create", entity];
   }
 
   committed(etag: string | undefined): void {
-    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts, claimDurationInMs: claimDurationOf(this.#delivery) };
+    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts };
   }
 
   found(record: InboxRecord | undefined): void {
-    const decision = decideClaim(record, this.#delivery, this.owner);
+    const decision = decideClaim(record, this.#delivery, this.owner, this.#delivery.receivedOn.getTime() + this.#clock());
     switch (decision.kind) {
       case "free":
         this.#base = record;
         this.#attempts = decision.attempts;
         break;
       case "own":
-        if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts, claimDurationInMs: record.claimDurationInMs };
+        if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts };
         break;
       default:
         this.#result = decision;

@@ -1,13 +1,13 @@
 import type { AbortSignalLike } from "../../clients/call.js";
 import type { TableLike } from "../../clients/table.js";
-import { throwIfAborted } from "../../core/deadline.js";
+import { abortReason, onAbort, throwIfAborted } from "../../core/deadline.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
 import { failedOperation } from "../../core/storage-errors.js";
 import { logger } from "../../core/telemetry.js";
 import { readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
-import type { BatchedWrite, HeldClaim, TransitionWrite } from "./transition-write.js";
+import type { BatchedWrite, TransitionWrite } from "./transition-write.js";
 
 /** The maximum number of operations in an entity group transaction. */
 export const maxGroup: number = 100;
@@ -36,20 +36,28 @@ export class WriteBatcher {
     this.#timeoutInMs = timeoutInMs;
   }
 
-  add(write: TransitionWrite): Promise<void> {
+  /** Sends the write with others. If the signal aborts, no caller waits for it any more. */
+  add(write: TransitionWrite, abortSignal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ write, resolve, reject });
+      const off = onAbort(abortSignal, () => {
+        this.#abandon(write);
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
+        reject(abortReason(abortSignal));
+      });
+      if (write.abandoned) return;
+      const settle = (then: () => void): void => {
+        off();
+        then();
+      };
+      this.#waiting.push({ write, resolve: () => settle(resolve), reject: (error) => settle(() => reject(error)) }); // eslint-disable-line @typescript-eslint/prefer-promise-reject-errors -- as thrown
       this.#arm();
     });
   }
 
-  /** Withdraws the transitions of a claim. A transaction that no caller waits for any more is cut off. */
-  abandon(claim: HeldClaim): void {
-    for (const { write } of this.#waiting) if (write.claim === claim) write.abandoned = true;
-    if (!this.#sending) return;
-    const { writes, controller } = this.#sending;
-    for (const write of writes) if (write.claim === claim) write.abandoned = true;
-    if (writes.every((write) => write.abandoned)) controller.abort();
+  /** Withdraws a write. A transaction that no caller waits for any more is cut off. */
+  #abandon(write: TransitionWrite): void {
+    write.abandoned = true;
+    if (this.#sending?.writes.every((other) => other.abandoned)) this.#sending.controller.abort();
   }
 
   #arm(): void {

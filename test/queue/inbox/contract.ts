@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "../../../src/index.js";
-import { again, deliver } from "./deliveries.js";
+import { again, deliver, request } from "./deliveries.js";
 
 /** The time of a contract's run. */
 export interface ContractTime {
@@ -12,104 +12,123 @@ export interface ContractTime {
   readonly movesRecords?: boolean;
 }
 
-/** What an inbox in claim mode has to do, whatever it is made of. */
+/** What an inbox has to do, whatever it is made of. */
 export function inboxContract(name: string, create: () => Promise<{ inbox: Inbox; other: Inbox }>, time: ContractTime): void {
   const { pass, service = () => Date.now(), movesRecords = true } = time;
-  const visibilityInMs = 60_000;
-  const some = (key: string): InboxDelivery => deliver(key, { visibilityInMs, serviceTime: service });
+  const claimDurationInMs = 120_000;
+  const some = (key: string): InboxDelivery => deliver(key, { claimDurationInMs, receivedOn: new Date(service()) });
 
-  describe(`${name}, claim mode`, () => {
+  describe(name, () => {
     it("lets one delivery of a key start, and knows it to be done afterwards", async () => {
       const { inbox, other } = await create();
-      const claim = claimed(await inbox.claim([some("a")]));
-      expect(claim.attempts).toBe(1);
-      expect(await claim.complete()).toBe(true);
-      expect(await other.claim([some("a")])).toEqual([{ kind: "done" }]);
+      const claim = claimed(await inbox.claim([some("a")], request));
+      expect(claim.failures).toBe(0);
+      expect(await claim.complete(request)).toBe("completed");
+      expect(await other.claim([some("a")], request)).toEqual([{ kind: "completed" }]);
     });
 
     it("lets another message with the same key wait until the time of the first is over", async () => {
       const { inbox, other } = await create();
-      claimed(await inbox.claim([some("a")]));
-      const [verdict] = await other.claim([some("a")]);
+      claimed(await inbox.claim([some("a")], request));
+      const [verdict] = await other.claim([some("a")], request);
       expect(verdict).toMatchObject({ kind: "busy" });
-      await pass(2 * visibilityInMs + 100);
-      const claim = claimed(await other.claim([some("a")]));
-      expect(claim.attempts).toBe(1);
+      await pass(claimDurationInMs + 100);
+      const claim = claimed(await other.claim([some("a")], request));
+      expect(claim.failures).toBe(0);
     });
 
     it("lets the next delivery of the same message take over at once, and counts it", async () => {
       const { inbox, other } = await create();
       const first = some("a");
-      const before = claimed(await inbox.claim([first]));
-      const after = claimed(await other.claim([again(first)]));
-      expect(after.attempts).toBe(2);
-      expect(await before.complete()).toBe(false);
-      expect(await before.extend()).toMatchObject({ kind: "lost" });
-      expect(await after.complete()).toBe(true);
+      const before = claimed(await inbox.claim([first], request));
+      const after = claimed(await other.claim([again(first)], request));
+      expect(after.failures).toBe(1);
+      expect(await before.complete(request)).toBe("lost");
+      expect(await before.renew(request)).toBe("lost");
+      expect(await after.complete(request)).toBe("completed");
     });
 
     it.runIf(movesRecords)("lets one of several take over what is overdue", async () => {
       const { inbox, other } = await create();
-      claimed(await inbox.claim([some("a")]));
-      await pass(2 * visibilityInMs + 100);
-      const verdicts = await Promise.all([inbox, other, inbox, other].map((contender) => contender.claim([some("a")])));
+      claimed(await inbox.claim([some("a")], request));
+      await pass(claimDurationInMs + 100);
+      const verdicts = await Promise.all([inbox, other, inbox, other].map((contender) => contender.claim([some("a")], request)));
       expect(verdicts.flat().map(({ kind }) => kind).toSorted()).toEqual(["busy", "busy", "busy", "claimed"]);
     });
 
     it("turns an earlier delivery away that arrives late", async () => {
       const { inbox, other } = await create();
       const first = some("a");
-      claimed(await inbox.claim([again(first)]));
-      expect(await other.claim([first])).toEqual([{ kind: "outdated" }]);
+      claimed(await inbox.claim([again(first)], request));
+      expect(await other.claim([first], request)).toEqual([{ kind: "superseded" }]);
     });
 
     it("gives the same delivery its claim again, as its first answer may have been lost", async () => {
       const { inbox } = await create();
       const first = some("a");
-      claimed(await inbox.claim([first]));
-      const claim = claimed(await inbox.claim([first]));
-      expect(claim.attempts).toBe(1);
-      expect(await claim.complete()).toBe(true);
+      claimed(await inbox.claim([first], request));
+      const claim = claimed(await inbox.claim([first], request));
+      expect(claim.failures).toBe(0);
+      expect(await claim.complete(request)).toBe("completed");
     });
 
     it("lets others start as soon as a claim is released", async () => {
       const { inbox, other } = await create();
-      const claim = claimed(await inbox.claim([some("a")]));
-      await claim.release();
-      claimed(await other.claim([some("a")]));
-      expect(await claim.complete()).toBe(false);
+      const claim = claimed(await inbox.claim([some("a")], request));
+      await claim.release(true, request);
+      claimed(await other.claim([some("a")], request));
+      expect(await claim.complete(request)).toBe("lost");
     });
 
-    it.runIf(movesRecords)("makes others wait longer if a claim is extended", async () => {
+    it("counts a claim that was released as failed, and not one that was released without a failure", async () => {
       const { inbox, other } = await create();
-      const claim = claimed(await inbox.claim([some("a")]));
-      await pass(visibilityInMs);
-      expect(await claim.extend()).toMatchObject({ kind: "renewed" });
-      await pass(1.5 * visibilityInMs);
-      expect(await other.claim([some("a")])).toMatchObject([{ kind: "busy" }]);
-      expect(await claim.complete()).toBe(true);
+      const first = some("a");
+      await claimed(await inbox.claim([first], request)).release(false, request);
+      const second = claimed(await other.claim([again(first)], request));
+      expect(second.failures).toBe(0);
+      await second.release(true, request);
+      expect(claimed(await inbox.claim([again(again(first))], request)).failures).toBe(1);
+    });
+
+    it("does not let a holder that was superseded release the claim of its successor", async () => {
+      const { inbox, other } = await create();
+      const first = some("a");
+      const before = claimed(await inbox.claim([first], request));
+      claimed(await other.claim([again(first)], request));
+      await before.release(true, request);
+      expect(await other.claim([some("a")], request)).toMatchObject([{ kind: "busy" }]);
+    });
+
+    it.runIf(movesRecords)("makes others wait longer if a claim is renewed", async () => {
+      const { inbox, other } = await create();
+      const claim = claimed(await inbox.claim([some("a")], request));
+      await pass(claimDurationInMs / 2);
+      expect(await claim.renew(request)).toBe("renewed");
+      await pass(0.75 * claimDurationInMs);
+      expect(await other.claim([some("a")], request)).toMatchObject([{ kind: "busy" }]);
+      expect(await claim.complete(request)).toBe("completed");
     });
 
     it("takes the first of several in a batch that share a key", async () => {
       const { inbox } = await create();
-      const verdicts = await inbox.claim([some("a"), some("b"), some("a")]);
+      const verdicts = await inbox.claim([some("a"), some("b"), some("a")], request);
       expect(verdicts.map(({ kind }) => kind)).toEqual(["claimed", "claimed", "busy"]);
     });
 
     it("judges each of a batch by itself", async () => {
       const { inbox, other } = await create();
       const crashed = some("crashed");
-      const [done] = await other.claim([some("done"), some("busy"), crashed]);
-      await claimed([done!]).complete();
-      const verdicts = await inbox.claim([some("new"), some("done"), some("busy"), again(crashed), some("newer")]);
-      expect(verdicts.map(({ kind }) => kind)).toEqual(["claimed", "done", "busy", "claimed", "claimed"]);
-      for (const i of [0, 3, 4]) expect(await claimed([verdicts[i]!]).complete()).toBe(true);
+      const [done] = await other.claim([some("done"), some("busy"), crashed], request);
+      await claimed([done!]).complete(request);
+      const verdicts = await inbox.claim([some("new"), some("done"), some("busy"), again(crashed), some("newer")], request);
+      expect(verdicts.map(({ kind }) => kind)).toEqual(["claimed", "completed", "busy", "claimed", "claimed"]);
+      for (const i of [0, 3, 4]) expect(await claimed([verdicts[i]!]).complete(request)).toBe("completed");
     });
 
     it("keeps queues apart", async () => {
       const { inbox } = await create();
-      claimed(await inbox.claim([some("a")]));
-      claimed(await inbox.claim([{ ...some("a"), queue: "others" }]));
+      claimed(await inbox.claim([some("a")], request));
+      claimed(await inbox.claim([{ ...some("a"), queueUrl: "https://account.queue.example/others" }], request));
     });
   });
 }

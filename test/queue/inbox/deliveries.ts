@@ -1,23 +1,26 @@
+import type { AdapterRequest } from "../../../src/clients/call.js";
 import type { InboxDelivery } from "../../../src/index.js";
-import { startStopwatch } from "../../../src/core/stopwatch.js";
 
 let messages = 0;
 
 /** A delivery of a message, hidden for 60 seconds. */
-export function deliver(key: string, facts: Partial<InboxDelivery> = {}): InboxDelivery {
+export function deliver(idempotencyKey: string, properties: Partial<InboxDelivery> = {}): InboxDelivery {
   return {
-    queue: "jobs",
-    key,
+    queueUrl: "https://account.queue.example/jobs",
+    idempotencyKey,
     messageId: `message-${++messages}`,
+    insertedOn: new Date(),
     dequeueCount: 1,
-    clock: startStopwatch(),
-    serviceTime: () => Date.now(),
-    visibilityInMs: 60_000,
-    ...facts,
+    claimDurationInMs: 120_000,
+    receivedOn: new Date(),
+    ...properties,
   };
 }
 
 /** The next delivery of the same message. */
 export function again(delivery: InboxDelivery): InboxDelivery {
-  return { ...delivery, dequeueCount: delivery.dequeueCount + 1, clock: startStopwatch() };
+  return { ...delivery, dequeueCount: delivery.dequeueCount + 1 };
 }
+
+/** What the consumer passes to an inbox. */
+export const request: AdapterRequest = { abortSignal: new AbortController().signal, tracingOptions: {} };

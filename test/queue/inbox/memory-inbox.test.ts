@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, vi } from "vitest";
 
-import { MemoryInbox } from "../../../src/index.js";
+import { MemoryInbox } from "../../../src/queue/inbox/memory-inbox.js";
 import { inboxContract } from "./contract.js";
 
 beforeEach(() => void vi.useFakeTimers());

@@ -5,21 +5,21 @@ import { figure } from "./row-format.js";
 const begin = "<!-- figures: written by npm run bench -->";
 const end = "<!-- end of figures -->";
 
-/** The README with the table of these results in its place. */
-export function withFigures(readme: string, results: Results): string {
-  const [before, rest] = halves(readme, begin);
+/** docs/benchmarks.md with the table of these results in its place. */
+export function withFigures(page: string, results: Results): string {
+  const [before, rest] = halves(page, begin);
   const [, after] = halves(rest, end);
   return `${before}${begin}\n${figuresText(results)}\n${end}${after}`;
 }
 
-/** What was measured and what was missed, for people. */
+/** What was measured, and which bounds were missed. */
 function figuresText({ node, cores, storage, rows }: Results): string {
   const bounded = rows.filter(({ bound }) => bound !== "");
   const missed = bounded.filter(({ met }) => !met);
   return [
     `One run of all benches, with Node ${node.slice(1)} on ${cores} cores, against ${storage} on the same machine:`,
     "",
-    "| | ours | by hand | ratio | requests for each, ours and by hand | bound |",
+    "| | library | plain SDK | ratio | requests per operation: library, plain SDK | bound |",
     "|---|---|---|---|---|---|",
     ...bounded.map(line),
     "",
@@ -41,6 +41,6 @@ function labelOf({ bench, name }: Row): string {
 
 function halves(text: string, mark: string): [before: string, after: string] {
   const at = text.indexOf(mark);
-  if (at < 0) throw new Error(`the README has no ${mark}`);
+  if (at < 0) throw new Error(`docs/benchmarks.md does not contain ${mark}`);
   return [text.slice(0, at), text.slice(at + mark.length)];
 }

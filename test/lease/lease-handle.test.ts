@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { startStopwatch } from "../../src/core/stopwatch.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
-import { LeaseHandle } from "../../src/lease/lease-guard.js";
+import { LeaseHandleImpl } from "../../src/lease/lease-handle.js";
 import { HeldLease } from "../../src/lease/held-lease.js";
 import { after, hang, ok, okAbout, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
@@ -38,7 +38,7 @@ it("is lost from the start if the lease was lost on the way to it", () => {
   const keeper = new HeldLease(leaseAdapterOf(new ScriptedLeasable()), wanted, startStopwatch(), times);
   blockEventLoop(15_000);
   expect(keeper.check()).toBeDefined();
-  const guard = new LeaseHandle(keeper, () => Promise.resolve());
+  const guard = new LeaseHandleImpl(keeper, () => Promise.resolve());
   expect(guard.signal.aborted).toBe(true);
   expect(guard.signal.reason).toBe(keeper.check());
 });
@@ -100,7 +100,6 @@ describe("renew", () => {
     await expect(guard.change()).rejects.toThrow("was released");
     expect(() => guard.assertHeld()).toThrow("was released");
     expect(guard.remainingInMs).toBe(0);
-    expect(guard.signal.aborted).toBe(false);
     expect(blob.times("renew")).toEqual([]);
   });
 });

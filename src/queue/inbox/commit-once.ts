@@ -1,4 +1,4 @@
-import type { CallOptions } from "../../clients/call.js";
+import type { AdapterRequest } from "../../clients/call.js";
 import type { TransactionActionLike, TableLike } from "../../clients/table.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
@@ -36,14 +36,13 @@ const maxResends = 9;
 export async function commitOnce(
   table: TableLike,
   commit: InboxCommit,
-  options: CallOptions = {},
+  { abortSignal, tracingOptions }: AdapterRequest,
 ): Promise<"committed" | "duplicate"> {
   const { partitionKey, rowKey, record } = commit;
-  const { abortSignal, tracingOptions } = options;
   const actions: TransactionActionLike[] = [["create", entityOf(partitionKey, rowKey, { ...record, state: "done" })], ...commit.actions];
   const outcome = await resolveWrite<unknown, InboxRecord | undefined>(
     {
-      send: (signal) => table.submitTransaction(actions as never[], { abortSignal: signal, ...(tracingOptions && { tracingOptions }) }),
+      send: (signal) => table.submitTransaction(actions as never[], { abortSignal: signal, tracingOptions }),
       readBack: () => readRecord(table, partitionKey, rowKey, timeoutInMs, abortSignal),
       recognise: (found) => (found ? (found.owner === record.owner ? "committed" : "not committed") : "unchanged"),
       // Nothing to do, whenever an earlier send arrives: of all transactions for one key only one can be committed.
@@ -62,9 +61,10 @@ export async function commitOnce(
     case "rejected":
       throw outcome.error;
     case "unknown":
-      throw createError(CommitUnknownError, 
-        `a commit to ${redactUrl(table.url)} got no answer, and neither did the question what became of it. ` +
-          `Throw from the handler: the next delivery finds out.`,
+      throw createError(
+        CommitUnknownError,
+        `The outcome of a commit to ${redactUrl(table.url)} is unknown: the request was sent, its response was lost, and the table cannot be ` +
+          `read. Throw from the handler: the next delivery of the message determines the outcome.`,
         { url: redactUrl(table.url), attempts: maxResends + 1, cause: outcome.error },
       );
   }

@@ -1,0 +1,173 @@
+import type { AbortSignalLike, AdapterRequest, CallOptions } from "../clients/call.js";
+import { Deadline, onAbort, startTimer } from "./deadline.js";
+import { checkNumber, checkOptions } from "./validate.js";
+import type { OptionNames } from "./validate.js";
+
+/**
+ * A component that works in the background until it is stopped: `QueueConsumer`, `LeaderElection`.
+ * @example
+ * ```ts
+ * const services: BackgroundService[] = [consumer, election];
+ * await Promise.all(services.map((service) => service.start()));
+ * process.once("SIGTERM", () => void Promise.all(services.map((service) => service.stop())));
+ * ```
+ */
+export interface BackgroundService extends AsyncDisposable {
+  /** Whether it has started, and `stop` has not been called since. */
+  readonly isRunning: boolean;
+  /**
+   * Checks the configuration and the resources, then works in the background. Rejects if a check fails, or if `stop` is called
+   * meanwhile. Idempotent: concurrent calls share one start, and a start during a stop follows it.
+   */
+  start(options?: CallOptions): Promise<void>;
+  /** Ends the work in progress, and releases what it holds. Idempotent. Never rejects. */
+  stop(options?: StopOptions): Promise<void>;
+  /** Starts, waits until the signal aborts or `stop` is called, and stops. Rejects only if the start failed. */
+  run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void>;
+}
+
+/**
+ * Options of {@link BackgroundService.stop}.
+ * @example
+ * ```ts
+ * await consumer.stop({ drainTimeoutInMs: 5_000 });
+ * ```
+ */
+export interface StopOptions {
+  /**
+   * How long work in progress may take to end. A later call with a shorter time shortens the wait of an earlier one.
+   * @defaultValue the option of the component
+   */
+  drainTimeoutInMs?: number | undefined;
+}
+
+/** The time that orchestrators give a process between SIGTERM and SIGKILL is 30 seconds by default. */
+export const defaultDrainTimeoutInMs: number = 25_000;
+
+/** One run of a component, from start to stop. */
+export interface ServiceRun {
+  /** Ends the run. `hurry` aborts when the drain timeout is over: what still runs is to be aborted or abandoned then. */
+  stop(hurry: AbortSignal): Promise<void>;
+}
+
+/** What a {@link ServiceRunner} starts and stops. */
+export interface ServiceParts {
+  /** The name of the component in messages. */
+  readonly name: string;
+  readonly drainTimeoutInMs: number;
+  /** Checks the resources. */
+  readonly prepare: (request: AdapterRequest) => Promise<void>;
+  /** Starts the work. Called only if `prepare` has ended and the start was not cancelled. */
+  readonly launch: () => ServiceRun;
+}
+
+const callNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+const stopNames: OptionNames<StopOptions> = { drainTimeoutInMs: 1 };
+
+/** A start, and the run that it led to. */
+interface Phase {
+  readonly started: Promise<void>;
+  readonly cancel: (reason: unknown) => void;
+  readonly ended: AbortController;
+  run: ServiceRun | undefined;
+}
+
+/** Start, stop and run, as every {@link BackgroundService} has them. */
+export class ServiceRunner {
+  readonly #parts: ServiceParts;
+  /** The last start that was not followed by a stop. */
+  #phase: Phase | undefined;
+  #stopped: Promise<void> = Promise.resolve();
+  /** Aborts when the drain timeout of the stop in progress is over. */
+  #hurry = new AbortController();
+
+  constructor(parts: ServiceParts) {
+    this.#parts = parts;
+  }
+
+  get isRunning(): boolean {
+    return this.#phase?.run !== undefined;
+  }
+
+  async start(options: CallOptions = {}): Promise<void> {
+    checkOptions("start", options, callNames);
+    this.#phase ??= this.#newPhase(options);
+    await this.#phase.started;
+  }
+
+  async stop(options: StopOptions = {}): Promise<void> {
+    checkOptions("stop", options, stopNames);
+    const drainTimeoutInMs = checkDrainTimeout(options.drainTimeoutInMs ?? this.#parts.drainTimeoutInMs);
+    const phase = this.#phase;
+    if (phase) {
+      this.#phase = undefined;
+      this.#hurry = new AbortController();
+      phase.ended.abort();
+      this.#stopped = this.#end(phase, this.#stopped, this.#hurry.signal);
+    }
+    const hurry = this.#hurry;
+    const stopTimer = startTimer(drainTimeoutInMs, () => hurry.abort());
+    await this.#stopped.finally(stopTimer);
+  }
+
+  async run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
+    checkOptions("run", options, callNames);
+    const { abortSignal } = options;
+    if (typeof (abortSignal as Partial<AbortSignalLike> | undefined)?.addEventListener !== "function") {
+      throw new TypeError("run: abortSignal must be an AbortSignal. To start without one, call start.");
+    }
+    try {
+      if (!abortSignal.aborted) await this.#runUntil(options);
+    } finally {
+      await this.stop();
+    }
+  }
+
+  async #runUntil(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
+    const starting = this.start(options);
+    const ended = this.#phase?.ended.signal;
+    try {
+      await starting;
+    } catch (error) {
+      if (options.abortSignal.aborted || ended?.aborted) return;
+      throw error;
+    }
+    const offs: (() => void)[] = [];
+    await new Promise<void>((resolve) => {
+      for (const signal of [options.abortSignal, ended]) offs.push(onAbort(signal, resolve));
+    });
+    for (const off of offs) off();
+  }
+
+  #newPhase({ abortSignal, tracingOptions = {} }: CallOptions): Phase {
+    const limit = new Deadline(Infinity, () => undefined, abortSignal);
+    const start = async (): Promise<void> => {
+      try {
+        // What stopped before may still use the same resources.
+        await limit.race(this.#stopped);
+        // Raced: an adapter may ignore its signal. A check that ends late has no effect.
+        await limit.race(this.#parts.prepare({ abortSignal: limit.signal, tracingOptions }));
+        phase.run = this.#parts.launch();
+      } catch (error) {
+        if (this.#phase === phase) this.#phase = undefined;
+        throw error;
+      } finally {
+        limit.dispose();
+      }
+    };
+    const phase: Phase = { started: Promise.resolve().then(start), cancel: (reason) => limit.abort(reason), ended: new AbortController(), run: undefined };
+    phase.started.catch(() => undefined);
+    return phase;
+  }
+
+  async #end(phase: Phase, previous: Promise<void>, hurry: AbortSignal): Promise<void> {
+    if (!phase.run) phase.cancel(new DOMException(`${this.#parts.name} was stopped while it started`, "AbortError"));
+    await phase.started.catch(() => undefined);
+    await phase.run?.stop(hurry);
+    await previous;
+  }
+}
+
+export function checkDrainTimeout(value: number): number {
+  return checkNumber("drainTimeoutInMs", value, { min: 0 });
+}

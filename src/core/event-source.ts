@@ -1,0 +1,87 @@
+import { errorLabel, errorType, logger } from "./telemetry.js";
+
+/**
+ * Typed events of a component. A listener gets one argument, the detail of the event. A listener that throws, or whose promise
+ * rejects, has no effect on the component. The first `error` event without a listener is written to the console.
+ * @example
+ * ```ts
+ * consumer.on("error", (error) => console.error(error));
+ * consumer.once("completed", ({ messageId }) => console.log(messageId));
+ * ```
+ */
+export interface EventSource<E> {
+  /** Adds a listener. A listener that is added twice is called twice. */
+  on<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void): this;
+  /** Adds a listener for the next event only. */
+  once<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void): this;
+  /** Removes a listener, however it was added. */
+  off<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void): this;
+}
+
+/** The names of all events. The compiler checks that none is missing, and that there is no other. */
+export type EventNames<E> = { readonly [name in keyof E]: 1 };
+
+type Listener = (detail: never) => unknown;
+
+/** The listeners of one component. */
+export class EventDispatcher<E> {
+  readonly #component: string;
+  readonly #names: EventNames<E>;
+  readonly #listeners = new Map<string, readonly { readonly listener: Listener; readonly once: boolean }[]>();
+  #wroteToConsole = false;
+
+  /** @param component - Names the component in the log, for example `QueueConsumer jobs`. */
+  constructor(component: string, names: EventNames<E>) {
+    this.#component = component;
+    this.#names = names;
+  }
+
+  add<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void, once = false): void {
+    this.#check(event, listener);
+    this.#listeners.set(event, [...(this.#listeners.get(event) ?? []), { listener, once }]);
+  }
+
+  remove<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void): void {
+    this.#check(event, listener);
+    const index = this.#listeners.get(event)?.findLastIndex((entry) => entry.listener === listener) ?? -1;
+    if (index >= 0) this.#listeners.set(event, (this.#listeners.get(event) ?? []).toSpliced(index, 1));
+  }
+
+  emit<K extends keyof E & string>(event: K, detail: E[K]): void {
+    const entries = this.#listeners.get(event) ?? [];
+    if (event === "error" && entries.length === 0) this.#writeToConsole(detail);
+    for (const entry of entries) {
+      if (entry.once) this.#listeners.set(event, (this.#listeners.get(event) ?? []).filter((other) => other !== entry));
+      this.#call(event, entry.listener as (detail: E[K]) => unknown, detail);
+    }
+  }
+
+  #call<D>(event: string, listener: (detail: D) => unknown, detail: D): void {
+    const onFailure = (error: unknown): void => logger.warning(`${this.#component}: a listener of "${event}" failed: ${errorLabel(error)}`);
+    try {
+      // An async listener is accepted where a listener returns nothing: its rejection would end the process.
+      const result = listener(detail) as Partial<PromiseLike<unknown>> | null | undefined;
+      if (typeof result?.then === "function") result.then(undefined, onFailure);
+    } catch (error) {
+      onFailure(error);
+    }
+  }
+
+  /** Without the message of the error, which may contain confidential data: the console of a service is usually collected. */
+  #writeToConsole(error: unknown): void {
+    if (this.#wroteToConsole) return;
+    this.#wroteToConsole = true;
+    console.error(
+      `azure-storage-concurrency: ${this.#component} reported an error (${errorLabel(error)}), and no listener is registered. ` +
+        `Add one with on("error", listener). Further errors of this component are not written to the console.`,
+    );
+  }
+
+  // A caller without TypeScript may pass anything; a listener of a misspelt event would never be called.
+  #check(event: string, listener: unknown): void {
+    if (!Object.hasOwn(this.#names, event)) {
+      throw new TypeError(`Unknown event ${JSON.stringify(event)}. Known events: ${Object.keys(this.#names).join(", ")}`);
+    }
+    if (typeof listener !== "function") throw new TypeError(`The listener of ${JSON.stringify(event)} must be a function, not ${errorType(listener)}`);
+  }
+}

@@ -1,0 +1,278 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import type { CallOptions } from "../clients/call.js";
+import { read } from "../core/request.js";
+import { errorLabel, logger } from "../core/telemetry.js";
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
+import { createError, isConcurrencyError, LeaseLostError } from "../errors.js";
+import type { HeldLease } from "./held-lease.js";
+import type { Hold } from "./hold-context.js";
+import { checkLeaseId } from "./lease-id.js";
+
+/**
+ * The common part of everything that is held: leases, locks, sets of locks, locked tables. Locks of other libraries can be used
+ * where this type is expected; see {@link LockProviderLike}.
+ * @example
+ * ```ts
+ * async function work(lock: LockHandleLike): Promise<void> {
+ *   for (const item of items) {
+ *     lock.assertHeld();
+ *     await process(item, { abortSignal: lock.signal });
+ *   }
+ * }
+ * ```
+ */
+export interface LockHandleLike {
+  /**
+   * Aborts when the lock is lost, a margin before the service can give it to another holder, with the `LeaseLostError` as its
+   * reason; and with an `AbortError` when it is released.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Checks the clock, and sends no request.
+   * @throws {@link LeaseLostError} if it is not held at this moment: it is lost, or was released
+   */
+  assertHeld(): void;
+  /**
+   * Releases it. Idempotent.
+   * @throws {@link LeaseLostError} if it turns out that it had been lost before
+   */
+  release(): Promise<void>;
+}
+
+/** A lease that is held. Passed to the function of {@link withLease}, and returned by {@link acquireLease}. */
+export interface LeaseHandle extends LockHandleLike, AsyncDisposable {
+  /** The URL of what is leased, without the query. */
+  readonly url: string;
+  /** The id of the lease. It changes with {@link LeaseHandle.change}. */
+  readonly leaseId: string;
+  /** How long the lease is certainly held if it is not renewed; 0 once it is lost or released. */
+  readonly remainingInMs: number;
+  /** The condition that a request needs: `conditions` of blobs, `leaseAccessConditions` of files. */
+  readonly conditions: { readonly leaseId: string };
+  /**
+   * Everything that a request under the lease needs: pass it to any call of the SDK as it is, for blobs and for files. It has the
+   * id that the lease has when the property is read. The request is aborted when the lease is lost or released.
+   */
+  readonly requestOptions: {
+    /** For blobs and containers. */
+    readonly conditions: { leaseId: string };
+    /** For files and shares. */
+    readonly leaseAccessConditions: { leaseId: string };
+    /** The `signal` of the lease. */
+    readonly abortSignal: AbortSignal;
+    /** Those of the call that acquired the lease. */
+    readonly tracingOptions: OperationTracingOptions;
+  };
+  /**
+   * Aborts when the lease is lost, a safety margin before it can have expired, with the `LeaseLostError` as its reason; and with
+   * an `AbortError` when the lease is released, so that forgotten work stops.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Extends the lease now. For `autoRenew: false`, or before a long operation. A cancelled call stops waiting; the renewal may
+   * still take effect.
+   * @throws {@link LeaseLostError} if the lease is lost, or was released
+   */
+  renew(options?: CallOptions): Promise<void>;
+  /**
+   * Changes the id of the lease, by default to a new random one. Afterwards the service rejects requests with the old id. A
+   * cancelled call stops waiting; the change may still take effect.
+   * @throws {@link LeaseLostError} if the lease is lost, or was released
+   */
+  change(proposedLeaseId?: string, options?: CallOptions): Promise<void>;
+  /**
+   * Releases the lease, or hands it over to the next waiter in this process. Idempotent. If the request fails, the lease expires
+   * by itself, and the call can be repeated.
+   * @throws {@link LeaseLostError} if it turns out that the lease had been lost before
+   * @throws {@link LeaseReleaseError} if a lease that never expires could not be released; the release is retried in the background
+   */
+  release(): Promise<void>;
+}
+
+/** A named lock that is held. Passed to the function of {@link BlobLocks.withLock}. */
+export interface LockHandle extends LeaseHandle {
+  /** The name of the lock. */
+  readonly name: string;
+  /**
+   * The fencing token: larger than that of every earlier holder. A receiver that remembers the largest token it has seen, and
+   * rejects smaller ones, is safe from a holder that does not know yet that it lost the lock.
+   */
+  readonly epoch: number;
+  /**
+   * The smallest epoch that the previous holder may have had; 0 if there was none. Epochs are reserved for the waiters of a
+   * process, and not all of them are used.
+   */
+  readonly previousEpoch: number;
+}
+
+/** Identifies one holder of a named lock. */
+export interface FencingToken {
+  readonly epoch: number;
+  /** The smallest epoch that the previous holder may have had: not all reserved epochs are used. */
+  readonly previousEpoch: number;
+}
+
+/** A lease granted to a caller: the lease, its fencing token if it has one, and how to release it. */
+export interface LeaseGrant {
+  readonly lease: HeldLease;
+  readonly token: FencingToken | undefined;
+  readonly release: () => Promise<void>;
+}
+
+/** The reason of a signal whose lease or lock was released. */
+export function releasedReason(): DOMException {
+  return new DOMException("The lease was released.", "AbortError");
+}
+
+/** One holder's view of a lease. The lease itself may be handed over to other holders, each with a handle of its own. */
+export class LeaseHandleImpl implements LeaseHandle, Hold {
+  readonly url: string;
+  /** Called after the release. */
+  onReleased: (() => void) | undefined;
+  /** Whether it may have been taken over from a holder that died. */
+  wasTakenOver = false;
+  readonly #lease: HeldLease;
+  readonly #release: () => Promise<void>;
+  readonly #offLost: () => void;
+  /** Created when the signal is first used: most holders of a lock never use it, and an abort is expensive. */
+  #controller: AbortController | undefined;
+  #tracingOptions: OperationTracingOptions;
+  /** The loss, if it was detected before the end of the release. A later one concerns the next holder. */
+  #lost: LeaseLostError | undefined;
+  #released = false;
+  #releasing: Promise<void> | undefined;
+
+  constructor(lease: HeldLease, release: () => Promise<void>) {
+    this.url = lease.url;
+    this.#lease = lease;
+    this.#release = release;
+    this.#tracingOptions = lease.tracingOptions ?? {};
+    this.#offLost = lease.onLost((error) => this.#onLost(error));
+    // It may have been lost before the listener was added.
+    const lost = lease.check();
+    if (lost) this.#onLost(lost);
+  }
+
+  get leaseId(): string {
+    return this.#lease.leaseId;
+  }
+
+  get conditions(): { leaseId: string } {
+    return { leaseId: this.leaseId };
+  }
+
+  get requestOptions(): LeaseHandle["requestOptions"] {
+    const { conditions, signal: abortSignal } = this;
+    return { conditions, leaseAccessConditions: { ...conditions }, abortSignal, tracingOptions: this.#tracingOptions };
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#lost) this.#controller.abort(this.#lost);
+      else if (this.#released) this.#controller.abort(releasedReason());
+    }
+    return this.#controller.signal;
+  }
+
+  get remainingInMs(): number {
+    return this.#released ? 0 : this.#lease.remainingInMs;
+  }
+
+  /** The loss, if the lease was lost while it was held. Reads the clock. */
+  get loss(): LeaseLostError | undefined {
+    if (!this.#released) this.#lease.check();
+    return this.#lost;
+  }
+
+  get holds(): readonly Hold[] {
+    return [this];
+  }
+
+  isHeld(): boolean {
+    return !this.loss && !this.#released;
+  }
+
+  assertHeld(): void {
+    if (this.isHeld()) return;
+    throw this.#lost ?? createError(LeaseLostError, `The lease on ${this.url} was released.`, { url: this.url, reason: "expired" });
+  }
+
+  async renew(options?: CallOptions): Promise<void> {
+    checkOptions("renew", options, callOptionNames);
+    this.assertHeld();
+    await read(() => this.#lease.renew(options?.tracingOptions), { abortSignal: options?.abortSignal });
+  }
+
+  async change(proposedLeaseId: string = crypto.randomUUID(), options?: CallOptions): Promise<void> {
+    checkOptions("change", options, callOptionNames);
+    checkLeaseId("proposedLeaseId", proposedLeaseId);
+    this.assertHeld();
+    await read(() => this.#lease.change(proposedLeaseId, options?.tracingOptions), { abortSignal: options?.abortSignal });
+  }
+
+  release(): Promise<void> {
+    this.#releasing ??= this.#releaseOnce().catch((error: unknown) => {
+      // The release failed: the caller may try again. An infinite lease would stay forever.
+      if (!isConcurrencyError(error, "LEASE_LOST")) this.#releasing = undefined;
+      throw error;
+    });
+    return this.#releasing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch((error: unknown) => {
+      logger.warning(`the lease on ${this.url} could not be released: ${errorLabel(error)}`);
+    });
+  }
+
+  /** The parent of the spans of renewals, of the release and of the holder's requests: not the call that acquired the lease. */
+  setTracingParent(tracingOptions: OperationTracingOptions | undefined): void {
+    this.#lease.tracingOptions = tracingOptions;
+    this.#tracingOptions = tracingOptions ?? {};
+  }
+
+  /** The lease will be released, not handed over: the service then rejects late requests that carry its id. */
+  doNotReuse(): void {
+    this.#lease.reusable = false;
+  }
+
+  async #releaseOnce(): Promise<void> {
+    const known = this.#lost !== undefined;
+    // Reports a loss that only the clock shows so far.
+    const lost = this.#lease.check();
+    this.#released = true;
+    if (this.#controller && !lost) this.#controller.abort(releasedReason());
+    try {
+      await this.#release();
+    } finally {
+      // A later loss concerns the next holder, not this one.
+      this.#offLost();
+      this.onReleased?.();
+    }
+    if (lost && !known) throw lost;
+  }
+
+  #onLost(error: LeaseLostError): void {
+    this.#lost = error;
+    this.#controller?.abort(error);
+  }
+}
+
+/** One holder's view of a named lock. */
+export class LockHandleImpl extends LeaseHandleImpl implements LockHandle {
+  readonly name: string;
+  readonly epoch: number;
+  readonly previousEpoch: number;
+
+  constructor(name: string, { lease, release, token }: LeaseGrant) {
+    super(lease, release);
+    this.name = name;
+    if (!token) throw new TypeError("a lock without a fencing token");
+    this.epoch = token.epoch;
+    this.previousEpoch = token.previousEpoch;
+  }
+}
+
+const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };

@@ -1,0 +1,72 @@
+import type { CallOptions } from "../clients/call.js";
+import type { OptionNames } from "../core/validate.js";
+import type { TryAcquireLeaseOptions } from "../lease/lease-options.js";
+import type { LeaseInfo } from "./inspect-lease.js";
+
+/** Options of `tryAcquire` of locks, for example {@link BlobLocks.tryAcquire}. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- an interface, for short names in messages of the compiler
+export interface TryAcquireLockOptions extends Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId"> {}
+
+/** Options of `acquire` and `with…` of locks, for example {@link BlobLocks.withLock}. */
+export interface AcquireLockOptions extends TryAcquireLockOptions {
+  /**
+   * How long to wait for a lock that another holder has, before a `LeaseUnavailableError`. 0 means one attempt.
+   * @defaultValue Infinity: a dead holder's lock expires, so the wait ends
+   */
+  waitInMs?: number | undefined;
+}
+
+/** Options of {@link BlobLocks}. */
+export interface BlobLocksOptions {
+  /**
+   * The prefix of the locks' blobs in the container.
+   * @defaultValue "locks/": the container may have other blobs, too
+   */
+  prefix?: string | undefined;
+  /**
+   * Identifies the holder of the locks of this object, for operators who inspect them.
+   * @defaultValue host name, process id and a random id: unique, and readable in a log
+   */
+  holder?: string | undefined;
+  /**
+   * Options of every call, unless the call has its own.
+   * @defaultValue none: each option has the default that is described there
+   */
+  defaults?: Omit<AcquireLockOptions, keyof CallOptions> | undefined;
+}
+
+/** A named lock, held or not. See {@link BlobLocks.inspect}. */
+export interface LockStatus extends LeaseInfo {
+  /** The name of the lock. */
+  readonly name: string;
+}
+
+/** The options of a lock that can be set for all calls: all but those of a single call. */
+export type LockDefaults = Omit<AcquireLockOptions, keyof CallOptions>;
+
+export const tryAcquireLockOptionNames: OptionNames<TryAcquireLockOptions> = {
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};
+export const acquireLockOptionNames: OptionNames<AcquireLockOptions> = {
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  waitInMs: 1,
+  abortSignal: 1,
+  tracingOptions: 1,
+};
+export const lockDefaultNames: OptionNames<LockDefaults> = {
+  durationInSeconds: 1,
+  autoRenew: 1,
+  renewIntervalInMs: 1,
+  safetyMarginInMs: 1,
+  waitInMs: 1,
+};
+export const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+export const blobLocksOptionNames: OptionNames<BlobLocksOptions> = { prefix: 1, holder: 1, defaults: 1 };

@@ -1,0 +1,73 @@
+import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
+import type { TableAction, TableLike } from "../../clients/table.js";
+import { actionsIn } from "../../core/table-action.js";
+import { checkOptions } from "../../core/validate.js";
+import type { OptionNames } from "../../core/validate.js";
+import { commitOnce } from "./commit-once.js";
+import type { InboxDelivery } from "./inbox.js";
+import { checkTable, prepareTable } from "./inbox-table.js";
+import type { InboxOptions } from "./inbox-table.js";
+import { purgeRecords } from "./purge.js";
+import type { PurgeInboxOptions } from "./purge.js";
+import { ownerIdOf, queueNameOf, rowKeyOf } from "./record.js";
+import { maxGroup } from "./write-batcher.js";
+
+const names: OptionNames<InboxOptions> = { createTable: 1 };
+
+/** `"duplicate"`: the key was committed before, and nothing was written now. See {@link CommitInbox}. */
+export type CommitResult = "committed" | "duplicate";
+
+/**
+ * Commits the effect of a message and the record that it took effect in one transaction: exactly once. The handler calls
+ * `context.commit(actions)`, and the record is written with its entities, and so into the same table and partition, with a row key
+ * that begins with `inbox!`. Handlers of duplicates do run, until their commit returns `"duplicate"`.
+ *
+ * Records are kept until {@link CommitInbox.purge} is called, from time to time, by any process. A duplicate that arrives after its
+ * record was purged takes effect again.
+ * @example
+ * ```ts
+ * const consumer = new QueueConsumer(
+ *   queue,
+ *   (order: Order, context) => context.commit([["create", { rowKey: order.id, total: order.total }]]),
+ *   { inbox: new CommitInbox(table), partitionOf: (order) => order.customer },
+ * );
+ * ```
+ */
+export class CommitInbox {
+  /** Distinguishes it from an inbox that claims keys. */
+  readonly commits = true as const;
+  readonly #table: TableLike;
+  readonly #createTable: boolean;
+  readonly #consumer = crypto.randomUUID();
+
+  /** @param table - The table of the entities that the handlers write */
+  constructor(table: TableLike, options: InboxOptions = {}) {
+    checkOptions("CommitInbox", options, names);
+    this.#table = checkTable("CommitInbox", table);
+    this.#createTable = options.createTable ?? false;
+  }
+
+  /** Called by the consumer. Creates the table if `createTable` is set. */
+  prepare(request: AdapterRequest): Promise<void> {
+    return prepareTable(this.#table, this.#createTable, request);
+  }
+
+  /**
+   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
+   * @throws RangeError if `olderThanInMs` is negative
+   */
+  purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
+    return purgeRecords("CommitInbox.purge", this.#table, options);
+  }
+
+  /** @internal Writes the actions if the key was not committed before. `call` counts the calls of one handler. */
+  async commit(delivery: InboxDelivery, call: number, partitionKey: string, actions: readonly TableAction[], request: AdapterRequest): Promise<CommitResult> {
+    // The record itself is the hundredth action.
+    if (actions.length >= maxGroup) throw new RangeError(`commit: at most ${maxGroup - 1} actions fit into a transaction with the record; got ${actions.length}`);
+    const { messageId, dequeueCount } = delivery;
+    const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
+    const prepared = actionsIn(partitionKey, actions, "commit");
+    const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), delivery.idempotencyKey);
+    return commitOnce(this.#table, { partitionKey, rowKey, record, actions: prepared }, request);
+  }
+}

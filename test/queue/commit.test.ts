@@ -1,0 +1,176 @@
+import type { TransactionAction } from "@azure/data-tables";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
+
+import { ClaimInbox, CommitInbox, ConcurrentQueue, enqueue, QueueConsumer } from "../../src/index.js";
+import type { CommitConsumerOptions, CommitMessageContext, MessageContext, MessageHandler, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
+import { FakeQueue } from "./fakes/fake-queue.js";
+import { FakeTable } from "./fakes/fake-table.js";
+
+let queue: FakeQueue;
+let poisonQueue: FakeQueue;
+let table: FakeTable;
+let consumers: QueueConsumer<string>[];
+let events: (keyof QueueConsumerEvents)[];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  queue = new FakeQueue();
+  poisonQueue = new FakeQueue("jobs-poison");
+  table = new FakeTable();
+  [consumers, events] = [[], []];
+});
+
+afterEach(async () => {
+  for (const consumer of consumers) {
+    const stopping = consumer.stop();
+    await pass(120_000);
+    await stopping;
+  }
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+});
+
+type Handler = MessageHandler<string, CommitMessageContext>;
+
+const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
+const effects = (): string[] => [...table.rows.values()].filter(({ rowKey }) => !rowKey.startsWith("inbox!")).map(({ rowKey }) => rowKey);
+
+async function consume(handler: Handler, options: Partial<CommitConsumerOptions<string>> = {}): Promise<void> {
+  const consumer = new QueueConsumer<string>(queue, handler, { inbox: new CommitInbox(table), partitionOf: () => "p", poisonQueue, ...options });
+  consumers.push(consumer);
+  for (const event of ["completed", "duplicate", "retried", "poisoned", "lost", "error"] as const) consumer.on(event, () => void events.push(event));
+  await consumer.start();
+}
+
+describe("a commit", () => {
+  it("takes effect once for messages with the same key, at two requests each and a share of a receive", async () => {
+    await enqueue(queue, "p", { idempotencyKey: "k" });
+    await enqueue(queue, "p", { idempotencyKey: "k" });
+    await consume((_, { commit, messageId }) => commit([["create", { rowKey: messageId }]]));
+    await pass(10);
+    expect(effects()).toHaveLength(1);
+    expect(events.toSorted()).toEqual(["completed", "duplicate"]);
+    expect(queue.messages).toEqual([]);
+  });
+
+  it("counts as done although the handler threw, or was told to stop, afterwards", async () => {
+    await enqueue(queue, "p");
+    await consume(async (_, { commit }) => {
+      await commit([["create", { rowKey: "r" }]]);
+      throw new Error("too late");
+    });
+    await pass(10);
+    expect(effects()).toEqual(["r"]);
+    expect(events).toEqual(["completed"]);
+    expect(queue.messages).toEqual([]);
+  });
+
+  it("may be called once", async () => {
+    await enqueue(queue, "p");
+    const results: unknown[] = [];
+    await consume(async (_, { commit }) => {
+      for (let i = 0; i < 2; i++) results.push(await commit([]).catch((error: unknown) => error));
+    });
+    await pass(10);
+    expect(results).toEqual(["committed", expect.any(TypeError)]);
+  });
+
+  it("of two that are called together takes effect once, and the message counts as completed", async () => {
+    await enqueue(queue, "p");
+    const results: unknown[] = [];
+    await consume(async (_, { commit }) => {
+      results.push(...(await Promise.all([commit([["create", { rowKey: "a" }]]), commit([["create", { rowKey: "b" }]])])));
+    });
+    await pass(10);
+    expect(results.toSorted()).toEqual(["committed", "duplicate"]);
+    expect([effects().length, events]).toEqual([1, ["completed"]]);
+  });
+
+  it("with an entity of another partition, or an unknown option, is rejected before any request", async () => {
+    await enqueue(queue, "p");
+    const errors: unknown[] = [];
+    await consume(async (_, { commit }) => {
+      errors.push(await commit([["create", { partitionKey: "q", rowKey: "r" }]]).catch((error: unknown) => error));
+      errors.push(await commit([], { timeoutInMs: 1 } as object).catch((error: unknown) => error));
+    });
+    await pass(10);
+    expect(errors).toEqual([expect.any(RangeError), expect.any(TypeError)]);
+    expect(table.faults.log).toEqual([]);
+  });
+});
+
+describe("the partition", () => {
+  it("is what partitionOf says, with the payload and the properties of the message, and is known to the handler", async () => {
+    await enqueue(queue, "customer-1", { idempotencyKey: "k" });
+    const partitionOf = vi.fn((payload: string) => payload);
+    const partitions: string[] = [];
+    await consume(
+      (_, { commit, partitionKey }) => {
+        partitions.push(partitionKey);
+        return commit([["create", { rowKey: "r" }]]);
+      },
+      { partitionOf },
+    );
+    await pass(10);
+    expect(partitionOf).toHaveBeenCalledWith("customer-1", expect.objectContaining({ idempotencyKey: "k", messageId: "jobs-1", dequeueCount: 1 }));
+    expect(partitions).toEqual(["customer-1"]);
+    expect([...table.rows.values()].map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`)).toEqual(["customer-1 inbox!jobs!k", "customer-1 r"]);
+  });
+
+  it.each<[string, () => string]>([
+    ["throws", () => { throw new Error("no customer"); }], // prettier-ignore
+    ["returns no string", () => undefined as unknown as string],
+    ["returns what is no key", () => "a/b"],
+  ])("whose function %s moves the message to the poison queue: it would fail each time", async (_, partitionOf) => {
+    await enqueue(queue, "p");
+    const handler = vi.fn<Handler>();
+    await consume(handler, { partitionOf });
+    await pass(10);
+    expect(handler).not.toHaveBeenCalled();
+    expect(poisonQueue.messages).toHaveLength(1);
+    expect(events).toEqual(["poisoned"]);
+  });
+});
+
+describe("an inbox that is used otherwise than intended", () => {
+  const handler = vi.fn();
+
+  it("is a TypeError of the constructor, and not a consumer that recognises no duplicates", () => {
+    const inbox = new CommitInbox(table);
+    expect(() => new QueueConsumer(queue, handler, { inbox } as unknown as QueueConsumerOptions<unknown>)).toThrow(/needs the option partitionOf/);
+    expect(() => new QueueConsumer(queue, handler, { inbox: new ClaimInbox(table), partitionOf: () => "p" } as never)).toThrow(/needs a CommitInbox/);
+    expect(() => new QueueConsumer(queue, handler, { partitionOf: () => "p" } as never)).toThrow(/needs a CommitInbox/);
+    expect(() => new QueueConsumer(queue, handler, { inbox: {} as never })).toThrow(/prepare and claim/);
+    expect(() => new CommitInbox({} as never)).toThrow(TypeError);
+    expect(() => new ClaimInbox(table, { mode: "commit" } as object)).toThrow(/unknown option "mode"/);
+  });
+
+  it("has no commit in the context at run time", async () => {
+    await enqueue(queue, "p");
+    let context: MessageContext | undefined;
+    const consumer = new QueueConsumer<string>(queue, (_, given) => void (context = given), { inbox: new ClaimInbox(table) });
+    consumers.push(consumer);
+    await consumer.start();
+    await pass(50);
+    expect(context).toBeDefined();
+    expect(context).not.toHaveProperty("commit");
+    expect(context).not.toHaveProperty("partitionKey");
+  });
+});
+
+it("the types tie the context to the inbox, and accept the actions of the SDK", () => {
+  const sdkActions: TransactionAction[] = [["create", { partitionKey: "p", rowKey: "r" }]];
+  const create = (): void => {
+    new QueueConsumer(queue, (_order: { id: string }, context) => context.commit(sdkActions), { inbox: new CommitInbox(table), partitionOf: (order) => order.id });
+    // @ts-expect-error -- only with a CommitInbox
+    new QueueConsumer(queue, (_order: { id: string }, { commit }) => typeof commit, { inbox: new ClaimInbox(table) });
+    // @ts-expect-error -- a CommitInbox needs the partition
+    new QueueConsumer<{ id: string }>(queue, () => undefined, { inbox: new CommitInbox(table) });
+    const jobs = new ConcurrentQueue<{ id: string }>(queue);
+    jobs.consume((order, context) => context.commit([["create", { rowKey: order.id }]]), { inbox: new CommitInbox(table), partitionOf: ({ id }) => id });
+    // @ts-expect-error -- only with a CommitInbox
+    jobs.consume((_order, { commit }) => typeof commit);
+  };
+  expectTypeOf(create).toBeFunction();
+  expectTypeOf<CommitMessageContext["commit"]>().returns.resolves.toEqualTypeOf<"committed" | "duplicate">();
+});
