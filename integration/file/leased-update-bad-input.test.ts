@@ -37,13 +37,13 @@ describe("before any request", () => {
     ["a file client as a share", async () => leasedUpdate(shareMetadata(file as never), () => ({})), /ShareClient/],
     ["no mutator", () => leasedUpdate(jsonFile(file), undefined as never), /mutator must be a function/],
     ["createIfNotExists", () => leasedUpdate(jsonFile(file), () => 1, { createIfNotExists: true } as never), /pass initial/],
-    ["conditions", () => leasedUpdate(jsonFile(file), () => 1, { conditions: { leaseId: "x" } } as never), /pass initial, or a lease/],
-    ["a lock for what has a lease", () => leasedUpdate(jsonFile(file), () => 1, { lock: { locks: {} as never, name: "x" } }), /lease of its own/],
+    ["conditions", () => leasedUpdate(jsonFile(file), () => 1, { conditions: { leaseId: "x" } } as never), /pass initial, or the lease/],
+    ["a lock for what has a lease", () => leasedUpdate(jsonFile(file), () => 1, { lock: { locks: {} as never, name: "x" } }), /has a lease, which the service enforces/],
     ["a duration of a file's lease", () => leasedUpdate(jsonFile(file), () => 1, { durationInSeconds: 30 }), /never expires/],
     ["a lease of something else", () => leasedUpdate(jsonFile(file), () => 1, { lease: { url: "http://x" } as never }), /lease is on/],
     ["maxSizeInBytes of 0", async () => jsonFile(file, { maxSizeInBytes: 0 }), /maxSizeInBytes/],
     ["a name that leaves no room", async () => jsonFile(share.rootDirectoryClient.getFileClient("n".repeat(250))), /too long/],
-    ["no target", () => leasedUpdate({} as never, () => 1), /not a target/],
+    ["no target", () => leasedUpdate({} as never, () => 1), /Not a target/],
   ])("refuses %s", async (_, call, message) => {
     const before = server.requests;
     const error = await (async () => call())().catch((e: unknown) => e);

@@ -130,7 +130,7 @@ describe("what cannot be done is said clearly, and nothing is written", () => {
       tx.create({ rowKey: "a" });
       tx.create({ partitionKey: "q", rowKey: "a" });
     });
-    await expect(running).rejects.toThrow(/one partition/);
+    await expect(running).rejects.toThrow(/All entities of the transaction are in partition "p"/);
     expect(await rowKeys(direct)).toEqual([]);
   });
 

@@ -188,7 +188,7 @@ describe("a queue", () => {
   it("needs a lock, and has no lease to be named", async () => {
     const queue = await freshQueue();
     await expect(leasedUpdate(queueMetadata(queue), count)).rejects.toThrow(/pass lock: \{ locks, name \}/);
-    await expect(readTarget(queueMetadata(queue), { conditions: { leaseId: "x" } })).rejects.toThrow(/queues have no leases/);
+    await expect(readTarget(queueMetadata(queue), { conditions: { leaseId: "x" } })).rejects.toThrow(/queueMetadata has no lease/);
     expect(() => queueMetadata(container as never)).toThrow(/QueueClient/);
   });
 

@@ -50,11 +50,11 @@ describe("misuse of a blob", () => {
     ["a number", 5],
     ["an object that merely looks like a target", { kind: "jsonBlob", url: "http://127.0.0.1" }],
   ])("%s as the target is a TypeError before any request", async (_what, target) => {
-    await expectNothingSent(() => optimisticUpdate(anything(target), () => undefined), TypeError, /not a target/);
-    await expectNothingSent(() => readTarget(anything(target)), TypeError, /not a target/);
-    await expectNothingSent(() => overwrite(anything(target), 1), TypeError, /not a target/);
-    await expectNothingSent(() => createIfNotExists(anything(target), 1), TypeError, /not a target/);
-    await expectNothingSent(() => deleteIfUnchanged(anything(target), '"0x1"'), TypeError, /not a target/);
+    await expectNothingSent(() => optimisticUpdate(anything(target), () => undefined), TypeError, /^Not a target/);
+    await expectNothingSent(() => readTarget(anything(target)), TypeError, /^Not a target/);
+    await expectNothingSent(() => overwrite(anything(target), 1), TypeError, /^Not a target/);
+    await expectNothingSent(() => createIfNotExists(anything(target), 1), TypeError, /^Not a target/);
+    await expectNothingSent(() => deleteIfUnchanged(anything(target), '"0x1"'), TypeError, /^Not a target/);
   });
 
   it("a mutator that is no function is a TypeError before any request", async () => {
@@ -233,7 +233,7 @@ describe("misuse of an entity", () => {
     ["partitionKey", "q"],
     ["rowKey", "s"],
   ])("a mutator that changes the %s is a TypeError instead of a write", async (key, value) => {
-    await expect(optimisticUpdate(tableEntity(table, "p", "r"), (e) => ({ ...e, [key]: value }))).rejects.toThrow(new RegExp(`changed ${key}`));
+    await expect(optimisticUpdate(tableEntity(table, "p", "r"), (e) => ({ ...e, [key]: value }))).rejects.toThrow(new RegExp(`the ${key} .*an update cannot change a key`));
     await expect(overwrite(tableEntity(table, "p", "r"), anything({ n: 2, [key]: value }))).rejects.toThrow(TypeError);
     await expect(createIfNotExists(tableEntity(table, "p", "r2"), anything({ n: 2, [key]: value }))).rejects.toThrow(TypeError);
     expect(proxy.count(isWrite)).toBe(0);
@@ -279,7 +279,7 @@ describe("misuse of an entity", () => {
 
   it("a lease id is a TypeError before any request", async () => {
     const conditions = { leaseId: "11111111-2222-4333-8444-555555555555" };
-    await expect(optimisticUpdate(tableEntity(table, "p", "r"), () => undefined, { conditions })).rejects.toThrow(/no leases/);
+    await expect(optimisticUpdate(tableEntity(table, "p", "r"), () => undefined, { conditions })).rejects.toThrow(/has no lease/);
     expect(proxy.requests).toBe(0);
   });
 

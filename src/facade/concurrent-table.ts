@@ -92,7 +92,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   async update<E extends object = T>(
     key: EntityKeyLike,
     mutator: Mutator<Entity<E>>,
-    options?: OptimisticUpdateOptions<Entity<E>, NoInfer<E>>,
+    options?: NoInfer<OptimisticUpdateOptions<Entity<E>, E>>,
   ): Promise<UpdateResult<Entity<E>>> {
     return this.entity<E>(key).update(mutator, options);
   }

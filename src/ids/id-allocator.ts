@@ -37,6 +37,7 @@ export interface IdAllocatorOptions {
 }
 
 const optionNames: OptionNames<IdAllocatorOptions> = { blockSize: 1, start: 1, prefetch: 1, timeoutInMs: 1 };
+const callNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
 
 /** Where the counter is stored: see {@link IdAllocator}. An entity has its keys besides the counter. */
 export type IdCounterTarget = UpdateTarget<IdCounter> | UpdateTarget<Entity<IdCounter>, IdCounter> | BlockBlobLike;
@@ -104,6 +105,7 @@ export class IdAllocator implements Disposable {
    * @throws {@link OperationTimeoutError} if no block could be reserved in time.
    */
   async next(options: CallOptions = {}): Promise<number> {
+    checkOptions("IdAllocator.next", options, callNames);
     const [id] = await this.nextMany(1, options);
     return id as number;
   }
@@ -114,6 +116,7 @@ export class IdAllocator implements Disposable {
    * @throws {@link OperationTimeoutError} if no block could be reserved in time.
    */
   async nextMany(count: number, options: CallOptions = {}): Promise<number[]> {
+    checkOptions("IdAllocator.nextMany", options, callNames);
     checkNumber("count", count, { min: 0, max: 2 ** 32 - 1, integer: true });
     const { abortSignal } = options;
     throwIfAborted(abortSignal);

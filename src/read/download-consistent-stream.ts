@@ -1,6 +1,7 @@
 import type { DownloadableLike } from "../clients/blob.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { redactUrl, withSpan } from "../core/telemetry.js";
+import { requireClient } from "../target/target.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadStreamOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
@@ -30,6 +31,7 @@ export async function downloadConsistentStream(
   options: DownloadStreamOptions = {},
 ): Promise<ConsistentDownload<ReadableStream<Uint8Array>>> {
   const settings = checkDownloadOptions("downloadConsistentStream", options);
+  requireClient("downloadConsistentStream", blob, "a blob client");
   return withSpan("downloadConsistentStream", options, async (tracingOptions) => {
     throwIfAborted(options.abortSignal);
     const source: RangeSource = { blob, url: redactUrl(blob.url), settings, tracingOptions, stop: new AbortController() };

@@ -2,6 +2,7 @@ import type { DownloadableLike } from "../clients/blob.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { redactUrl, withSpan } from "../core/telemetry.js";
+import { requireClient } from "../target/target.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
 import { openVersion, PinnedRange } from "./pinned-range.js";
@@ -42,6 +43,7 @@ export interface ConsistentDownload<C = Uint8Array> {
  */
 export async function downloadConsistent(blob: DownloadableLike, options: DownloadOptions = {}): Promise<ConsistentDownload> {
   const settings = checkDownloadOptions("downloadConsistent", options);
+  requireClient("downloadConsistent", blob, "a blob client");
   const { abortSignal } = options;
   const maxRestarts = settings.onChange === "restart" ? settings.maxRestarts : 0;
   return withSpan("downloadConsistent", options, async (tracingOptions) => {

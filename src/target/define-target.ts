@@ -143,6 +143,7 @@ async function send<R>(context: RequestContext, call: (request: AdapterRequest) 
   const { abortSignal, tracingOptions = {} } = context;
   const controller = new AbortController();
   const abort = (): void => controller.abort(abortSignal.reason);
+  if (abortSignal.aborted) abort();
   abortSignal.addEventListener("abort", abort, { once: true });
   try {
     return await call({ abortSignal: controller.signal, tracingOptions });

@@ -7,6 +7,7 @@ import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
+import { requireClient } from "../target/target.js";
 import { quoted, readRow } from "./row.js";
 
 /** No caller waits for the clean-up, but the next batch waits for its end. */
@@ -82,7 +83,8 @@ const optionNames: OptionNames<PurgeTombstonesOptions> = { abortSignal: 1, traci
  * ```
  * @throws the errors of the SDK; what was deleted by then stays deleted.
  */
-export function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<PurgeResult> {
+export async function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<PurgeResult> {
+  requireClient("purgeTombstones", table, "a TableClient");
   return withSpan("purgeTombstones", options, async (tracingOptions) => {
     checkOptions("purgeTombstones", options, optionNames);
     throwIfAborted(options.abortSignal);
