@@ -34,7 +34,7 @@ export const calls: readonly Call[] = [
   {
     name: "optimisticUpdate",
     heading: "optimisticUpdate",
-    limit: 16,
+    limit: 17,
     async prepare({ jsonBlob, optimisticUpdate }, { connectionString }) {
       const blob = (await container(connectionString)).getBlockBlobClient("counter.json");
       await blob.upload('{"count":1}', 11);
