@@ -82,7 +82,7 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
     checkKey("partitionKey", partitionKey);
     describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const call = new TransactionCall(fn as (tx: Transaction) => unknown, {
+    const call = new TransactionCall(fn, {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },
