@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 export type * from "./clients/blob.js";
-export type * from "./clients/call.js";
+export type { AbortSignalLike } from "./clients/call.js";
 export type * from "./clients/file.js";
 export type * from "./clients/leasable.js";
 export type * from "./clients/queue.js";

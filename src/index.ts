@@ -19,7 +19,7 @@ export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
 export type { EntityInput, EntityPatch, TableAction, TableLike } from "./clients/table.js";
 export type { BackgroundService, StopOptions } from "./core/background-service.js";
-export type { EventSource } from "./core/event-source.js";
+export type { TypedEvents } from "./core/typed-events.js";
 export { logger } from "./core/telemetry.js";
 export {
   AlreadyExistsError,

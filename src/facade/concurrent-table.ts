@@ -1,6 +1,6 @@
 import type { PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
-import { checkOptions, mergeDefined } from "../core/validate.js";
+import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
@@ -92,7 +92,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   async update<E extends object = T>(
     key: EntityKeyLike,
     mutator: Mutator<Entity<E>>,
-    options?: OptimisticUpdateOptions<Entity<E>, NoInfer<E>>,
+    options?: NoInfer<OptimisticUpdateOptions<Entity<E>, E>>,
   ): Promise<UpdateResult<Entity<E>>> {
     return this.entity<E>(key).update(mutator, options);
   }
@@ -103,7 +103,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
    */
   runTransaction<R>(partitionKey: string, fn: (tx: Transaction<T>) => Promise<R> | R, options?: RunTransactionOptions): Promise<R> {
     const { types, defaults = {} } = this.#options;
-    const { journal: _, ...common } = defaults;
+    const common = omitOptions(defaults, "journal");
     return runTransaction<T, R>(this.#client, partitionKey, fn, mergeDefined<RunTransactionOptions>({ types, ...common }, options));
   }
 

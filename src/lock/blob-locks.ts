@@ -9,7 +9,7 @@ import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest } from "../lease/acquire.js";
-import { rejectNested } from "../lease/hold-context.js";
+import { rejectNested } from "../core/hold-context.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import { LockHandleImpl } from "../lease/lease-handle.js";
 import type { LockHandle } from "../lease/lease-handle.js";

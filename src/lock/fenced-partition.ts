@@ -47,7 +47,7 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   update<E extends object = T>(
     rowKey: string,
     mutator: Mutator<Entity<E>>,
-    options?: ConflictRetryOptions & { initial?: NoInfer<E> | (() => NoInfer<E>) | undefined },
+    options?: ConflictRetryOptions & { initial?: NoInfer<E | (() => E)> | undefined },
   ): Promise<UpdateResult<Entity<E>>>;
   /**
    * Creates an entity. Costs 1 request.
@@ -108,7 +108,7 @@ export class FencedPartitionImpl implements FencedPartition {
   update<E extends object>(
     rowKey: string,
     mutator: Mutator<Entity<E>>,
-    options: ConflictRetryOptions & { initial?: E | (() => E) | undefined } = {},
+    options: ConflictRetryOptions & { initial?: NoInfer<E | (() => E)> | undefined } = {},
   ): Promise<UpdateResult<Entity<E>>> {
     return withAttempts("FencedPartition.update", options, async (trace, span) => {
       checkOptions("update", options, updateOptionNames);

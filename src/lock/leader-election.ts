@@ -3,8 +3,8 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { checkDrainTimeout, defaultDrainTimeoutInMs, ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, ServiceRun, StopOptions } from "../core/background-service.js";
 import { delay, isAborted, onAbort } from "../core/deadline.js";
-import { EventDispatcher } from "../core/event-source.js";
-import type { EventNames, EventSource } from "../core/event-source.js";
+import { EventDispatcher } from "../core/typed-events.js";
+import type { EventNames, TypedEvents } from "../core/typed-events.js";
 import { jitter } from "../core/retry.js";
 import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
@@ -79,7 +79,7 @@ const eventNames: EventNames<LeaderElectionEvents> = { elected: 1, ended: 1, err
  * await election.start();
  * ```
  */
-export class LeaderElection implements BackgroundService, EventSource<LeaderElectionEvents> {
+export class LeaderElection implements BackgroundService, TypedEvents<LeaderElectionEvents> {
   /** The name of the lock that the leader holds. */
   readonly name: string;
   readonly #locks: BlobLocks;

@@ -2,8 +2,8 @@ import type { AbortSignalLike, AdapterRequest, CallOptions } from "../clients/ca
 import type { QueueLike } from "../clients/queue.js";
 import { ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, StopOptions } from "../core/background-service.js";
-import { EventDispatcher } from "../core/event-source.js";
-import type { EventSource } from "../core/event-source.js";
+import { EventDispatcher } from "../core/typed-events.js";
+import type { TypedEvents } from "../core/typed-events.js";
 import { isParentNotFound } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { createError, TargetNotFoundError } from "../errors.js";
@@ -50,7 +50,7 @@ export interface QueueConsumerHealth {
  * await consumer.run({ abortSignal: shutdown.signal });
  * ```
  */
-export class QueueConsumer<T = unknown> implements BackgroundService, EventSource<QueueConsumerEvents> {
+export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvents<QueueConsumerEvents> {
   readonly #queue: QueueLike;
   readonly #handler: ConsumerContext<T>["handler"];
   readonly #settings: ConsumerSettings<T>;

@@ -2,7 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import type { TableAction } from "../clients/table.js";
-import type { EventNames } from "../core/event-source.js";
+import type { EventNames } from "../core/typed-events.js";
 import type { MessageLostError } from "../errors.js";
 import type { CommitResult } from "./inbox/commit-inbox.js";
 import type { MessageProperties } from "./message-properties.js";

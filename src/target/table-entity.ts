@@ -31,23 +31,24 @@ export interface EntityKeyLike {
 /** An entity as it is read: its properties, and its keys, which a mutator must not change. See {@link tableEntity}. */
 export type Entity<T extends object = Record<string, unknown>> = T & EntityKey;
 
-/** What the SDK adds to an entity that it reads. */
-type SystemProperty =
-  | keyof EntityKey
-  | "etag"
-  | "timestamp"
-  | "odata.metadata"
-  | "clientRequestId"
-  | "requestId"
-  | "version"
-  | "date"
-  | "contentType"
-  | "preferenceApplied"
-  | "xMsContinuationNextPartitionKey"
-  | "xMsContinuationNextRowKey";
-
-/** The properties of an entity that the SDK returned. See {@link tableEntity}. */
-export type PropertiesOf<E> = { [K in keyof E as K extends SystemProperty ? never : K]: E[K] };
+/** The properties of an entity that the SDK returned, without its keys and what the SDK adds. See {@link tableEntity}. */
+export type PropertiesOf<E> = {
+  [K in keyof E as K extends
+    | keyof EntityKey
+    | "etag"
+    | "timestamp"
+    | "odata.metadata"
+    | "clientRequestId"
+    | "requestId"
+    | "version"
+    | "date"
+    | "contentType"
+    | "preferenceApplied"
+    | "xMsContinuationNextPartitionKey"
+    | "xMsContinuationNextRowKey"
+    ? never
+    : K]: E[K];
+};
 
 /** Options of {@link tableEntity}. */
 export interface TableEntityOptions {

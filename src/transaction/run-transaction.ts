@@ -1,6 +1,7 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
+import { withCurrentHolds } from "../core/hold-context.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -82,7 +83,7 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
     checkKey("partitionKey", partitionKey);
     describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const call = new TransactionCall(fn, {
+    const call = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },

@@ -3,22 +3,16 @@ import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import type { Snapshot, ServiceAdapter } from "../target/target.js";
 
-interface UpdateResultBase<T> {
-  /** The value after this call; for `"deleted"`, the value before it. It belongs to the caller. */
-  readonly value: T;
-  /** How often the mutator ran. */
-  readonly attempts: number;
-}
-
 /**
  * The result of {@link optimisticUpdate} and {@link leasedUpdate}.
  *
- * `etag` is the ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
+ * `value` is the value after this call; for `"deleted"`, the value before it. It belongs to the caller. `attempts` is how often the
+ * mutator ran. `etag` is the ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
  * one's lost response was resolved, it does not match any more. A deleted target has no ETag.
  */
 export type UpdateResult<T> =
-  | (UpdateResultBase<T> & { readonly outcome: "created" | "updated" | "unchanged"; readonly etag: string })
-  | (UpdateResultBase<T> & { readonly outcome: "deleted"; readonly etag?: undefined });
+  | { readonly outcome: "created" | "updated" | "unchanged"; readonly value: T; readonly etag: string; readonly attempts: number }
+  | { readonly outcome: "deleted"; readonly value: T; readonly etag?: undefined; readonly attempts: number };
 
 /** The options of one update after defaults and checks. */
 export interface CallSettings<T, Raw> extends WriteCallSettings {

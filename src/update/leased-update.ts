@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { linkSignals, onAbort } from "../core/deadline.js";
+import { runHolding } from "../core/hold-context.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
@@ -181,7 +182,8 @@ class LeasedRun<T, Raw> {
     const adapter = this.#adapter;
     const snapshot = stored && adapter.validate ? { ...stored, raw: await adapter.validate(stored.raw, "read") } : stored;
     const batch = new Batch(adapter, [call]);
-    await batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false);
+    const holds = access.lease && !access.callerOwned ? [access.lease] : [];
+    await runHolding("leasedUpdate", holds, () => batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false));
     if (call.isSettled()) return;
     // Checks the clock: the mutator may have blocked the event loop, so that no timer has fired.
     access.held?.assertHeld();

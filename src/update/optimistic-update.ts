@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues } from "../core/call-queue.js";
+import { withCurrentHolds } from "../core/hold-context.js";
 import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
@@ -57,7 +58,7 @@ export function optimisticUpdate<I = unknown, const T = I>(
     const adapter = resolveTarget(target, settings);
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
-    const call = new UpdateCall<T, unknown>(mutator, {
+    const call = new UpdateCall<T, unknown>(withCurrentHolds(mutator), {
       ...checkUpdateOptions(options),
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,

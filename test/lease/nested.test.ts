@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease, withLease } from "../../src/lease/with-lease.js";
+import { blobMetadata } from "../../src/target/blob-properties.js";
 import { leasedUpdate } from "../../src/update/leased-update.js";
 import { later, run } from "../lock/support.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
@@ -66,6 +67,16 @@ describe("inside withLease, a call that waits for the same lease", () => {
       return withLease(blob, () => "again");
     });
     expect(await run(result)).toBe("again");
+  });
+});
+
+describe("inside the mutator of leasedUpdate", () => {
+  it("a call that waits for the same lease rejects at once", async () => {
+    const server = newServer();
+    const blob = server.blob();
+    const outcome = outcomeOf(leasedUpdate(blobMetadata(blob), () => acquireLease(server.blob()).then(() => undefined)));
+    await pass(100);
+    expect((outcome.error as Error).message).toContain(`acquireLease would wait forever: the leasedUpdate around it holds the lease on ${url}`);
   });
 });
 

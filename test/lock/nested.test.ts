@@ -2,6 +2,10 @@ import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { withLease } from "../../src/lease/with-lease.js";
+import { jsonBlob } from "../../src/target/blob-content.js";
+import { optimisticUpdate } from "../../src/update/optimistic-update.js";
+import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { later, locksOn, run } from "./support.js";
@@ -43,6 +47,34 @@ describe("inside a function that holds a lock, a call that waits for the same lo
   it("gets undefined from tryAcquire", async () => {
     const locks = locksOn(new FakeLeaseServer());
     expect(await run(locks.withLock("a", () => locks.tryAcquire("a")))).toBeUndefined();
+  });
+});
+
+describe("functions of callers that share requests", () => {
+  it("have their own holds: the mutator of another caller is not nested, that of the holder is", async () => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const blob = new FakeBlockBlob(new FakeService());
+    const outcomes: Record<string, { value?: unknown; error?: unknown }> = {};
+    const update = (name: string, mutator: () => Promise<number>): Promise<unknown> => {
+      const updating = optimisticUpdate(jsonBlob<number>(blob), mutator, { initial: 0 });
+      outcomes[name] = outcomeOf(updating);
+      return updating.catch(() => undefined);
+    };
+    // The holder begins: its call runs the shared batch, in which the mutator of the other caller waits for the lock.
+    const holder = locks.withLock("a", async () => {
+      const own = update("holder", () => locks.acquire("a").then(() => 1));
+      tellOther();
+      await own;
+      // Still held when the mutator of the other caller runs.
+      await later(500);
+    });
+    let tellOther!: () => void;
+    const other = new Promise<void>((resolve) => (tellOther = resolve)).then(() => update("other", () => locks.withLock("a", () => 2)));
+    await run(Promise.all([holder, other]), 10_000);
+    expect(outcomes["holder"]!.error).toBeInstanceOf(TypeError);
+    expect(outcomes["other"]!.error).toBeUndefined();
+    expect(outcomes["other"]!.value).toMatchObject({ value: 2 });
   });
 });
 

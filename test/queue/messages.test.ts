@@ -1,6 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
-import { ConcurrentQueue, enqueue, redrive } from "../../src/index.js";
+import { enqueue, redrive } from "../../src/index.js";
 import { openEnvelope } from "../../src/queue/envelope.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 
@@ -40,6 +40,23 @@ describe("enqueue", () => {
     await expect(enqueue(queue, 1, { idempotencyKey: 5 as unknown as string })).rejects.toThrow(TypeError);
     await expect(enqueue(queue, 1, { timeToLiveInSeconds: 0 })).rejects.toThrow(RangeError);
     await expect(enqueue(queue, 1, { abortSignal: AbortSignal.abort(new Error("no")) })).rejects.toThrow("no");
+    expect(queue.faults.log).toEqual([]);
+  });
+
+  it.each([[0, 0], [1, 1], [1_000, 1], [1_001, 2], [7 * 86_400_000, 604_800]])("hides a message for %i ms: rounded up to %i s", async (delayInMs, seconds) => {
+    const queue = new FakeQueue();
+    const send = vi.spyOn(queue, "sendMessage");
+    await enqueue(queue, 1, { delayInMs });
+    expect(send).toHaveBeenCalledExactlyOnceWith(expect.any(String), expect.objectContaining({ visibilityTimeout: seconds }));
+  });
+
+  it("rejects, and does not throw, for options that it does not know and values that it cannot use", async () => {
+    const queue = new FakeQueue();
+    await expect(enqueue(queue, 1, { delayInSeconds: 5 } as object)).rejects.toThrow(/unknown option "delayInSeconds"/);
+    await expect(enqueue(queue, 1, { delayInMs: -1 })).rejects.toThrow(RangeError);
+    await expect(enqueue(queue, 1, { delayInMs: 7 * 86_400_000 + 1 })).rejects.toThrow(RangeError);
+    await expect(enqueue({} as FakeQueue, 1)).rejects.toThrow(/enqueue needs a QueueClient/);
+    await expect(enqueue(queue, 1n)).rejects.toThrow(TypeError);
     expect(queue.faults.log).toEqual([]);
   });
 
@@ -93,6 +110,28 @@ describe("redrive", () => {
     expect(await redrive(poison, queue, { maxMessages: 1 })).toEqual({ moved: 1, skipped: 0 });
   });
 
+  it("tells the filter why a message was poisoned, with dates and without the fields of the stored form", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await put(poison, { body: 1 }, { insertedOn: "2026-01-02T03:04:05.000Z", poisonedOn: "2026-01-02T03:05:05.000Z", raw: true });
+    const seen: unknown[] = [];
+    await redrive(poison, queue, { filter: (details) => seen.push(details) > 0 });
+    expect(seen).toEqual([
+      {
+        queue: "jobs", messageId: "m", attempts: 5, reason: "r", error: undefined,
+        insertedOn: new Date("2026-01-02T03:04:05.000Z"), poisonedOn: new Date("2026-01-02T03:05:05.000Z"),
+      },
+    ]); // prettier-ignore
+  });
+
+  it("rejects, and does not throw, for options that it cannot use", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    await expect(redrive(poison, queue, { maxMessages: 0 })).rejects.toThrow(RangeError);
+    await expect(redrive(poison, queue, { maxMessages: 1.5 })).rejects.toThrow(RangeError);
+    await expect(redrive(poison, queue, { max: 1 } as object)).rejects.toThrow(/unknown option "max"/);
+    await expect(redrive(poison, undefined as unknown as FakeQueue)).rejects.toThrow(/redrive needs a QueueClient/);
+    expect(poison.faults.log).toEqual([]);
+  });
+
   it("leaves a message where it is if it cannot be sent, and counts one whose delete was answered twice", async () => {
     const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
     await put(poison, { body: 1 });
@@ -116,20 +155,4 @@ describe("redrive", () => {
     };
     expect(await redrive(poison, queue)).toEqual({ moved: 1, skipped: 1 });
   });
-});
-
-it("ConcurrentQueue passes its options on", async () => {
-  const [client, poisonQueue] = [new FakeQueue(), new FakeQueue("jobs-poison")];
-  const jobs = new ConcurrentQueue<number>(client, { encoding: "base64", poisonQueue });
-  await jobs.enqueue(1, { idempotencyKey: "k" });
-  expect(openEnvelope(textOf(client), "base64")).toEqual({ asc: 1, key: "k", body: 1 });
-  expect(await jobs.redrive()).toEqual({ moved: 0, skipped: 0 });
-  await expect(new ConcurrentQueue(client).redrive()).rejects.toThrow(TypeError);
-  const seen: number[] = [];
-  const consumer = jobs.consume((n) => void seen.push(n));
-  const completed = new Promise((resolve) => consumer.once("completed", resolve));
-  await consumer.start();
-  await completed;
-  await consumer.stop();
-  expect(seen).toEqual([1]);
 });

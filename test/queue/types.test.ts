@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { ClaimInbox, CommitInbox, enqueue, QueueConsumer } from "../../src/index.js";
-import type { BackgroundService, EventSource, QueueConsumerEvents } from "../../src/index.js";
+import type { BackgroundService, TypedEvents, QueueConsumerEvents } from "../../src/index.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
 
@@ -50,6 +50,6 @@ describe("the payload of a handler", () => {
 
 it("a consumer is a background service and an event source, and no emitter of another library", () => {
   expectTypeOf<QueueConsumer>().toExtend<BackgroundService>();
-  expectTypeOf<QueueConsumer>().toExtend<EventSource<QueueConsumerEvents>>();
+  expectTypeOf<QueueConsumer>().toExtend<TypedEvents<QueueConsumerEvents>>();
   expectTypeOf<QueueConsumer>().not.toHaveProperty("emit");
 });

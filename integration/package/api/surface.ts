@@ -25,7 +25,7 @@ export function exportsOf(entry: string): string[] {
 
 /** The names that every file sees without an import: those of JavaScript, of browsers and of Node. */
 export function globalNames(): Set<string> {
-  const scope = ts.SymbolFlags.Value | ts.SymbolFlags.Type | ts.SymbolFlags.Namespace;
+  const scope = (ts.SymbolFlags.Value | ts.SymbolFlags.Type | ts.SymbolFlags.Namespace) as ts.SymbolFlags;
   return new Set(checker.getSymbolsInScope(ts.createSourceFile("empty.ts", "", ts.ScriptTarget.ES2022), scope).map(({ name }) => name));
 }
 

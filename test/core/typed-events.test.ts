@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { EventDispatcher } from "../../src/core/event-source.js";
+import { EventDispatcher } from "../../src/core/typed-events.js";
 
 interface Events {
   done: { readonly id: number };

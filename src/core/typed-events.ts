@@ -9,7 +9,7 @@ import { errorLabel, errorType, logger } from "./telemetry.js";
  * consumer.once("completed", ({ messageId }) => console.log(messageId));
  * ```
  */
-export interface EventSource<E> {
+export interface TypedEvents<E> {
   /** Adds a listener. A listener that is added twice is called twice. */
   on<K extends keyof E & string>(event: K, listener: (detail: E[K]) => void): this;
   /** Adds a listener for the next event only. */
