@@ -235,10 +235,10 @@ describe("properties", () => {
     expect((await readTarget(fileMetadata(file))).value).toEqual({ a: "b" });
   });
 
-  it("cannot be created or removed", async () => {
-    await expect(leasedUpdate(fileMetadata(file), () => ({}), { initial: {} })).rejects.toThrow(/create the file first/);
+  it("cannot be created or deleted", async () => {
+    await expect(leasedUpdate(fileMetadata(file), () => ({}), { initial: {} })).rejects.toThrow(/Create the file first/);
     await put("x");
-    await expect(leasedUpdate(fileMetadata(file), () => DELETE)).rejects.toThrow(/cannot be removed/);
+    await expect(leasedUpdate(fileMetadata(file), () => DELETE)).rejects.toThrow(/cannot be deleted/);
     expect((await state()).lease).toBe("available");
   });
 });

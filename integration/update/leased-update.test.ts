@@ -168,7 +168,7 @@ describe("a container", () => {
   it("that is missing is named, and cannot be created by an update", async () => {
     await container.delete();
     await expect(leasedUpdate(containerMetadata(container), () => ({}))).rejects.toMatchObject({ name: "TargetNotFoundError" });
-    await expect(createIfNotExists(containerMetadata(container), {})).rejects.toThrow(/create the container first/);
+    await expect(createIfNotExists(containerMetadata(container), {})).rejects.toThrow(/Create the container first/);
   });
 });
 

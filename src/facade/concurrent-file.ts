@@ -79,17 +79,17 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /** {@inheritDoc ConcurrentTarget.read} */
   read(options?: TargetOptions): Promise<ReadResult<T>> {
-    return readTarget(this.#target, options);
+    return readTarget(this.#target, this.#mergeTime(options));
   }
 
   /** {@inheritDoc ConcurrentTarget.tryRead} */
   tryRead(options?: TargetOptions): Promise<ReadResult<T> | undefined> {
-    return tryReadTarget(this.#target, options);
+    return tryReadTarget(this.#target, this.#mergeTime(options));
   }
 
   /** {@inheritDoc ConcurrentTarget.readIfChanged} */
   readIfChanged(etag: string, options?: TargetOptions): Promise<ReadIfChangedResult<T>> {
-    return readIfChanged(this.#target, etag, options);
+    return readIfChanged(this.#target, etag, this.#mergeTime(options));
   }
 
   /**
@@ -121,12 +121,12 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /** {@inheritDoc ConcurrentTarget.createIfNotExists} */
   createIfNotExists(value: T, options?: TargetOptions): Promise<UpdateResult<T>> {
-    return createIfNotExists(this.#target, value, options);
+    return createIfNotExists(this.#target, value, this.#mergeTime(options));
   }
 
   /** {@inheritDoc ConcurrentTarget.overwrite} */
   overwrite(value: T, options?: WriteTargetOptions): Promise<{ readonly etag: string }> {
-    return overwrite(this.#target, value, options);
+    return overwrite(this.#target, value, this.#mergeTime(options));
   }
 
   /** {@inheritDoc ConcurrentTarget.watch} */
@@ -163,6 +163,11 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
   /** A lease that the caller holds replaces the options that acquire one. */
   #merge(options: LeasedUpdateOptions<T> | undefined): LeasedUpdateOptions<T> {
     return mergeDefined(this.#defaults, options);
+  }
+
+  /** Of the defaults, calls that acquire no lease know only the time limit. */
+  #mergeTime(options: TargetOptions | undefined): TargetOptions {
+    return mergeDefined<TargetOptions>({ timeoutInMs: this.#defaults.timeoutInMs }, options);
   }
 
   #mergeWithoutValue<V>(options: LeasedUpdateOptions<V> | undefined): LeasedUpdateOptions<V> {

@@ -167,6 +167,25 @@ describe("the defaults of a ConcurrentFile", () => {
   });
 });
 
+describe("the time limit of a ConcurrentFile", () => {
+  it.each<[string, (file: ConcurrentFile<Counter>) => Promise<unknown>]>([
+    ["read", (file) => file.read()],
+    ["tryRead", (file) => file.tryRead({ timeoutInMs: undefined })],
+    ["readIfChanged", (file) => file.readIfChanged('"0x0"')],
+    ["createIfNotExists", (file) => file.createIfNotExists({ n: 1 })],
+    ["overwrite", (file) => file.overwrite({ n: 1 })],
+  ])("reaches %s", async (_name, call) => {
+    const pending = (): Promise<never> => new Promise(() => undefined);
+    const members = { download: pending, getProperties: pending, create: pending, delete: pending };
+    // The staging file beside the target is made by the constructor of the client.
+    const client = Object.assign(fileClient(), members, { pipeline: {}, constructor: function Sibling() { return client; } }) as FileLike;
+    const running = rejection(call(new ConcurrentFile<Counter>(client, { defaults: { timeoutInMs: 40 } })));
+    await vi.advanceTimersByTimeAsync(40);
+    expect((await running).message).toContain("40 ms (timeoutInMs)");
+    await vi.runAllTimersAsync();
+  });
+});
+
 describe("a facade", () => {
   const { blob } = counterBlob();
   const table = new FakeTransactionTable(new FakeService());

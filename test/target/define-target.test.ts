@@ -177,7 +177,7 @@ describe("a lost response", () => {
 
   it("is found below the write of another process", async () => {
     const { store, target } = counter();
-    const other = defineTarget<Counter>({ ...store, url: `${store.url}/other-process`, read: store.read, write: store.write });
+    const other = defineTarget<Counter>({ kind: store.kind, url: `${store.url}/other-process`, read: store.read, write: store.write });
     store.next("write", async (carryOut) => {
       carryOut();
       await optimisticUpdate(other, (draft) => void (draft.n += 10));

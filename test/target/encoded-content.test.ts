@@ -7,9 +7,9 @@ import { loseAnswer } from "../fakes/faults.js";
 import { rejection } from "../support/outcome.js";
 
 /** One `name=value` per line. */
-const lines: Codec<Map<string, string>> = {
+const lines = {
   contentType: "text/x-lines",
-  decode(content) {
+  decode: (content: Uint8Array) => {
     const text = new TextDecoder().decode(content);
     return new Map(
       text.split("\n").map((line): [string, string] => {
@@ -19,8 +19,8 @@ const lines: Codec<Map<string, string>> = {
       }),
     );
   },
-  encode: (value) => new TextEncoder().encode([...value].map(([name, text]) => `${name}=${text}`).join("\n")),
-};
+  encode: (value: Map<string, string>) => new TextEncoder().encode([...value].map(([name, text]) => `${name}=${text}`).join("\n")),
+} satisfies Codec<Map<string, string>>;
 
 function fake(content?: string): { service: FakeService; blob: FakeBlockBlob; text: () => string } {
   const service = new FakeService();

@@ -255,14 +255,14 @@ describe("tableEntity by an entity that was read", () => {
 
   it("uses only the keys: the update reads what is stored now", async () => {
     const { table } = setUp();
-    const result = await optimisticUpdate(tableEntity(table, read), (draft) => void draft.n++);
+    const result = await optimisticUpdate(tableEntity(table, read), (draft) => { draft.n++; });
     expect(result.value.n).toBe(6);
     expect(table.property("n")).toEqual({ type: "Int32", value: 6 });
   });
 
   it("shares requests with a target by keys, and takes options", async () => {
     const { service, table } = setUp();
-    await Promise.all([optimisticUpdate(tableEntity(table, read), (draft) => void draft.n++), optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment)]);
+    await Promise.all([optimisticUpdate(tableEntity(table, read), (draft) => { draft.n++; }), optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment)]);
     expect(service.operations).toEqual(["getEntity", "updateEntity"]);
     await optimisticUpdate(tableEntity(table, { ...read, price: 1 }, { types: { price: "Double" } }), (draft) => void (draft.price = 5));
     expect(table.property("price")).toEqual({ type: "Double", value: 5 });

@@ -61,7 +61,7 @@ describe("the signal of a mutator", () => {
     const contexts: MutatorContext[] = [];
     const remember = (draft: Counter, context: MutatorContext): void => {
       contexts.push(context);
-      void context.signal;
+      context.signal.throwIfAborted(); // makes the signal
       draft.n++;
     };
     const cancelled = rejection(optimisticUpdate<Counter>(blob, remember, { abortSignal: controller.signal }));
