@@ -94,7 +94,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the content under the lease. See {@link leasedUpdate}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   update(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
     return leasedUpdate(this.#target, mutator, this.#merge(options));
@@ -102,7 +104,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the metadata under the lease. See {@link fileMetadata}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   updateMetadata(
     mutator: Mutator<Record<string, string>>,
@@ -113,7 +117,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the HTTP headers under the lease. See {@link fileHttpHeaders}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   updateHttpHeaders(mutator: Mutator<HttpHeaders>, options?: LeasedUpdateOptions<HttpHeaders>): Promise<UpdateResult<HttpHeaders>> {
     return leasedUpdate(fileHttpHeaders(this.#client), mutator, this.#mergeWithoutValue(options));

@@ -84,7 +84,7 @@ export class IdAllocator implements Disposable {
 
   /**
    * @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block blob client. Created if it does not exist.
-   * @throws `TypeError` or `RangeError` for wrong arguments.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(target: IdCounterTarget, options: IdAllocatorOptions = {}) {
     checkOptions("IdAllocator", options, optionNames);

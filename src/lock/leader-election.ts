@@ -29,7 +29,7 @@ import type { ObserveOptions } from "./observe-lock.js";
 export interface LeadershipTerm {
   /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
   readonly signal: AbortSignal;
-  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. @throws LeaseLostError if the lease was lost */
+  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. @throws {@link LeaseLostError} if the lease was lost. */
   assertHeld(): void;
   /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
   readonly epoch: number;
@@ -130,7 +130,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /**
    * Checks that the container of the locks exists, and takes part in the election from now on. Costs 1 request.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
@@ -146,7 +146,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /**
    * Starts, takes part until the signal aborts or `stop` is called, and stops. Rejects only if it could not start.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
     return this.#service.run(options);
@@ -166,7 +166,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
    * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `pollIntervalInMs` (default
    * 1_000), and ends when `abortSignal` aborts or the iterator returns. Polls that fail transiently are repeated for at least ten
    * seconds. After that, and after a permanent failure, the error is thrown.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   observe(options?: ObserveOptions): AsyncIterableIterator<LockStatus & { readonly isSelf: boolean }> {
     return observeLock(this.#locks, this.name, (epoch) => this.isLeader && this.#current?.lock.epoch === epoch, options);

@@ -61,7 +61,7 @@ export interface Envelope {
   readonly poison?: StoredPoisonDetails | undefined;
 }
 
-/** The envelope of a message. A message without an envelope becomes `text`. @throws if the encoding is wrong. */
+/** The envelope of a message. A message without an envelope becomes `text`. @throws `Error` if the encoding is wrong. */
 export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
   const text = decodeText(messageText, encoding);
   return parseEnvelope(text) ?? { asc: 1, text };
@@ -108,7 +108,7 @@ export function encodeText(text: string, encoding: QueueEncoding): string {
   return btoa(binary);
 }
 
-/** @throws if it is not base64, or does not contain UTF-8. */
+/** @throws `Error` if it is not base64, or does not contain UTF-8. */
 export function decodeText(text: string, encoding: QueueEncoding): string {
   if (encoding === "text") return text;
   const binary = atob(text);

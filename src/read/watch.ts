@@ -35,8 +35,7 @@ export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDis
  * ```ts
  * for await (const { value } of watch<Settings>(blob, { abortSignal })) apply(value ?? defaults);
  * ```
- * @throws `TypeError` or `RangeError` for wrong arguments. The loop rejects with a {@link WatchFailedError} after `maxFailureTimeInMs`,
- * with a {@link SchemaError} if the first version does not match the schema, and with errors that another poll would meet again.
+ * @throws `TypeError` or `RangeError` if an argument is wrong. The errors of the loop are those of {@link Watch.next}.
  */
 export function watch<T = unknown>(target: Target<T, AnyInput> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);

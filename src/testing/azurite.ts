@@ -50,7 +50,7 @@ export interface Azurite extends StorageEndpoints, AsyncDisposable {
  *
  * Azurite never outlives this process, not even when it is killed with SIGKILL, and never keeps it from ending.
  *
- * @throws `AzuriteStartError` if it is not installed, exits early or does not listen in time.
+ * @throws {@link AzuriteStartError} if it is not installed, exits early or does not listen in time.
  */
 export async function startAzurite(options: StartAzuriteOptions = {}): Promise<Azurite> {
   const { abortSignal, startTimeoutInMs = 30_000, resolveFrom, args = [] } = options;

@@ -54,7 +54,7 @@ export interface FaultProxy extends AsyncDisposable {
 
   /**
    * How many logged requests match.
-   * @throws RangeError if the log no longer contains all of them, as the number would be too small.
+   * @throws `RangeError` if the log no longer contains all of them, as the number would be too small.
    */
   count(matches: (request: LoggedRequest) => boolean): number;
 

@@ -54,7 +54,7 @@ export class CommitInbox {
 
   /**
    * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
-   * @throws RangeError if `olderThanInMs` is negative
+   * @throws `RangeError` if `olderThanInMs` is negative.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("CommitInbox.purge", this.#table, options);
