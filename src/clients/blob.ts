@@ -78,7 +78,7 @@ export interface BlobUploadOptions extends BlobCallOptions {
   tier?: string;
 }
 
-/** A `BlockBlobClient`. */
+/** A `BlockBlobClient`. Calls that need a target, {@link optimisticUpdate} for example, take it for a JSON document. */
 export interface BlockBlobLike extends BlobLike, DownloadableLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
 }
@@ -94,7 +94,7 @@ export interface AppendBlockOptions extends BlobCallOptions {
   conditions?: BlobConditions & { appendPosition?: number };
 }
 
-/** An `AppendBlobClient`. */
+/** An `AppendBlobClient`, for {@link appendExactlyOnce}. */
 export interface AppendBlobLike {
   readonly url: string;
   getProperties(options?: BlobCallOptions): Promise<AppendBlobPropertiesLike>;
@@ -115,7 +115,7 @@ export interface PageWriteOptions extends BlobCallOptions {
   conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
 }
 
-/** A `PageBlobClient`. */
+/** A `PageBlobClient`, for {@link claimPages}. */
 export interface PageBlobLike {
   readonly url: string;
   getProperties(
@@ -163,7 +163,7 @@ export interface LeasePropertiesLike {
   metadata?: Record<string, string> | undefined;
 }
 
-/** Any blob client, or a `ContainerClient`. */
+/** Any blob client, or a `ContainerClient`: what {@link withLease} can lease in the blob service. */
 export interface LeasableBlobLike {
   readonly url: string;
   getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
@@ -183,7 +183,7 @@ export interface BlobItemLike {
   properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
 }
 
-/** A `ContainerClient`. */
+/** A `ContainerClient`, for {@link BlobLocks} and {@link containerMetadata}. */
 export interface ContainerLike extends LeasableBlobLike {
   getBlockBlobClient(blobName: string): LeasableBlobLike & BlockBlobLike;
   listBlobsFlat(options?: {

@@ -15,7 +15,7 @@ export interface ShareLeaseClientLike {
   breakLease(options?: ShareLeaseCallOptions): Promise<object>;
 }
 
-/** A `ShareClient` or a `ShareFileClient`. */
+/** A `ShareClient` or a `ShareFileClient`: what {@link withLease} can lease in Azure Files. */
 export interface LeasableShareLike {
   readonly url: string;
   getShareLeaseClient(proposeLeaseId?: string): ShareLeaseClientLike;
@@ -66,7 +66,7 @@ export interface FileRenameOptions extends ShareLeaseCallOptions {
   destinationLeaseAccessConditions?: { leaseId?: string };
 }
 
-/** A `ShareFileClient`. */
+/** A `ShareFileClient`, for {@link jsonFile} and {@link fileMetadata}. */
 export interface FileLike extends LeasableShareLike {
   readonly name: string;
   /** The path within the share. */
@@ -81,7 +81,7 @@ export interface FileLike extends LeasableShareLike {
   delete(options?: FileCallOptions): Promise<unknown>;
 }
 
-/** A `ShareClient`. */
+/** A `ShareClient`, for {@link shareMetadata}. */
 export interface ShareLike extends LeasableShareLike {
   getDirectoryClient(directoryName: string): object;
   setMetadata(metadata?: Record<string, string>, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;

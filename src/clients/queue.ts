@@ -16,7 +16,7 @@ export interface QueueMessageLike {
   readonly dequeueCount: number;
 }
 
-/** A `QueueClient`. */
+/** A `QueueClient`, for {@link enqueue}, {@link QueueConsumer} and {@link queueMetadata}. */
 export interface QueueLike {
   readonly url: string;
   readonly name: string;

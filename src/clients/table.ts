@@ -13,7 +13,7 @@ export interface TableEntityLike {
   [property: string]: unknown;
 }
 
-/** A `TableClient`. */
+/** A `TableClient`, for {@link tableEntity} and {@link runTransaction}. */
 export interface TableLike {
   readonly url: string;
   readonly tableName: string;

@@ -67,7 +67,10 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
   readonly #defaults: TargetDefaults<T>;
   readonly #leaseDefaults: AcquireLeaseOptions;
 
-  /** @throws `TypeError` if `client` is not a block blob client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` if `client` is not a block blob client, an option is unknown, or options exclude each other.
+   */
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
     requireClient("ConcurrentBlob", client, "a BlockBlobClient");
     checkOptions("ConcurrentBlob", options, optionNames);

@@ -61,7 +61,11 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
   readonly #target: LeasedTarget<T>;
   readonly #defaults: LeasedUpdateOptions<T>;
 
-  /** @throws `TypeError` if `client` is not a file client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` if `client` is not a file client, an option is unknown, or options exclude each other.
+   * @throws `RangeError` if the name of the file is too long for its staging file.
+   */
   constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
     requireClient("ConcurrentFile", client, "a ShareFileClient");
     checkOptions("ConcurrentFile", options, optionNames);

@@ -40,6 +40,10 @@ export class ConcurrentQueue<T = unknown> {
   readonly #consumerDefaults: QueueConsumerOptions<T>;
   readonly #enqueueDefaults: Partial<EnqueueOptions>;
 
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` or `RangeError` if `client` is not a queue client, or an option is wrong.
+   */
   constructor(client: QueueLike, options: ConcurrentQueueOptions<T> = {}) {
     this.client = checkQueue("ConcurrentQueue", client);
     const { enqueueDefaults, ...consumerDefaults } = options;

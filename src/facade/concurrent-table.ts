@@ -45,7 +45,10 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   readonly #options: ConcurrentTableOptions<G>;
   readonly #lock: TableLock<G> | undefined;
 
-  /** @throws `TypeError` if `client` is not a table client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` or `RangeError` if `client` is not a table client, or an option is wrong.
+   */
   constructor(client: TableLike, options: ConcurrentTableOptions<G> = {}) {
     requireClient("ConcurrentTable", client, "a TableClient");
     checkOptions<ConcurrentTableOptions<TableLockGranularity>>("ConcurrentTable", options, optionNames);

@@ -95,7 +95,7 @@ export interface ConcurrentLeasable {
   breakLease(options?: BreakLeaseOptions): Promise<boolean>;
 }
 
-/** The defaults of the calls on a target: the options of updates without those that belong to one call. */
+/** The defaults of the calls of a {@link ConcurrentBlob}: the options of updates without those that belong to one call. */
 export type TargetDefaults<T, I = T> = Omit<OptimisticUpdateOptions<T, I>, "startFrom" | keyof CallOptions>;
 
 /** The defaults that calls other than updates have, too. */

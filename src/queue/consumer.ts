@@ -99,6 +99,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   /**
    * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals and
    * releases their messages to the queue, which takes two seconds at most. Afterwards no timer and no request is left.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
    */
   stop(options?: StopOptions): Promise<void> {
     return this.#service.stop(options);

@@ -87,7 +87,7 @@ function parseEnvelope(text: string): Envelope | undefined {
   return envelope as Envelope;
 }
 
-/** How the text of a message is encoded in a queue. Azure Functions and older SDKs expect `"base64"`. */
+/** How {@link enqueue} and {@link QueueConsumer} encode the text of a message. Azure Functions and older SDKs expect `"base64"`. */
 export type QueueEncoding = "text" | "base64";
 
 /** The maximum size of a message. */
