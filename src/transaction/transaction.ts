@@ -9,7 +9,7 @@ import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 
-/** What to read with {@link Transaction.query}: a range of row keys, an OData filter, a predicate. */
+/** What to read with {@link Transaction.query} in {@link runTransaction}: a range of row keys, an OData filter, a predicate. */
 export interface TransactionQuery<T extends object = Record<string, unknown>> {
   /** The first row key of a range. @defaultValue the first of the partition */
   readonly from?: string | undefined;
