@@ -204,7 +204,10 @@ export class LockModeMismatchError extends ConcurrencyError {
   declare readonly found: string;
 }
 
-/** Another client holds the lease or lock that {@link withLease}, {@link BlobLocks}, ... should acquire, or a lease on the target of a write. */
+/**
+ * Another client holds the lease or lock that {@link withLease}, {@link BlobLocks}, ... should acquire, or a lease on the target of a
+ * write.
+ */
 export class LeaseUnavailableError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LeaseUnavailableError", code: "LEASE_UNAVAILABLE", retryable: true };
@@ -276,7 +279,7 @@ export class MessageLostError extends ConcurrencyError {
   declare readonly reason: "taken" | "expired" | "claim";
 }
 
-/** The stored value, or the value to be stored, is not valid: it does not match the schema of a {@link jsonBlob}, for example. Nothing was written. */
+/** The stored value, or the new one, is not valid: it does not match the schema of a {@link jsonBlob}, for example. Nothing was written. */
 export class SchemaError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "SchemaError", code: "SCHEMA", retryable: false };

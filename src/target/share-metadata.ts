@@ -13,7 +13,7 @@ import type { LeasedTarget, RequestContext } from "./target.js";
  *
  * @example
  * ```ts
- * await leasedUpdate(shareMetadata(share), (metadata) => { metadata["owner"] = "billing"; }, { crashGuard: locks });
+ * await leasedUpdate(shareMetadata(share), (metadata) => { metadata["owner"] = "billing"; });
  * ```
  * @throws `TypeError` if `share` is not a share client.
  */
