@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 
-import { ConcurrentBlob, ConcurrentTable, ConflictError, DELETE, SchemaError, TargetNotFoundError, textBlob } from "../../src/index.js";
+import { ConcurrentBlob, ConcurrentTable, ConflictError, DELETE, LeaseUnavailableError, SchemaError, TargetNotFoundError, textBlob } from "../../src/index.js";
 import { type FaultProxy, startFaultProxy } from "../../src/testing.js";
 import { azurite, freshContainer, freshTable } from "../support/clients.js";
 
@@ -48,6 +48,31 @@ describe("ConcurrentBlob", () => {
     const text = new ConcurrentBlob<string>(blob, { target: textBlob(blob) });
     await text.overwrite("a");
     expect((await text.update((before) => `${before}b`)).value).toBe("ab");
+  });
+});
+
+describe("the lease of a ConcurrentBlob", () => {
+  it("is acquired, inspected, used by updates, broken and released", async () => {
+    const doc = new ConcurrentBlob<Order>((await freshContainer()).getBlockBlobClient("doc"), { leaseDefaults: { durationInSeconds: 15, waitInMs: 0 } });
+    await expect(doc.acquireLease()).rejects.toThrow(TargetNotFoundError);
+    await doc.overwrite({ total: 1 });
+    const lease = await doc.acquireLease();
+    expect(lease.remainingInMs).toBeLessThanOrEqual(15_000);
+    expect((await doc.inspectLease()).state).toBe("leased");
+    expect(await doc.tryAcquireLease()).toBeUndefined();
+    await expect(doc.withLease(() => "not reached")).rejects.toThrow(LeaseUnavailableError);
+    await expect(doc.acquireLease({ waitInMs: undefined })).rejects.toThrow(LeaseUnavailableError);
+    await expect(doc.update((order) => { order.total++; })).rejects.toThrow(LeaseUnavailableError);
+    expect(await doc.update((order) => { order.total++; }, { conditions: lease.conditions })).toMatchObject({ value: { total: 2 } });
+    expect(await doc.leasedUpdate((order) => { order.total++; }, { lease })).toMatchObject({ value: { total: 3 } });
+    await lease.release();
+    expect(await doc.leasedUpdate((order) => { order.total++; })).toMatchObject({ value: { total: 4 } });
+    expect(await doc.withLease(async (held) => (await doc.update((order) => { order.total++; }, { conditions: held.conditions })).value.total)).toBe(5);
+    await using second = await doc.tryAcquireLease();
+    expect(second).toBeDefined();
+    expect(await doc.breakLease()).toBe(true);
+    expect(await doc.breakLease()).toBe(false);
+    expect((await doc.inspectLease()).state).not.toBe("leased");
   });
 });
 

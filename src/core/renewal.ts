@@ -1,6 +1,6 @@
 import { onAbort, startTimer } from "./deadline.js";
 import { RequestTimeoutError } from "./request.js";
-import type { Clock } from "./stopwatch.js";
+import type { Clock } from "./deadline.js";
 
 /** The result of one renewal. */
 export type Renewal =

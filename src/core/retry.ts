@@ -1,7 +1,7 @@
 import pRetry from "p-retry";
 import type { AbortSignalLike } from "../clients/call.js";
 import { delay, isAborted } from "./deadline.js";
-import { startStopwatch } from "./stopwatch.js";
+import { startStopwatch } from "./deadline.js";
 
 /** How one caller's operation is repeated. */
 export interface RetryPolicy {

@@ -87,3 +87,9 @@ export function mergeDefined<O extends object>(defaults: Partial<O> | undefined,
   for (const name in options) if (options[name] !== undefined) merged[name] = options[name];
   return merged;
 }
+
+/** The options without some of them, for a call that does not have them. */
+export function omitOptions<O extends object, N extends keyof O>(options: O, ...names: readonly N[]): Omit<O, N> {
+  const rest = Object.entries(options).filter(([name]) => !names.includes(name as N));
+  return Object.fromEntries(rest) as Omit<O, N>;
+}

@@ -1,7 +1,7 @@
 import type { BlockBlobLike, LeasableBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import { checkOptions, mergeDefined } from "../core/validate.js";
+import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
@@ -140,7 +140,7 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
    */
   leasedUpdate(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
     const { initial, onUnknown, journal } = this.#defaults;
-    const { createIfNotExists: _, ...lease } = this.#leaseDefaults;
+    const lease = omitOptions(this.#leaseDefaults, "createIfNotExists");
     return leasedUpdate(this.#target, mutator, mergeDefined<LeasedUpdateOptions<T>>({ ...lease, initial, onUnknown, journal }, options));
   }
 
@@ -172,7 +172,7 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
 
   /** {@inheritDoc ConcurrentLeasable.tryAcquireLease} */
   async tryAcquireLease(options?: TryAcquireLeaseOptions): Promise<LeaseHandle | undefined> {
-    const { waitInMs: _, ...defaults } = this.#leaseDefaults;
+    const defaults = omitOptions(this.#leaseDefaults, "waitInMs");
     return (await tryAcquireLease(this.#client, mergeDefined<TryAcquireLeaseOptions>(defaults, options))) ?? undefined;
   }
 

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import { checkOptions, mergeDefined } from "../core/validate.js";
+import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
@@ -156,7 +156,7 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /** {@inheritDoc ConcurrentLeasable.tryAcquireLease} */
   async tryAcquireLease(options?: TryAcquireLeaseOptions): Promise<LeaseHandle | undefined> {
-    const { waitInMs: _, ...defaults } = leaseOptionsOf(this.#defaults);
+    const defaults = omitOptions(leaseOptionsOf(this.#defaults), "waitInMs");
     return (await tryAcquireLease(this.#client, mergeDefined<TryAcquireLeaseOptions>(defaults, options))) ?? undefined;
   }
 
@@ -176,7 +176,6 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
   }
 
   #mergeWithoutValue<V>(options: LeasedUpdateOptions<V> | undefined): LeasedUpdateOptions<V> {
-    const { initial: _, ...defaults } = this.#defaults;
-    return mergeDefined<LeasedUpdateOptions<V>>(defaults, options);
+    return mergeDefined<LeasedUpdateOptions<V>>(omitOptions(this.#defaults, "initial"), options);
   }
 }

@@ -1,6 +1,6 @@
 import type { PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
-import { checkOptions, mergeDefined } from "../core/validate.js";
+import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
@@ -110,7 +110,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
    */
   runTransaction<R>(partitionKey: string, fn: (tx: Transaction<T>) => Promise<R> | R, options?: RunTransactionOptions): Promise<R> {
     const { types, defaults = {} } = this.#options;
-    const { journal: _, ...common } = defaults;
+    const common = omitOptions(defaults, "journal");
     return runTransaction<T, R>(this.#client, partitionKey, fn, mergeDefined<RunTransactionOptions>({ types, ...common }, options));
   }
 

@@ -3,7 +3,7 @@ import type { CallOptions } from "../clients/call.js";
 import { PendingCall } from "../core/pending-call.js";
 import { request, RequestTimeoutError } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";

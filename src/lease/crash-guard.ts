@@ -3,7 +3,7 @@ import type { AbortSignalLike } from "../clients/call.js";
 import { linkSignals } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { request as send } from "../core/request.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";

@@ -4,13 +4,13 @@ import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalDependency } from "../core/renewal.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
-import { startStopwatch } from "../core/stopwatch.js";
-import type { Clock } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 import { isDefinitive, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import { LeaseIds } from "./lease-id.js";
+import { LeaseIds } from "./lease-adapters.js";
 import { releaseInBackground } from "./orphaned-lease.js";
 
 /** The times of a lease, after defaults and checks. */

@@ -7,7 +7,7 @@ import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseLostError } from "../errors.js";
 import type { HeldLease } from "./held-lease.js";
 import type { Hold } from "../core/hold-context.js";
-import { checkLeaseId } from "./lease-id.js";
+import { checkLeaseId } from "./lease-adapters.js";
 
 /**
  * The common part of everything that is held: leases, locks, sets of locks, locked tables. Locks of other libraries can be used

@@ -4,7 +4,7 @@ import type { OptionNames } from "../core/validate.js";
 import type { LeaseTimes } from "./held-lease.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import type { LockHandleLike } from "./lease-handle.js";
-import { checkLeaseId } from "./lease-id.js";
+import { checkLeaseId } from "./lease-adapters.js";
 
 /** Options of {@link tryAcquireLease}. */
 export interface TryAcquireLeaseOptions extends CallOptions {

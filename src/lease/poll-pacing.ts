@@ -1,6 +1,6 @@
 import { pollDelay } from "../core/retry.js";
-import { startStopwatch } from "../core/stopwatch.js";
-import type { Clock } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 
 /** With the usual delay of two thirds of a second: about 40 s between two polls, so 20,000 processes stay below 500 a second. */
 const maxSlowdown = 64;

@@ -1,7 +1,7 @@
 import { CallQueues } from "../core/call-queue.js";
 import { delay } from "../core/deadline.js";
 import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";

@@ -1,5 +1,5 @@
 import { linkSignals, onAbort } from "../core/deadline.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
 import type { LeaseLostError } from "../errors.js";

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import { Deadline, delay, onAbort, throwIfAborted } from "../core/deadline.js";
 import { pollDelay } from "../core/retry.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";

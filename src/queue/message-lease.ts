@@ -6,8 +6,8 @@ import type { Renewal, RenewalTimes } from "../core/renewal.js";
 import { request } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
-import { startStopwatch } from "../core/stopwatch.js";
-import type { Clock } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
 import { createError, MessageLostError } from "../errors.js";
 

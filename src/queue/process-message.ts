@@ -1,7 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients/call.js";
 import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
-import { startStopwatch } from "../core/stopwatch.js";
+import { startStopwatch } from "../core/deadline.js";
 import { describeSpan, failSpan, inSpan, redactUrl } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";

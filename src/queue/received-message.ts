@@ -1,6 +1,6 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import type { Clock } from "../core/stopwatch.js";
+import type { Clock } from "../core/deadline.js";
 import { redactUrl } from "../core/telemetry.js";
 import { createError, SchemaError } from "../errors.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";

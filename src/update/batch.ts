@@ -270,7 +270,7 @@ async function applyMutator<T, Raw>(
       // A schema may be slow or hang, like a mutator.
       const outcome = await waitOrDetach(adapter.validate(raw, "write"), call, hasOtherWaiters, detachAfterInMs);
       if (outcome.kind !== "done") return outcome;
-      raw = outcome.result as Raw;
+      raw = outcome.result;
     }
     return { kind: "changed", raw, created: draft === undefined };
   } catch (error) {

@@ -439,7 +439,7 @@ describe("bad input is refused before any request", () => {
       override readonly blobType = "BlockBlob";
     })(service);
     blob.put("");
-    expect((await rejection(append(blob, "a"))).message).toContain("is not an append blob but a BlockBlob");
+    expect((await rejection(append(blob, "a"))).message).toContain("is a BlockBlob, not an append blob");
   });
 });
 

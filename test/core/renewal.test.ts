@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { RenewalLoop } from "../../src/core/renewal.js";
 import type { Renewal, RenewalTimes } from "../../src/core/renewal.js";
-import { startStopwatch } from "../../src/core/stopwatch.js";
+import { startStopwatch } from "../../src/core/deadline.js";
 import { deferred } from "../fakes/deferred.js";
 import { blockEventLoop, countedAbort, elapsed, outcomeOf, pass, setWallClock, suspendMachine, useFakeClock } from "../lease/fakes/time.js";
 

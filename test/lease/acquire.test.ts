@@ -129,7 +129,7 @@ describe("acquireLease", () => {
     ["403", status(403, "AuthorizationPermissionMismatch"), { statusCode: 403 }],
     ["400", status(400, "InvalidHeaderValue"), { statusCode: 400 }],
     ["404", status(404, "BlobNotFound"), { name: "TargetNotFoundError", url: "https://account.test/container/blob" }],
-    ["404 of the container", status(404, "ContainerNotFound"), { name: "TargetNotFoundError", message: expect.stringContaining("what contains") as string }],
+    ["404 of the container", status(404, "ContainerNotFound"), { name: "TargetNotFoundError", message: expect.stringContaining("The container, table, queue, share or directory of") as string }],
     ["409 of another kind", status(409, "ContainerBeingDeleted"), { statusCode: 409 }],
   ])("is told at once of %s", async (_, answer, error) => {
     const blob = new ScriptedLeasable({ acquire: answer });

@@ -3,7 +3,7 @@ import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import type { LeaseHandle } from "../../src/lease/lease-handle.js";
-import { checkLeaseId } from "../../src/lease/lease-id.js";
+import { checkLeaseId } from "../../src/lease/lease-adapters.js";
 import type { AcquireLeaseOptions, LockProviderLike } from "../../src/lease/lease-options.js";
 import { withLease } from "../../src/lease/with-lease.js";
 import { locksOn, run } from "../lock/support.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
-import { startStopwatch } from "../../src/core/stopwatch.js";
+import { startStopwatch } from "../../src/core/deadline.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
 import { LeaseHandleImpl } from "../../src/lease/lease-handle.js";
 import { HeldLease } from "../../src/lease/held-lease.js";

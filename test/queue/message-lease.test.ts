@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { MessageLostError } from "../../src/index.js";
-import { startStopwatch } from "../../src/core/stopwatch.js";
+import { startStopwatch } from "../../src/core/deadline.js";
 import { MessageLease } from "../../src/queue/message-lease.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 import type { Fault } from "./fakes/faults.js";

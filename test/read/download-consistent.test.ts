@@ -232,7 +232,7 @@ describe("downloadConsistent", () => {
     service.next("download", ...Array.from({ length: answers }, () => pass), hang, hang, hang, hang, hang);
     const error = await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })));
     expect(error).toBeInstanceOf(OperationTimeoutError);
-    expect(error.message).toContain("5 times");
+    expect(error.message).toContain("5 requests in a row");
     expect(service.count()).toBe(answers + 5);
     expect(vi.getTimerCount()).toBe(0);
   });

@@ -1,4 +1,4 @@
-import { describe, expect, expectTypeOf, it, vi } from "vitest";
+import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
 import {
   CommitUnknownError,
   ConflictError,
@@ -122,7 +122,8 @@ describe("a target of the caller's own", () => {
 describe("a PreconditionError of the adapter", () => {
   it("is a conflict: the mutator runs again on what is stored, after a delay", async () => {
     const { store, target } = counter();
-    vi.spyOn(Math, "random").mockReturnValue(0.5);
+    const random = vi.spyOn(Math, "random").mockReturnValue(0.5);
+    onTestFinished(() => random.mockRestore());
     store.next("write", async (carryOut) => {
       store.put({ n: 10 });
       return carryOut();

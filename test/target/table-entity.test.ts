@@ -1,11 +1,13 @@
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
-import { optimisticUpdate, readTarget, DELETE, tableEntity } from "../../src/index.js";
+import { describe, expect, expectTypeOf, it, vi } from "vitest";
+import { createIfNotExists, optimisticUpdate, overwrite, readTarget, DELETE, tableEntity } from "../../src/index.js";
+import type { Entity, UpdateTarget } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import type { WireProperty } from "../fakes/fake-table.js";
 import { before, loseAnswer } from "../fakes/faults.js";
 import { entities } from "../support/entities.js";
+import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
@@ -240,5 +242,68 @@ describe("tableEntity", () => {
     const { value } = await optimisticUpdate(target, seen);
     for (const row of [value, ...seen.mock.calls.map(([row]) => row)]) expect(row).not.toHaveProperty("asc_journal");
     expect(table.property("asc_journal")?.value).toMatch(/~2~/);
+  });
+});
+
+describe("tableEntity by an entity that was read", () => {
+  const read = { partitionKey: "p", rowKey: "r", n: 1, etag: "W/x", timestamp: "2030-01-01T00:00:00Z" };
+
+  it("has the properties of the entity without those that the service sets", () => {
+    const { table } = setUp();
+    expectTypeOf(tableEntity(table, read)).toEqualTypeOf<UpdateTarget<Entity<{ n: number }>, { n: number }>>();
+  });
+
+  it("uses only the keys: the update reads what is stored now", async () => {
+    const { table } = setUp();
+    const result = await optimisticUpdate(tableEntity(table, read), (draft) => void draft.n++);
+    expect(result.value.n).toBe(6);
+    expect(table.property("n")).toEqual({ type: "Int32", value: 6 });
+  });
+
+  it("shares requests with a target by keys, and takes options", async () => {
+    const { service, table } = setUp();
+    await Promise.all([optimisticUpdate(tableEntity(table, read), (draft) => void draft.n++), optimisticUpdate(tableEntity<Row>(table, "p", "r"), increment)]);
+    expect(service.operations).toEqual(["getEntity", "updateEntity"]);
+    await optimisticUpdate(tableEntity(table, { ...read, price: 1 }, { types: { price: "Double" } }), (draft) => void (draft.price = 5));
+    expect(table.property("price")).toEqual({ type: "Double", value: 5 });
+  });
+
+  it.each([{}, { partitionKey: "p" }, { rowKey: "r" }, { partitionKey: undefined, rowKey: "r" }])("throws a TypeError without both keys: %j", (entity) => {
+    const { table } = setUp();
+    expect(() => tableEntity(table, entity)).toThrow(new TypeError("The entity must have a partitionKey and a rowKey."));
+  });
+
+  it.each([null, undefined, 5])("throws a TypeError for %s", (entity) => {
+    const { table } = setUp();
+    expect(() => tableEntity(table, entity as never)).toThrow(TypeError);
+  });
+});
+
+describe("a value with the keys of another entity", () => {
+  it("that is to be created is named as that, and not as the mutator's", async () => {
+    const { service, table } = setUp();
+    const target = tableEntity<Row>(table, "p", "new");
+    const wrong = { n: 1, rowKey: "other" } as Row;
+    const mutator = vi.fn();
+    for (const call of [
+      optimisticUpdate(target, mutator, { initial: wrong }),
+      optimisticUpdate(target, mutator, { initial: () => wrong }),
+      createIfNotExists(target, wrong),
+      overwrite(target, wrong),
+    ]) {
+      const { message } = await rejection(call);
+      expect(message).toBe('The value to be created has the rowKey "other", but the target has "new": leave it out.');
+    }
+    expect(mutator).not.toHaveBeenCalled();
+    expect(service.count("write")).toBe(0);
+  });
+
+  it("that a mutator returns is named as the mutator's, also if the entity is created", async () => {
+    const { service, table } = setUp();
+    for (const [rowKey, initial] of [["r", undefined], ["new", { n: 1 }]] as const) {
+      const update = optimisticUpdate(tableEntity<Row>(table, "p", rowKey), (row) => ({ ...row, rowKey: "other" }), { initial });
+      expect((await rejection(update)).message).toBe('The mutator returned an entity with the rowKey "other": an update cannot change a key.');
+    }
+    expect(service.count("write")).toBe(0);
   });
 });

@@ -72,12 +72,12 @@ describe("messages say what to do", () => {
     const blob = new FakeBlockBlob(new FakeService());
     const error = await rejection(optimisticUpdate(blobMetadata(blob), () => ({ a: "1" })));
     expect(error).toMatchObject({ name: "TargetNotFoundError" });
-    expect(error.message).toContain("blobMetadata cannot create it: create the blob first");
+    expect(error.message).toContain("does not exist: create the blob first");
   });
 
   it.each([
     { what: "a lease that is not there", stored: undefined, message: /is not leased/ },
-    { what: "a lease of somebody else", stored: "theirs", message: /is leased by somebody else/ },
+    { what: "a lease of another client", stored: "theirs", message: /is leased by another client/ },
   ])("about $what", async ({ stored, message }) => {
     const { blob } = counterBlob();
     blob.stored!.leaseId = stored;
@@ -87,9 +87,9 @@ describe("messages say what to do", () => {
   });
 
   it.each([
-    { what: "jsonBlob", make: () => jsonBlob(undefined as never), message: "jsonBlob needs a BlockBlobClient; got undefined" },
-    { what: "blobMetadata", make: () => blobMetadata(null as never), message: "blobMetadata needs a blob client; got null" },
-    { what: "tableEntity", make: () => tableEntity("orders" as never, "p", "r"), message: "tableEntity needs a TableClient; got string" },
+    { what: "jsonBlob", make: () => jsonBlob(undefined as never), message: "jsonBlob needs a BlockBlobClient; got undefined." },
+    { what: "blobMetadata", make: () => blobMetadata(null as never), message: "blobMetadata needs a blob client; got null." },
+    { what: "tableEntity", make: () => tableEntity("orders" as never, "p", "r"), message: "tableEntity needs a TableClient; got string." },
   ])("about a $what of nothing", ({ make, message }) => {
     expect(make).toThrow(new TypeError(message));
   });

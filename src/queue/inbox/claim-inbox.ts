@@ -1,6 +1,6 @@
 import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
 import type { TableLike } from "../../clients/table.js";
-import { startStopwatch } from "../../core/stopwatch.js";
+import { startStopwatch } from "../../core/deadline.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";

@@ -1,5 +1,5 @@
 import type { TransactionActionLike } from "../../clients/table.js";
-import type { Clock } from "../../core/stopwatch.js";
+import type { Clock } from "../../core/deadline.js";
 import type { InboxDelivery, InboxClaimResult } from "./inbox.js";
 import { decideClaim, entityOf } from "./record.js";
 import type { InboxRecord } from "./record.js";

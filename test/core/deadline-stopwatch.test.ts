@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { startStopwatch } from "../../src/core/stopwatch.js";
+import { startStopwatch } from "../../src/core/deadline.js";
 import { pass, setWallClock, suspendMachine, useFakeClock } from "../lease/fakes/time.js";
 
 useFakeClock();

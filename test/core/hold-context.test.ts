@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createAsyncContext } from "../../src/core/async-context.js";
+import { createAsyncContext } from "../../src/core/hold-context.js";
 
 afterEach(() => {
   vi.unstubAllGlobals();
