@@ -1,6 +1,6 @@
 import type { SchemaIssue } from "./clients/schema.js";
 
-/** The error of each code. */
+/** The error of each code, for functions that are generic in the code, as {@link isConcurrencyError} is. */
 export interface ConcurrencyErrorMap {
   CONFLICT: ConflictError;
   OPERATION_TIMEOUT: OperationTimeoutError;
@@ -24,10 +24,10 @@ export interface ConcurrencyErrorMap {
   PRECONDITION: PreconditionError;
 }
 
-/** The stable codes of all errors, for programs. */
+/** The codes of all errors. They are stable: {@link isConcurrencyError} and `switch` statements can rely on them. */
 export type ConcurrencyErrorCode = keyof ConcurrencyErrorMap;
 
-/** All errors of the library, discriminated by `code`. */
+/** All errors of the library, discriminated by `code`: what {@link isConcurrencyError} narrows an unknown error to. */
 export type AnyConcurrencyError = ConcurrencyErrorMap[ConcurrencyErrorCode];
 
 /** What all errors of a class have in common. */
@@ -97,45 +97,52 @@ export function createError<E extends ConcurrencyError>(type: { readonly prototy
   return new (type as unknown as new (message: string, details: object) => E)(message, details);
 }
 
-/** Other writers kept changing the target until the attempts were exhausted. Nothing was written. */
+/**
+ * Other writers kept changing the target of {@link optimisticUpdate}, {@link runTransaction}, ... until the attempts or the time were
+ * exhausted. Nothing was written.
+ */
 export class ConflictError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "ConflictError", code: "CONFLICT", retryable: true };
   declare readonly code: "CONFLICT";
-  /** How often the caller's function ran. */
+  /** How many attempts were made: how often the caller's function ran, if the call has one. */
   declare readonly attempts: number;
+  /** The time from the start of the call to its last conflict. */
   declare readonly elapsedInMs: number;
   /** The ETag that the target had when it was last read. Undefined if it did not exist, or was not read. */
   declare readonly currentETag: string | undefined;
 }
 
-/** The time limit passed before anything was written. */
+/** The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. */
 export class OperationTimeoutError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "OperationTimeoutError", code: "OPERATION_TIMEOUT", retryable: true };
   declare readonly code: "OPERATION_TIMEOUT";
+  /** How long the call took. For a download: how long its last requests took, which made no progress. */
   declare readonly elapsedInMs: number;
 }
 
 /**
  * A write was sent, its response was lost, and what is stored now does not tell whether it was committed. Read the target to
- * decide, or pass `onUnknown: "retry"` if the update is idempotent.
+ * decide, or pass `onUnknown: "retry"` if the update is idempotent. Every call that writes may reject with it, for
+ * example {@link optimisticUpdate}.
  */
 export class CommitUnknownError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "CommitUnknownError", code: "COMMIT_UNKNOWN", retryable: false, committed: "unknown" };
   declare readonly code: "COMMIT_UNKNOWN";
+  /** How many attempts were made, including the one whose outcome is unknown. */
   declare readonly attempts: number;
 }
 
-/** The target, or what contains it, does not exist. Nothing was written. */
+/** The target of a call, for example {@link readTarget}, or what contains it, does not exist. Nothing was written. */
 export class TargetNotFoundError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "TargetNotFoundError", code: "TARGET_NOT_FOUND", retryable: false };
   declare readonly code: "TARGET_NOT_FOUND";
 }
 
-/** The entity to be created already exists. Nothing was written. */
+/** An entity that {@link runTransaction} should create already exists. Nothing was written. */
 export class AlreadyExistsError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "AlreadyExistsError", code: "ALREADY_EXISTS", retryable: false };
@@ -143,7 +150,7 @@ export class AlreadyExistsError extends ConcurrencyError {
 }
 
 /**
- * A transaction or a record exceeds a limit. Nothing was written.
+ * A transaction ({@link runTransaction}) or a record ({@link appendExactlyOnce}) exceeds a limit. Nothing was written.
  *
  * `TRANSACTION_LIMIT`: `"operations"` (100 in a transaction), `"bytes"` (4 MiB), `"entity"` (1 MiB for one entity), `"properties"`
  * (252 in one entity). `APPEND_LIMIT`: `"record"` (larger than a block can be), `"blocks"` (the blob has 50,000 blocks), `"size"`
@@ -159,8 +166,8 @@ export class LimitError<C extends "TRANSACTION_LIMIT" | "APPEND_LIMIT", L extend
 }
 
 /**
- * A former holder of a table lock, or a former writer of pages, tried to write after its successor had taken over. The service
- * rejected the write.
+ * A former holder of a table lock ({@link TableLock}), or a former writer of pages ({@link claimPages}), tried to write after its
+ * successor had taken over. Nothing was written.
  */
 export class FencedError extends ConcurrencyError {
   /** @internal */
@@ -172,7 +179,7 @@ export class FencedError extends ConcurrencyError {
   declare readonly fencedBy: number;
 }
 
-/** The counter of an `IdAllocator` cannot provide ids that are certainly new. No id was allocated. */
+/** The counter of an {@link IdAllocator} cannot provide ids that are certainly new. No id was allocated. */
 export class IdCounterError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "IdCounterError", code: "ID_COUNTER", retryable: false };
@@ -184,7 +191,7 @@ export class IdCounterError extends ConcurrencyError {
   declare readonly reason: "exhausted" | "reset" | "malformed";
 }
 
-/** Two processes use the same lock with different settings: their locks would not exclude each other. */
+/** Two processes use the same lock, for example a {@link TableLock}, with different settings: they would not exclude each other. */
 export class LockModeMismatchError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LockModeMismatchError", code: "LOCK_MODE_MISMATCH", retryable: false };
@@ -197,7 +204,10 @@ export class LockModeMismatchError extends ConcurrencyError {
   declare readonly found: string;
 }
 
-/** Another client holds the lease or lock. */
+/**
+ * Another client holds the lease or lock that {@link withLease}, {@link BlobLocks}, ... should acquire, or a lease on the target of a
+ * write.
+ */
 export class LeaseUnavailableError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LeaseUnavailableError", code: "LEASE_UNAVAILABLE", retryable: true };
@@ -210,7 +220,7 @@ export class LeaseUnavailableError extends ConcurrencyError {
 
 /**
  * A lease that was held is lost, or is not known to be held any more. Operations since then may conflict with those of its next
- * holder. Also the reason of the handle's `signal`.
+ * holder. {@link withLease} rejects with it; it is also the reason of the handle's `signal`.
  */
 export class LeaseLostError extends ConcurrencyError {
   /** @internal */
@@ -225,35 +235,42 @@ export class LeaseLostError extends ConcurrencyError {
 }
 
 /**
- * A lease that never expires could not be released: the service did not respond. The release is retried in the background for
+ * A lease that never expires ({@link acquireLease}) could not be released: the service did not respond. The release is retried in the background for
  * two minutes. If that fails too, the lease stays until a client releases it with this id, or breaks it.
  */
 export class LeaseReleaseError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LeaseReleaseError", code: "LEASE_RELEASE_FAILED", retryable: false, committed: "unknown" };
   declare readonly code: "LEASE_RELEASE_FAILED";
+  /** The id under which the lease is possibly still held. */
   declare readonly leaseId: string;
 }
 
-/** SMB clients kept a file in use until the attempts or the time were exhausted. `cause` is the last rejection. */
+/**
+ * SMB clients kept a file in use until the attempts or the time of {@link retryWhileInUse} were exhausted. `cause` is the last
+ * rejection.
+ */
 export class FileInUseError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "FileInUseError", code: "FILE_IN_USE", retryable: true };
   declare readonly code: "FILE_IN_USE";
+  /** How often the caller's function was called. */
   declare readonly attempts: number;
+  /** The time from the first attempt to the last rejection. */
   declare readonly elapsedInMs: number;
   /** The service's code for the last rejection, for example `SharingViolation`. */
   declare readonly reason: string;
 }
 
 /**
- * A handler has lost the queue message that it processes: another consumer has received it, or may receive it at any moment.
+ * A handler of a {@link QueueConsumer} has lost the message that it processes: another consumer has received it, or may receive it at any moment.
  * Also the reason of `context.signal`. Stop processing; the message is delivered again.
  */
 export class MessageLostError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "MessageLostError", code: "MESSAGE_LOST", retryable: true, committed: "unknown" };
   declare readonly code: "MESSAGE_LOST";
+  /** The id that the queue gave to the message; the same for all its deliveries. */
   declare readonly messageId: string;
   /**
    * `"taken"`: according to the queue, another consumer has received or deleted it. `"expired"`: it could not be renewed in
@@ -262,7 +279,7 @@ export class MessageLostError extends ConcurrencyError {
   declare readonly reason: "taken" | "expired" | "claim";
 }
 
-/** The stored value, or the value to be stored, is not valid. Nothing was written. */
+/** The stored value, or the new one, is not valid: it does not match the schema of a {@link jsonBlob}, for example. Nothing was written. */
 export class SchemaError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "SchemaError", code: "SCHEMA", retryable: false };
@@ -280,7 +297,7 @@ export class SchemaError extends ConcurrencyError {
   }
 }
 
-/** A blob was rewritten or deleted while it was downloaded. What had arrived is incomplete, and was discarded. */
+/** A blob was rewritten or deleted while {@link downloadConsistent} read it. What had arrived is incomplete, and was discarded. */
 export class ContentChangedError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "ContentChangedError", code: "CONTENT_CHANGED", retryable: true };
@@ -291,16 +308,18 @@ export class ContentChangedError extends ConcurrencyError {
   declare readonly restarts: number;
 }
 
-/** The content is larger than `maxSizeInBytes`. Only its first range was requested. */
+/** The content is larger than the `maxSizeInBytes` of {@link downloadConsistent}. Only its first range was requested. */
 export class ContentTooLargeError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "ContentTooLargeError", code: "CONTENT_TOO_LARGE", retryable: false };
   declare readonly code: "CONTENT_TOO_LARGE";
+  /** The size of the stored content. */
   declare readonly sizeInBytes: number;
+  /** The limit that the caller has set. */
   declare readonly maxSizeInBytes: number;
 }
 
-/** Polls of a watched target failed for longer than `maxFailureTimeInMs`. `cause` is the last failure. */
+/** Polls of {@link watch} failed for longer than `maxFailureTimeInMs`. `cause` is the last failure. */
 export class WatchFailedError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "WatchFailedError", code: "WATCH_FAILED", retryable: true };
@@ -324,6 +343,7 @@ export class PreconditionError extends ConcurrencyError {
   static override readonly kind: ErrorKind = { name: "PreconditionError", code: "PRECONDITION", retryable: true };
   declare readonly code: "PRECONDITION";
 
+  /** If the attempts of the call are exhausted, the error is the `cause` of its {@link ConflictError}. */
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, options);
   }

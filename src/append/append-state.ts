@@ -16,7 +16,7 @@ export interface AppendBlobState {
   readonly claims: readonly Claim[];
 }
 
-/** How a missing blob is created. */
+/** How {@link appendExactlyOnce} creates a missing blob. */
 export interface CreateAppendBlobOptions {
   /** The content type of the new blob. @defaultValue that of the service, `application/octet-stream` */
   readonly contentType?: string | undefined;

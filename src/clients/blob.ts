@@ -78,7 +78,14 @@ export interface BlobUploadOptions extends BlobCallOptions {
   tier?: string;
 }
 
-/** A `BlockBlobClient`. */
+/**
+ * A `BlockBlobClient`. Calls that need a target, `optimisticUpdate` for example, take it for a JSON document.
+ * @example
+ * ```ts
+ * const settings: BlockBlobLike = container.getBlockBlobClient("settings.json");
+ * await optimisticUpdate<Settings>(settings, (draft) => { draft.level = "debug"; });
+ * ```
+ */
 export interface BlockBlobLike extends BlobLike, DownloadableLike {
   upload(body: Uint8Array, contentLength: number, options?: BlobUploadOptions): Promise<{ etag?: string | undefined }>;
 }
@@ -94,7 +101,14 @@ export interface AppendBlockOptions extends BlobCallOptions {
   conditions?: BlobConditions & { appendPosition?: number };
 }
 
-/** An `AppendBlobClient`. */
+/**
+ * An `AppendBlobClient`, for `appendExactlyOnce`.
+ * @example
+ * ```ts
+ * const log: AppendBlobLike = container.getAppendBlobClient("audit.log");
+ * await appendExactlyOnce(log, "started\n", { createIfNotExists: true });
+ * ```
+ */
 export interface AppendBlobLike {
   readonly url: string;
   getProperties(options?: BlobCallOptions): Promise<AppendBlobPropertiesLike>;
@@ -115,7 +129,14 @@ export interface PageWriteOptions extends BlobCallOptions {
   conditions?: BlobConditions & { ifSequenceNumberEqualTo?: number };
 }
 
-/** A `PageBlobClient`. */
+/**
+ * A `PageBlobClient`, for `claimPages`.
+ * @example
+ * ```ts
+ * const disk: PageBlobLike = container.getPageBlobClient("disk.vhd");
+ * const writer = await claimPages(disk);
+ * ```
+ */
 export interface PageBlobLike {
   readonly url: string;
   getProperties(
@@ -163,7 +184,14 @@ export interface LeasePropertiesLike {
   metadata?: Record<string, string> | undefined;
 }
 
-/** Any blob client, or a `ContainerClient`. */
+/**
+ * Any blob client, or a `ContainerClient`: what `withLease` can lease in the blob service.
+ * @example
+ * ```ts
+ * const leasable: LeasableBlobLike = container.getBlobClient("report.pdf");
+ * await withLease(leasable, (lease) => work(lease.signal));
+ * ```
+ */
 export interface LeasableBlobLike {
   readonly url: string;
   getBlobLeaseClient(proposeLeaseId?: string): LeaseClientLike;
@@ -183,7 +211,14 @@ export interface BlobItemLike {
   properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
 }
 
-/** A `ContainerClient`. */
+/**
+ * A `ContainerClient`, for `BlobLocks`, `containerMetadata` and `containerAccessPolicy`.
+ * @example
+ * ```ts
+ * const container: ContainerLike = blobService.getContainerClient("locks");
+ * const locks = new BlobLocks(container);
+ * ```
+ */
 export interface ContainerLike extends LeasableBlobLike {
   getBlockBlobClient(blobName: string): LeasableBlobLike & BlockBlobLike;
   listBlobsFlat(options?: {

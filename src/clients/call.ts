@@ -7,7 +7,7 @@
  */
 import type { OperationTracingOptions } from "@azure/core-tracing";
 
-/** An `AbortSignal`, or the SDK's own equivalent. */
+/** An `AbortSignal`, or the SDK's own equivalent. See {@link CallOptions}. */
 export interface AbortSignalLike {
   readonly aborted: boolean;
   readonly reason?: unknown;

@@ -15,7 +15,14 @@ export interface ShareLeaseClientLike {
   breakLease(options?: ShareLeaseCallOptions): Promise<object>;
 }
 
-/** A `ShareClient` or a `ShareFileClient`. */
+/**
+ * A `ShareClient` or a `ShareFileClient`: what `withLease` can lease in Azure Files.
+ * @example
+ * ```ts
+ * const leasable: LeasableShareLike = shareService.getShareClient("documents");
+ * await withLease(leasable, (lease) => work(lease.signal));
+ * ```
+ */
 export interface LeasableShareLike {
   readonly url: string;
   getShareLeaseClient(proposeLeaseId?: string): ShareLeaseClientLike;
@@ -66,7 +73,14 @@ export interface FileRenameOptions extends ShareLeaseCallOptions {
   destinationLeaseAccessConditions?: { leaseId?: string };
 }
 
-/** A `ShareFileClient`. */
+/**
+ * A `ShareFileClient`, for `jsonFile` and other targets in files.
+ * @example
+ * ```ts
+ * const file: FileLike = share.getDirectoryClient("config").getFileClient("settings.json");
+ * const { value } = await readTarget(jsonFile<Settings>(file));
+ * ```
+ */
 export interface FileLike extends LeasableShareLike {
   readonly name: string;
   /** The path within the share. */
@@ -81,7 +95,14 @@ export interface FileLike extends LeasableShareLike {
   delete(options?: FileCallOptions): Promise<unknown>;
 }
 
-/** A `ShareClient`. */
+/**
+ * A `ShareClient`, for `shareMetadata`.
+ * @example
+ * ```ts
+ * const share: ShareLike = shareService.getShareClient("documents");
+ * const { value } = await readTarget(shareMetadata(share));
+ * ```
+ */
 export interface ShareLike extends LeasableShareLike {
   getDirectoryClient(directoryName: string): object;
   setMetadata(metadata?: Record<string, string>, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;

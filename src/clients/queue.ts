@@ -16,7 +16,14 @@ export interface QueueMessageLike {
   readonly dequeueCount: number;
 }
 
-/** A `QueueClient`. */
+/**
+ * A `QueueClient`, for `enqueue`, `QueueConsumer` and `queueMetadata`.
+ * @example
+ * ```ts
+ * const queue: QueueLike = queueService.getQueueClient("orders");
+ * await enqueue(queue, { order: 17 });
+ * ```
+ */
 export interface QueueLike {
   readonly url: string;
   readonly name: string;

@@ -1,6 +1,12 @@
 /**
  * Any Standard Schema (https://standardschema.dev: zod, valibot, arktype, ...) whose output is `Output`. A value that is read has
  * passed the schema, with its defaults and coercions applied; properties that the schema does not know are kept.
+ *
+ * @example
+ * ```ts
+ * const schema = z.object({ level: z.string().default("info") });
+ * const { value } = await readTarget(jsonBlob(blob, { schema })); // value.level is a string
+ * ```
  */
 export interface StandardSchemaLike<Output> {
   readonly "~standard": {
@@ -11,10 +17,10 @@ export interface StandardSchemaLike<Output> {
   };
 }
 
-/** The result of a Standard Schema: the value, or the issues if it is not valid. */
+/** The result of a {@link StandardSchemaLike}: the value, or the issues if it is not valid. */
 export type SchemaResult<Output> = { readonly value: Output; readonly issues?: undefined } | { readonly issues: readonly SchemaIssue[] };
 
-/** One reason why a value is not valid. */
+/** One reason why a value does not match a {@link StandardSchemaLike}. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

@@ -13,7 +13,14 @@ export interface TableEntityLike {
   [property: string]: unknown;
 }
 
-/** A `TableClient`. */
+/**
+ * A `TableClient`, for `tableEntity`, `runTransaction` and inboxes.
+ * @example
+ * ```ts
+ * const table: TableLike = TableClient.fromConnectionString(connectionString, "orders");
+ * const { value } = await readTarget(tableEntity<Order>(table, "eu", "42"));
+ * ```
+ */
 export interface TableLike {
   readonly url: string;
   readonly tableName: string;

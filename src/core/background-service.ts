@@ -18,11 +18,20 @@ export interface BackgroundService extends AsyncDisposable {
   /**
    * Checks the configuration and the resources, then works in the background. Rejects if a check fails, or if `stop` is called
    * meanwhile. Idempotent: concurrent calls share one start, and a start during a stop follows it.
+   * @throws {@link TargetNotFoundError} if a resource that it needs does not exist.
+   * @throws `AbortError` if `stop` is called before it has started.
    */
   start(options?: CallOptions): Promise<void>;
-  /** Ends the work in progress, and releases what it holds. Idempotent. Never rejects. */
+  /**
+   * Ends the work in progress, and releases what it holds. Idempotent. Errors of the work do not make it reject.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
+   */
   stop(options?: StopOptions): Promise<void>;
-  /** Starts, waits until the signal aborts or `stop` is called, and stops. Rejects only if the start failed. */
+  /**
+   * Starts, waits until the signal aborts or `stop` is called, and stops. Does not reject if the signal aborts.
+   * @throws {@link TargetNotFoundError} if a resource that it needs does not exist.
+   * @throws `TypeError` if there is no `abortSignal`, or an option is unknown.
+   */
   run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 import type { TableAction, TransactionActionLike } from "../clients/table.js";
 
-/** The actions as `submitTransaction()` accepts them, all in one partition. @throws RangeError for an entity of another partition */
+/** The actions as `submitTransaction()` accepts them, all in one partition. @throws `RangeError` if an entity is of another partition. */
 export function actionsIn(partitionKey: string, actions: readonly TableAction[], call: string): TransactionActionLike[] {
   return actions.map(([kind, input, mode = "Merge", condition]) => {
     const entity = { ...input, partitionKey: input.partitionKey ?? partitionKey };

@@ -267,6 +267,12 @@ export function endUnsettled(calls: readonly { isSettled(): boolean; readonly tr
 /**
  * The logger of this library, controlled by `AZURE_LOG_LEVEL` or `setLogLevel` like those of the SDKs. Conflicts are verbose,
  * errors that a caller gets are warnings. Logs never contain a payload, a key or a SAS.
+ *
+ * @example
+ * ```ts
+ * import { setLogLevel } from "@azure/logger";
+ * setLogLevel("verbose"); // also of the SDKs
+ * ```
  */
 export const logger: AzureLogger = createClientLogger("storage-concurrency");
 

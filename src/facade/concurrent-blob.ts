@@ -67,7 +67,10 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
   readonly #defaults: TargetDefaults<T>;
   readonly #leaseDefaults: AcquireLeaseOptions;
 
-  /** @throws `TypeError` if `client` is not a block blob client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` if `client` is not a block blob client, an option is unknown, or options exclude each other.
+   */
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
     requireClient("ConcurrentBlob", client, "a BlockBlobClient");
     checkOptions("ConcurrentBlob", options, optionNames);
@@ -131,7 +134,9 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
 
   /**
    * Changes the content under the lease. See {@link leasedUpdate}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   leasedUpdate(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
     const { initial, onUnknown, journal } = this.#defaults;

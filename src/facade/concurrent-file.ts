@@ -61,7 +61,11 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
   readonly #target: LeasedTarget<T>;
   readonly #defaults: LeasedUpdateOptions<T>;
 
-  /** @throws `TypeError` if `client` is not a file client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` if `client` is not a file client, an option is unknown, or options exclude each other.
+   * @throws `RangeError` if the name of the file is too long for its staging file.
+   */
   constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
     requireClient("ConcurrentFile", client, "a ShareFileClient");
     checkOptions("ConcurrentFile", options, optionNames);
@@ -94,7 +98,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the content under the lease. See {@link leasedUpdate}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   update(mutator: Mutator<T>, options?: LeasedUpdateOptions<T>): Promise<UpdateResult<T>> {
     return leasedUpdate(this.#target, mutator, this.#merge(options));
@@ -102,7 +108,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the metadata under the lease. See {@link fileMetadata}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   updateMetadata(
     mutator: Mutator<Record<string, string>>,
@@ -113,7 +121,9 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
 
   /**
    * Changes the HTTP headers under the lease. See {@link fileHttpHeaders}.
-   * @throws {@link LeaseUnavailableError}, {@link LeaseLostError}, {@link CommitUnknownError}, ... as `leasedUpdate`.
+   * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`: nothing was written.
+   * @throws {@link LeaseLostError} if the lease was lost before the write: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   updateHttpHeaders(mutator: Mutator<HttpHeaders>, options?: LeasedUpdateOptions<HttpHeaders>): Promise<UpdateResult<HttpHeaders>> {
     return leasedUpdate(fileHttpHeaders(this.#client), mutator, this.#mergeWithoutValue(options));

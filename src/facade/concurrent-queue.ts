@@ -40,6 +40,10 @@ export class ConcurrentQueue<T = unknown> {
   readonly #consumerDefaults: QueueConsumerOptions<T>;
   readonly #enqueueDefaults: Partial<EnqueueOptions>;
 
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` or `RangeError` if `client` is not a queue client, or an option is wrong.
+   */
   constructor(client: QueueLike, options: ConcurrentQueueOptions<T> = {}) {
     this.client = checkQueue("ConcurrentQueue", client);
     const { enqueueDefaults, ...consumerDefaults } = options;
@@ -52,8 +56,8 @@ export class ConcurrentQueue<T = unknown> {
 
   /**
    * Sends a message with an idempotency key. See {@link enqueue}.
-   * @throws TypeError if the payload cannot be written as JSON
-   * @throws RangeError if the message would be larger than 64 KiB
+   * @throws `TypeError` if the payload cannot be written as JSON.
+   * @throws `RangeError` if the message would be larger than 64 KiB.
    */
   enqueue(payload: T, options?: EnqueueOptions): Promise<EnqueueResult> {
     return enqueue(this.client, payload, mergeDefined(this.#enqueueDefaults, options));
@@ -70,7 +74,7 @@ export class ConcurrentQueue<T = unknown> {
 
   /**
    * Moves messages from the `poisonQueue` back to the queue. See {@link redrive}.
-   * @throws TypeError if the option `poisonQueue` of the queue is not set
+   * @throws `TypeError` if the option `poisonQueue` of the queue is not set.
    */
   async redrive(options?: RedriveOptions): Promise<RedriveResult> {
     const { poisonQueue } = this.#consumerDefaults;
@@ -80,8 +84,8 @@ export class ConcurrentQueue<T = unknown> {
 
   /**
    * Changes the metadata of the queue under a lock. See {@link leasedUpdate} and {@link queueMetadata}.
-   * @throws LeaseUnavailableError if the lock is not free within `waitInMs`
-   * @throws TargetNotFoundError if the queue does not exist
+   * @throws {@link LeaseUnavailableError} if the lock is not free within `waitInMs`.
+   * @throws {@link TargetNotFoundError} if the queue does not exist.
    */
   updateMetadata(
     mutator: Mutator<Record<string, string>>,

@@ -45,7 +45,10 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   readonly #options: ConcurrentTableOptions<G>;
   readonly #lock: TableLock<G> | undefined;
 
-  /** @throws `TypeError` if `client` is not a table client, or the options are wrong. */
+  /**
+   * Checks the client and the options. Sends no request.
+   * @throws `TypeError` or `RangeError` if `client` is not a table client, or an option is wrong.
+   */
   constructor(client: TableLike, options: ConcurrentTableOptions<G> = {}) {
     requireClient("ConcurrentTable", client, "a TableClient");
     checkOptions<ConcurrentTableOptions<TableLockGranularity>>("ConcurrentTable", options, optionNames);
@@ -61,7 +64,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
 
   /**
    * The lock of the table, its partitions or its entities. See {@link TableLock}.
-   * @throws `TypeError` without the option `locks`.
+   * @throws `TypeError` if the option `locks` is not set.
    */
   get lock(): TableLock<G> {
     if (!this.#lock) throw new TypeError("ConcurrentTable.lock needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) }).");
@@ -87,7 +90,9 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
 
   /**
    * Changes one entity: short for `entity(key).update(...)`. `key` may be an entity that was read.
-   * @throws {@link ConflictError}, {@link TargetNotFoundError}, {@link CommitUnknownError}, ... as {@link optimisticUpdate}.
+   * @throws {@link ConflictError} if other writers kept changing it: nothing was written.
+   * @throws {@link TargetNotFoundError} if it does not exist and there is no `initial`: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   async update<E extends object = T>(
     key: EntityKeyLike,
@@ -99,7 +104,9 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
 
   /**
    * Reads and writes entities of one partition in isolation. See {@link runTransaction}.
-   * @throws {@link ConflictError}, {@link LimitError}, {@link CommitUnknownError}, ... as `runTransaction`.
+   * @throws {@link ConflictError} if other writers kept changing what was read: nothing was written.
+   * @throws {@link LimitError} if it exceeds a limit of the service: nothing was written.
+   * @throws {@link CommitUnknownError} if the commit was sent and its outcome cannot be determined.
    */
   runTransaction<R>(partitionKey: string, fn: (tx: Transaction<T>) => Promise<R> | R, options?: RunTransactionOptions): Promise<R> {
     const { types, defaults = {} } = this.#options;
@@ -109,7 +116,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
 
   /**
    * Deletes the rows that transactions left in place of deleted entities. See {@link purgeTombstones}.
-   * @throws the errors of the SDK.
+   * @throws `RestError` if the service rejects a request.
    */
   purgeTombstones(options?: PurgeTombstonesOptions): Promise<PurgeResult> {
     return purgeTombstones(this.#client, options);

@@ -38,7 +38,9 @@ export interface ConcurrentTarget<T, I = T> {
   readIfChanged(etag: string, options?: TargetOptions): Promise<ReadIfChangedResult<T>>;
   /**
    * Changes the target. See {@link optimisticUpdate}.
-   * @throws {@link ConflictError}, {@link TargetNotFoundError}, {@link CommitUnknownError}, ... as `optimisticUpdate`.
+   * @throws {@link ConflictError} if other writers kept changing it: nothing was written.
+   * @throws {@link TargetNotFoundError} if it does not exist and there is no `initial`: nothing was written.
+   * @throws {@link CommitUnknownError} if a write was sent and its outcome cannot be determined.
    */
   update(mutator: Mutator<T>, options?: OptimisticUpdateOptions<T, I>): Promise<UpdateResult<T>>;
   /**
@@ -58,7 +60,7 @@ export interface ConcurrentTarget<T, I = T> {
   deleteIfUnchanged(etag: string, options?: TargetOptions): Promise<void>;
   /**
    * Yields the current state, then each new one. See {@link watch}.
-   * @throws `TypeError` or `RangeError` for wrong options.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
    */
   watch(options?: WatchOptions): Watch<T>;
 }
@@ -67,12 +69,13 @@ export interface ConcurrentTarget<T, I = T> {
 export interface ConcurrentLeasable {
   /**
    * Runs a function under the lease. See {@link withLease}.
-   * @throws {@link LeaseUnavailableError} after `waitInMs`; {@link LeaseLostError} if it was lost while the function ran.
+   * @throws {@link LeaseUnavailableError} if another client still holds it after `waitInMs`.
+   * @throws {@link LeaseLostError} if it was lost while the function ran.
    */
   withLease<R>(fn: (lease: LeaseHandle) => Promise<R> | R, options?: AcquireLeaseOptions): Promise<R>;
   /**
    * Waits for the lease. The caller releases it. See {@link acquireLease}.
-   * @throws {@link LeaseUnavailableError} after `waitInMs`.
+   * @throws {@link LeaseUnavailableError} if another client still holds it after `waitInMs`.
    */
   acquireLease(options?: AcquireLeaseOptions): Promise<LeaseHandle>;
   /**
@@ -92,7 +95,7 @@ export interface ConcurrentLeasable {
   breakLease(options?: BreakLeaseOptions): Promise<boolean>;
 }
 
-/** The defaults of the calls on a target: the options of updates without those that belong to one call. */
+/** The defaults of the calls of a {@link ConcurrentBlob}: the options of updates without those that belong to one call. */
 export type TargetDefaults<T, I = T> = Omit<OptimisticUpdateOptions<T, I>, "startFrom" | keyof CallOptions>;
 
 /** The defaults that calls other than updates have, too. */

@@ -83,8 +83,9 @@ export class IdAllocator implements Disposable {
   #closed = false;
 
   /**
+   * Sends no request: the first `next` reads the counter, or creates it.
    * @param target - `jsonBlob<IdCounter>(...)`, `tableEntity<IdCounter>(...)`, or a block blob client. Created if it does not exist.
-   * @throws `TypeError` or `RangeError` for wrong arguments.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(target: IdCounterTarget, options: IdAllocatorOptions = {}) {
     checkOptions("IdAllocator", options, optionNames);
@@ -228,7 +229,7 @@ export class IdAllocator implements Disposable {
   }
 }
 
-/** The stored counter. Other properties of the document or entity are kept. */
+/** The stored counter of an {@link IdAllocator}. Other properties of the document or entity are kept. */
 export interface IdCounter {
   /** The first id that has not been reserved. A `bigint` (Int64) in a table, where a number would end at 2^31. */
   next: number | bigint;

@@ -30,12 +30,12 @@ export interface LockHandleLike {
   readonly signal: AbortSignal;
   /**
    * Checks the clock, and sends no request.
-   * @throws {@link LeaseLostError} if it is not held at this moment: it is lost, or was released
+   * @throws {@link LeaseLostError} if it is not held at this moment: it is lost, or was released.
    */
   assertHeld(): void;
   /**
    * Releases it. Idempotent.
-   * @throws {@link LeaseLostError} if it turns out that it had been lost before
+   * @throws {@link LeaseLostError} if it turns out that it had been lost before.
    */
   release(): Promise<void>;
 }
@@ -72,20 +72,20 @@ export interface LeaseHandle extends LockHandleLike, AsyncDisposable {
   /**
    * Extends the lease now. For `autoRenew: false`, or before a long operation. A cancelled call stops waiting; the renewal may
    * still take effect.
-   * @throws {@link LeaseLostError} if the lease is lost, or was released
+   * @throws {@link LeaseLostError} if the lease is lost, or was released.
    */
   renew(options?: CallOptions): Promise<void>;
   /**
    * Changes the id of the lease, by default to a new random one. Afterwards the service rejects requests with the old id. A
    * cancelled call stops waiting; the change may still take effect.
-   * @throws {@link LeaseLostError} if the lease is lost, or was released
+   * @throws {@link LeaseLostError} if the lease is lost, or was released.
    */
   change(proposedLeaseId?: string, options?: CallOptions): Promise<void>;
   /**
    * Releases the lease, or hands it over to the next waiter in this process. Idempotent. If the request fails, the lease expires
    * by itself, and the call can be repeated.
-   * @throws {@link LeaseLostError} if it turns out that the lease had been lost before
-   * @throws {@link LeaseReleaseError} if a lease that never expires could not be released; the release is retried in the background
+   * @throws {@link LeaseLostError} if it turns out that the lease had been lost before.
+   * @throws {@link LeaseReleaseError} if a lease that never expires could not be released; the release is retried in the background.
    */
   release(): Promise<void>;
 }

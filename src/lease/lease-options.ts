@@ -135,12 +135,12 @@ export function checkWait(waitInMs: number | undefined, kind: LeaseAdapter["kind
 export interface LockProviderLike {
   /**
    * Waits for the lock, at most for `waitInMs`.
-   * @throws {@link LeaseUnavailableError}, or an error of the implementation, if the lock is not free by then
+   * @throws {@link LeaseUnavailableError} or an error of the implementation if the lock is not free by then.
    */
   acquire(name: string, options?: CallOptions & { waitInMs?: number | undefined }): Promise<LockHandleLike & { readonly epoch?: number }>;
   /**
    * Acquires the lock if it is free now; undefined if it is not.
-   * @throws an error of the implementation if the request fails
+   * @throws an error of the implementation if the request fails.
    */
   tryAcquire(name: string, options?: CallOptions): Promise<(LockHandleLike & { readonly epoch?: number }) | undefined>;
 }

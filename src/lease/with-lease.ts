@@ -21,10 +21,10 @@ import { waiterQueueFor } from "./waiter-queue.js";
  * if `fn` has a result: it can no longer be trusted. Costs 2 requests, and one for each renewal (2 for a share); with a
  * `crashGuard` 6.
  *
- * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`
- * @throws {@link LeaseLostError} if the lease was lost while `fn` ran
- * @throws {@link TargetNotFoundError} if the target does not exist
- * @throws TypeError if the call is made inside a function that holds the same lease
+ * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`.
+ * @throws {@link LeaseLostError} if the lease was lost while `fn` ran.
+ * @throws {@link TargetNotFoundError} if the target does not exist.
+ * @throws `TypeError` if the call is made inside a function that holds the same lease.
  * @example
  * ```ts
  * await withLease(blob, (lease) => blob.setMetadata({ state: "done" }, lease.requestOptions));
@@ -48,9 +48,9 @@ export function withLease<R>(
  * Acquires a lease, waiting for it if another client holds it: in FIFO order within this process, with one poller for all
  * waiters. The caller releases it. Costs 1 request if it is free; with a `crashGuard` 4, and 2 to release it.
  *
- * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`
- * @throws {@link TargetNotFoundError} if the target does not exist
- * @throws TypeError if the call is made inside a function that holds the same lease
+ * @throws {@link LeaseUnavailableError} if another client still holds the lease after `waitInMs`.
+ * @throws {@link TargetNotFoundError} if the target does not exist.
+ * @throws `TypeError` if the call is made inside a function that holds the same lease.
  * @example
  * ```ts
  * await using lease = await acquireLease(blob);
@@ -77,7 +77,7 @@ export function acquireLeaseFor(call: string, target: LeasableLike, options: Acq
 /**
  * Acquires a lease if it is free now; undefined if another holder has it. Costs 1 request, none if this process holds it.
  *
- * @throws {@link TargetNotFoundError} if the target does not exist
+ * @throws {@link TargetNotFoundError} if the target does not exist.
  * @example
  * ```ts
  * await using lease = await tryAcquireLease(blob);

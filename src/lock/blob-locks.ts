@@ -47,7 +47,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * The locks are blobs of `container`, which must exist when a lock is acquired.
-   * @throws TypeError for an argument that is not a container client, and for an unknown option
+   * @throws `TypeError` if `container` is not a container client, or an option is unknown.
    */
   constructor(container: ContainerLike, options: BlobLocksOptions = {}) {
     const { getBlockBlobClient, listBlobsFlat, url } = (container as Partial<ContainerLike> | null | undefined) ?? {};
@@ -66,9 +66,9 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests.
-   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
-   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran
-   * @throws TypeError if the call is made inside a function that holds the same lock
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder.
+   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran.
+   * @throws `TypeError` if the call is made inside a function that holds the same lock.
    */
   withLock<R>(name: string, fn: (lock: LockHandle) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
     return this.#spanned("withLock", options, async (call, merged, span) => {
@@ -81,8 +81,8 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Waits for the lock. The caller releases it.
-   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder
-   * @throws TypeError if the call is made inside a function that holds the same lock
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder.
+   * @throws `TypeError` if the call is made inside a function that holds the same lock.
    */
   acquire(name: string, options?: AcquireLockOptions): Promise<LockHandle> {
     return this.acquireFor("BlobLocks.acquire", name, options);
@@ -90,7 +90,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Acquires the lock if it is free now; undefined if it is not. Costs 3 requests if it is free.
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | undefined> {
     return this.tryAcquireFor("BlobLocks.tryAcquire", name, options);
@@ -99,9 +99,9 @@ export class BlobLocks implements LockProviderLike {
   /**
    * Runs `fn` while holding several locks. All callers acquire them in the same order, whatever the order of `names`, so that
    * two callers that want the same locks never wait for each other.
-   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`
-   * @throws {@link LeaseLostError} if one of the locks was lost while `fn` ran
-   * @throws TypeError if the call is made inside a function that holds one of the locks
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`.
+   * @throws {@link LeaseLostError} if one of the locks was lost while `fn` ran.
+   * @throws `TypeError` if the call is made inside a function that holds one of the locks.
    */
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
     return this.#spanned("withLocks", options, async (call, merged) => {
@@ -112,8 +112,8 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Waits for several locks, as {@link BlobLocks.withLocks} does. The caller releases them.
-   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`; no lock is held then
-   * @throws TypeError if the call is made inside a function that holds one of the locks
+   * @throws {@link LeaseUnavailableError} if another holder still has one of the locks after `waitInMs`; no lock is held then.
+   * @throws `TypeError` if the call is made inside a function that holds one of the locks.
    */
   acquireAll(names: readonly string[], options?: AcquireLockOptions): Promise<LockSet> {
     return this.#spanned("acquireAll", options, async (call, merged) => {
@@ -126,7 +126,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * Reads the state and the holder of the lock. Costs 1 request.
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   async inspect(name: string, options?: CallOptions): Promise<LockStatus> {
     checkOptions("BlobLocks.inspect", options, callOptionNames);
@@ -140,7 +140,7 @@ export class BlobLocks implements LockProviderLike {
 
   /**
    * All locks that were ever used, held or not; with `prefix`, those whose names begin with it. Costs 1 request for every 5,000.
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   async *list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
     checkOptions("BlobLocks.list", options, listOptionNames);
@@ -162,7 +162,7 @@ export class BlobLocks implements LockProviderLike {
   /**
    * Breaks the lease of the lock's holder. With `expectedEpoch`, as `inspect` returned it, only that of the inspected holder.
    * False if that holder does not hold the lock (any more).
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   async break(name: string, options?: BreakLeaseOptions): Promise<boolean> {
     checkOptions("BlobLocks.break", options, breakLeaseOptionNames);

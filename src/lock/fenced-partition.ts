@@ -27,22 +27,22 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   readonly partitionKey: string;
   /**
    * Reads an entity; undefined if it does not exist. Costs 1 request.
-   * @throws TypeError for a key that is not locked, or not a key
+   * @throws `TypeError` if the key is not locked, or is not a key.
    */
   get<E extends object = T>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined>;
   /**
    * The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000.
-   * @throws TypeError for an unknown option
+   * @throws `TypeError` if an option is unknown.
    */
   list<E extends object = T>(options?: CallOptions & { filter?: string | undefined }): AsyncIterableIterator<Entity<E>>;
   /**
    * Reads an entity, applies the mutator, and writes the changes; starts again if a client that does not use the lock wrote in
    * between. Costs 2 requests, 3 for a delete, 1 if nothing changes.
-   * @throws {@link FencedError} if the lock has a later holder: nothing was written
-   * @throws {@link TargetNotFoundError} if the entity does not exist, and there is no `initial`
-   * @throws {@link ConflictError} if other clients kept changing the entity: nothing was written
-   * @throws {@link OperationTimeoutError} if the time was over before a write was sent
-   * @throws {@link CommitUnknownError} if a write was sent, and its outcome cannot be determined
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link TargetNotFoundError} if the entity does not exist, and there is no `initial`.
+   * @throws {@link ConflictError} if other clients kept changing the entity: nothing was written.
+   * @throws {@link OperationTimeoutError} if the time was over before a write was sent.
+   * @throws {@link CommitUnknownError} if a write was sent, and its outcome cannot be determined.
    */
   update<E extends object = T>(
     rowKey: string,
@@ -51,20 +51,20 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   ): Promise<UpdateResult<Entity<E>>>;
   /**
    * Creates an entity. Costs 1 request.
-   * @throws {@link FencedError} if the lock has a later holder: nothing was written
-   * @throws {@link ConflictError} if the entity exists
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link ConflictError} if the entity exists.
    */
   create<E extends object = T>(entity: NoInfer<EntityInput<E>>, options?: CallOptions): Promise<void>;
   /**
    * Deletes an entity. Costs 1 request.
-   * @throws {@link FencedError} if the lock has a later holder: nothing was written
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written.
    */
   delete(rowKey: string, options?: CallOptions): Promise<void>;
   /**
    * Commits all actions or none. Costs 1 request.
-   * @throws {@link FencedError} if the lock has a later holder: nothing was written
-   * @throws {@link ConflictError} if a condition of an action does not hold: nothing was written
-   * @throws {@link LimitError} if the service does not accept a transaction of that size: nothing was written
+   * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link ConflictError} if a condition of an action does not hold: nothing was written.
+   * @throws {@link LimitError} if the service does not accept a transaction of that size: nothing was written.
    */
   submit(actions: readonly TableAction[], options?: CallOptions): Promise<void>;
 }

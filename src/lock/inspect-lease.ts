@@ -46,7 +46,7 @@ const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptio
 
 /**
  * Reads the state of a lease, and the holder of a named lock. Costs 1 request.
- * @throws {@link TargetNotFoundError} if the target does not exist
+ * @throws {@link TargetNotFoundError} if the target does not exist.
  * @example
  * ```ts
  * const { state, duration } = await inspectLease(blob);
@@ -62,7 +62,7 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
 /**
  * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 1 request, 2 with
  * `expectedEpoch`.
- * @throws {@link TargetNotFoundError} if the target does not exist
+ * @throws {@link TargetNotFoundError} if the target does not exist.
  * @example
  * ```ts
  * // Only if you are sure that the holder is dead.

@@ -29,7 +29,10 @@ import type { ObserveOptions } from "./observe-lock.js";
 export interface LeadershipTerm {
   /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
   readonly signal: AbortSignal;
-  /** Throws if this is not the leader at this moment. Reads the clock, and sends no request. @throws LeaseLostError if the lease was lost */
+  /**
+   * Throws if this is not the leader at this moment. Reads the clock, and sends no request.
+   * @throws {@link LeaseLostError} if the lease was lost. If the term ended otherwise, the reason of `signal`.
+   */
   assertHeld(): void;
   /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
   readonly epoch: number;
@@ -91,8 +94,10 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
   #current: CurrentTerm | undefined;
 
   /**
+   * Sends no request: the candidate takes part from {@link LeaderElection.start} on.
    * @param onElected - The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends
    * earlier, the term continues; if it throws, the term ends, and the error is an `error` event.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(locks: BlobLocks, name: string, onElected: (term: LeadershipTerm) => Promise<void> | void, options: LeaderElectionOptions = {}) {
     checkOptions("LeaderElection", options, optionNames);
@@ -130,7 +135,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /**
    * Checks that the container of the locks exists, and takes part in the election from now on. Costs 1 request.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
@@ -139,6 +144,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
   /**
    * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. If the work has not ended
    * after `drainTimeoutInMs`, the lease is kept until it ends: another leader must not work at the same time.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
    */
   stop(options?: StopOptions): Promise<void> {
     return this.#service.stop(options);
@@ -146,15 +152,16 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /**
    * Starts, takes part until the signal aborts or `stop` is called, and stops. Rejects only if it could not start.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
     return this.#service.run(options);
   }
 
   /**
-   * Ends the term, waits for its work and releases the lease; takes part again after `cooldownInMs`. The work itself may call
-   * it, but must not await it: it would wait for its own end.
+   * Ends the term, waits for its work and releases the lease; takes part again after `cooldownInMs`. Does nothing if this is not
+   * the leader. The work itself may call it, but must not await it: it would wait for its own end.
+   * @throws nothing: the term ends even if its work fails, or its lease cannot be released and has to expire.
    */
   async resign(): Promise<void> {
     if (!this.#current) return;
@@ -166,7 +173,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
    * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `pollIntervalInMs` (default
    * 1_000), and ends when `abortSignal` aborts or the iterator returns. Polls that fail transiently are repeated for at least ten
    * seconds. After that, and after a permanent failure, the error is thrown.
-   * @throws TargetNotFoundError if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   observe(options?: ObserveOptions): AsyncIterableIterator<LockStatus & { readonly isSelf: boolean }> {
     return observeLock(this.#locks, this.name, (epoch) => this.isLeader && this.#current?.lock.epoch === epoch, options);

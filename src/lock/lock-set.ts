@@ -15,7 +15,7 @@ export interface LockSet extends LockHandleLike, AsyncDisposable {
   readonly names: readonly string[];
   /**
    * One of the locks, for its epoch.
-   * @throws RangeError if the set has no lock of that name
+   * @throws `RangeError` if the set has no lock of that name.
    */
   get(name: string): LockHandle;
 }

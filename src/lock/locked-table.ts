@@ -22,7 +22,7 @@ export interface LockedTable extends LockHandleLike, AsyncDisposable {
   /**
    * A partition to read and write; without a key, the one that is locked. Before anything is read, the epoch of this holder is
    * written to a row of the partition. From then on, the service rejects every write of an earlier holder. Costs 2 requests, once.
-   * @throws {@link FencedError} if the lock has a later holder
+   * @throws {@link FencedError} if the lock has a later holder.
    */
   partition<T extends object = Record<string, unknown>>(partitionKey?: string, options?: CallOptions): Promise<FencedPartition<T>>;
 }

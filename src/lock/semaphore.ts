@@ -40,7 +40,7 @@ export class Semaphore {
 
   /**
    * All users of the semaphore must pass the same number of slots.
-   * @throws TypeError or RangeError for a wrong argument
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(locks: BlobLocks, name: string, slots: number) {
     if (typeof (locks as Partial<BlobLocks> | null | undefined)?.tryAcquireFor !== "function") throw new TypeError("Semaphore needs a BlobLocks");
@@ -53,8 +53,8 @@ export class Semaphore {
 
   /**
    * Runs `fn` while holding a slot.
-   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`
-   * @throws {@link LeaseLostError} if the slot was lost while `fn` ran
+   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`.
+   * @throws {@link LeaseLostError} if the slot was lost while `fn` ran.
    */
   withSlot<R>(fn: (slot: LockHandle) => Promise<R> | R, options: AcquireLockOptions = {}): Promise<R> {
     return withSpan("Semaphore.withSlot", options, async (tracingOptions, span) => {
@@ -68,7 +68,7 @@ export class Semaphore {
 
   /**
    * Waits for a slot. The caller releases it. A poll costs one request for each slot that this process does not hold.
-   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`
+   * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`.
    */
   acquire(options?: AcquireLockOptions): Promise<LockHandle> {
     return this.#acquireSlot(options);
@@ -76,7 +76,7 @@ export class Semaphore {
 
   /**
    * Acquires a slot if one is free now; undefined if none is.
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   tryAcquire(options: TryAcquireLockOptions = {}): Promise<LockHandle | undefined> {
     return withAttempts("Semaphore.tryAcquire", options, async (trace, span) => {
@@ -90,7 +90,7 @@ export class Semaphore {
   /**
    * Reads which slots are held, and by which processes. Costs 1 request. There are more holders than slots if another process
    * uses the semaphore with a larger number.
-   * @throws {@link TargetNotFoundError} if the container does not exist
+   * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   inspect(options: CallOptions = {}): Promise<{ readonly slots: number; readonly holders: readonly LockStatus[] }> {
     return withSpan("Semaphore.inspect", options, async (tracingOptions) => {

@@ -58,7 +58,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * The locks are kept in `locks`: tables have no leases.
-   * @throws TypeError or RangeError for a wrong argument
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(table: TableLike, locks: BlobLocks, options: TableLockOptions<G> = {}) {
     if (typeof (table as Partial<TableLike> | null | undefined)?.submitTransaction !== "function") throw new TypeError("TableLock needs a TableClient");
@@ -71,10 +71,10 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Runs `fn` while holding the lock: `withLock(fn)`, `withLock(partitionKey, fn)` or `withLock({ partitionKey, rowKey }, fn)`.
-   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`
-   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran
-   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
-   * @throws TypeError if the call is made inside a function that holds the same lock
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`.
+   * @throws {@link LeaseLostError} if the lock was lost while `fn` ran.
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity.
+   * @throws `TypeError` if the call is made inside a function that holds the same lock.
    */
   async withLock<R>(
     ...args: [...key: TableLockKey<G>, fn: (table: LockedTable) => Promise<R> | R, options?: AcquireLockOptions | undefined]
@@ -93,9 +93,9 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Waits for the lock: `acquire()`, `acquire(partitionKey)` or `acquire({ partitionKey, rowKey })`. The caller releases it.
-   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`
-   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
-   * @throws TypeError if the call is made inside a function that holds the same lock
+   * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`.
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity.
+   * @throws `TypeError` if the call is made inside a function that holds the same lock.
    */
   async acquire(...args: [...key: TableLockKey<G>, options?: AcquireLockOptions | undefined]): Promise<LockedTable> {
     const call = "TableLock.acquire";
@@ -105,7 +105,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 
   /**
    * Acquires the lock if it is free now; undefined if it is not.
-   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity
+   * @throws {@link LockModeMismatchError} if another process locks the table with another granularity.
    */
   async tryAcquire(...args: [...key: TableLockKey<G>, options?: TryAcquireLockOptions | undefined]): Promise<LockedTable | undefined> {
     const call = "TableLock.tryAcquire";

@@ -34,13 +34,13 @@ export interface PageWriter {
    * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them before the others.
    * Offset and length must be multiples of 512.
    * @throws {@link FencedError} if another writer has claimed the blob.
-   * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+   * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
    */
   write(offset: number, data: Uint8Array, options?: TimedCallOptions): Promise<void>;
   /**
    * Sets pages to zero. Costs 1 request.
    * @throws {@link FencedError} if another writer has claimed the blob.
-   * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+   * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
    */
   clear(offset: number, count: number, options?: TimedCallOptions): Promise<void>;
 }
@@ -58,7 +58,7 @@ export interface PageWriter {
  * ```
  * @throws {@link TargetNotFoundError} if the blob does not exist.
  * @throws {@link LeaseUnavailableError} if another client has leased it.
- * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
  */
 export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions = {}): Promise<PageWriter> {
   checkOptions("claimPages", options, claimNames);

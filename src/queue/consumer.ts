@@ -90,7 +90,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   /**
    * Checks that the queue exists, creates the poison queue and (if requested) the inbox table if they do not exist, and starts to
    * poll. Does nothing if it is running.
-   * @throws TargetNotFoundError if the queue does not exist
+   * @throws {@link TargetNotFoundError} if the queue does not exist.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
@@ -99,6 +99,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   /**
    * Stops polling; waits for the handlers up to `drainTimeoutInMs`, renewing their messages; then aborts their signals and
    * releases their messages to the queue, which takes two seconds at most. Afterwards no timer and no request is left.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
    */
   stop(options?: StopOptions): Promise<void> {
     return this.#service.stop(options);
@@ -106,7 +107,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
 
   /**
    * Starts, runs until the signal aborts or `stop` is called, and stops. Rejects only if it could not start.
-   * @throws TargetNotFoundError if the queue does not exist
+   * @throws {@link TargetNotFoundError} if the queue does not exist.
    */
   run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
     return this.#service.run(options);

@@ -40,7 +40,7 @@ export interface MessageContext extends MessageInfo {
   /**
    * Hides the message for at least this long from now: by default the visibility timeout. Not needed to keep it, as it is renewed
    * automatically.
-   * @throws MessageLostError if another consumer has the message
+   * @throws {@link MessageLostError} if another consumer has the message.
    */
   readonly extend: (options?: { durationInMs?: number | undefined }) => Promise<void>;
   /**
@@ -53,7 +53,7 @@ export interface MessageContext extends MessageInfo {
   /**
    * Stores the progress of the handler in the message itself, for the next attempt. It costs no request: it is sent with the next
    * renewal, with `extend`, or with a retry.
-   * @throws RangeError if it does not fit into 64 KiB with the payload
+   * @throws `RangeError` if it does not fit into 64 KiB with the payload.
    */
   readonly checkpoint: (data: unknown) => void;
 }
@@ -72,9 +72,9 @@ export interface CommitMessageContext extends MessageContext {
    * Writes entities of the partition, and the record that this key is completed, in one transaction. It is committed once for each
    * key, however many consumers call it, and however often. A conflict of the entities themselves is thrown as the SDK raises it;
    * read again and call again. At most 99 actions.
-   * @throws CommitUnknownError if the outcome cannot be determined; throw it from the handler
-   * @throws MessageLostError if another consumer has the message
-   * @throws RangeError for an entity of another partition, or more than 99 actions
+   * @throws {@link CommitUnknownError} if the outcome cannot be determined; throw it from the handler.
+   * @throws {@link MessageLostError} if another consumer has the message.
+   * @throws `RangeError` if an entity is of another partition, or there are more than 99 actions.
    */
   readonly commit: (actions: readonly TableAction[], options?: CallOptions) => Promise<CommitResult>;
 }

@@ -44,8 +44,8 @@ export interface EnqueueResult {
 /**
  * Sends a payload, as JSON, with its idempotency key. If the response to a send is lost, the SDK sends again, which creates a
  * second message with another id: by the key, a consumer with an inbox recognises that they are the same. Costs 1 request.
- * @throws TypeError if the payload cannot be written as JSON
- * @throws RangeError if the message would be larger than 64 KiB
+ * @throws `TypeError` if the payload cannot be written as JSON.
+ * @throws `RangeError` if the message would be larger than 64 KiB.
  * @example
  * ```ts
  * const { messageId } = await enqueue(queue, { order: 17 }, { idempotencyKey: "order-17", delayInMs: 5_000 });

@@ -61,7 +61,7 @@ export interface Envelope {
   readonly poison?: StoredPoisonDetails | undefined;
 }
 
-/** The envelope of a message. A message without an envelope becomes `text`. @throws if the encoding is wrong. */
+/** The envelope of a message. A message without an envelope becomes `text`. @throws `Error` if the encoding is wrong. */
 export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
   const text = decodeText(messageText, encoding);
   return parseEnvelope(text) ?? { asc: 1, text };
@@ -87,7 +87,7 @@ function parseEnvelope(text: string): Envelope | undefined {
   return envelope as Envelope;
 }
 
-/** How the text of a message is encoded in a queue. Azure Functions and older SDKs expect `"base64"`. */
+/** How {@link enqueue} and {@link QueueConsumer} encode the text of a message. Azure Functions and older SDKs expect `"base64"`. */
 export type QueueEncoding = "text" | "base64";
 
 /** The maximum size of a message. */
@@ -108,7 +108,7 @@ export function encodeText(text: string, encoding: QueueEncoding): string {
   return btoa(binary);
 }
 
-/** @throws if it is not base64, or does not contain UTF-8. */
+/** @throws `Error` if it is not base64, or does not contain UTF-8. */
 export function decodeText(text: string, encoding: QueueEncoding): string {
   if (encoding === "text") return text;
   const binary = atob(text);

@@ -170,7 +170,7 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
   };
 }
 
-/** @throws TypeError if it is not a client */
+/** @throws `TypeError` if it is not a client. */
 export function checkQueue(call: string, queue: QueueLike): QueueLike {
   if (typeof (queue as Partial<QueueLike> | null | undefined)?.sendMessage !== "function") throw new TypeError(`${call} needs a QueueClient`);
   return queue;

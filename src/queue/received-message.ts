@@ -47,7 +47,7 @@ export class ReceivedMessage<T> {
     });
   }
 
-  /** Decodes the message. @throws if it cannot be decoded. */
+  /** Decodes the message. @throws `Error` if it cannot be decoded. */
   async open(): Promise<void> {
     const { decode, schema, encoding, idempotencyKeyOf, commits } = this.#settings;
     const envelope = openEnvelope(this.message.messageText, encoding);
@@ -121,7 +121,7 @@ export class ReceivedMessage<T> {
     };
   }
 
-  /** @throws RangeError if the message would be too large. */
+  /** @throws `RangeError` if the message would be too large. */
   setCheckpoint(checkpoint: unknown): void {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`checkpoint: with this data the message would be larger than ${maxMessageBytes} bytes`);

@@ -34,7 +34,7 @@ const visibilityTimeout = 120;
  * Moves messages from a poison queue back to their queue, with the original key and a new count of attempts. First sends, then
  * deletes: a crash in between leaves two messages with the same key, and with an inbox they take effect once.
  * Costs 2 requests for each message, and 1 for each 32.
- * @throws RangeError if `maxMessages` is not a whole number of 1 or more
+ * @throws `RangeError` if `maxMessages` is not a whole number of 1 or more.
  * @example
  * ```ts
  * const { moved } = await redrive(poisonQueue, queue, { filter: (details) => details?.reason === "failed 5 times" });

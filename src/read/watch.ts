@@ -7,9 +7,17 @@ import type { WatchState, WatchOptions } from "./poller.js";
 
 /** The result of {@link watch}: for one `for await` loop. */
 export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDisposable {
-  /** Resolves with the next state. */
+  /**
+   * Resolves with the next state; waits until a poll finds one. `done` after `return()`, and after an error.
+   * @throws {@link WatchFailedError} if polls fail for longer than `maxFailureTimeInMs`.
+   * @throws {@link SchemaError} if the first version does not match the schema; later ones are skipped.
+   * @throws `RestError` if a poll fails with an error that another poll would meet again, for example 403.
+   */
   next(): Promise<IteratorResult<WatchState<T>, undefined>>;
-  /** Ends the watch immediately, including a pending `next()`. */
+  /**
+   * Ends the watch immediately, including a pending `next()`. When it resolves, no request is in flight.
+   * @throws nothing: it always resolves.
+   */
   return(): Promise<IteratorReturnResult<undefined>>;
   /** The watch itself. */
   [Symbol.asyncIterator](): Watch<T>;
@@ -35,8 +43,7 @@ export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDis
  * ```ts
  * for await (const { value } of watch<Settings>(blob, { abortSignal })) apply(value ?? defaults);
  * ```
- * @throws `TypeError` or `RangeError` for wrong arguments. The loop rejects with a {@link WatchFailedError} after `maxFailureTimeInMs`,
- * with a {@link SchemaError} if the first version does not match the schema, and with errors that another poll would meet again.
+ * @throws `TypeError` or `RangeError` if an argument is wrong. The errors of the loop are those of {@link Watch.next}.
  */
 export function watch<T = unknown>(target: Target<T, AnyInput> | BlockBlobLike, options: WatchOptions = {}): Watch<T> {
   const settings = checkWatchOptions(options);

@@ -11,6 +11,12 @@ import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./t
 /**
  * The metadata of an existing blob, of any type. Names are returned in lower case. Shares its journal with the content of
  * the blob.
+ *
+ * @example
+ * ```ts
+ * await optimisticUpdate(blobMetadata(blob), (metadata) => { metadata["state"] = "done"; });
+ * ```
+ * @throws `TypeError` if `blob` is not a blob client.
  */
 export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string>> {
   interface Kept {
@@ -37,6 +43,12 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
 /**
  * The HTTP headers of an existing blob. They cannot hold a journal: after a lost response, the write counts as committed if
  * the headers have the intended values.
+ *
+ * @example
+ * ```ts
+ * await optimisticUpdate(blobHttpHeaders(blob), (headers) => { headers.cacheControl = "no-store"; });
+ * ```
+ * @throws `TypeError` if `blob` is not a blob client.
  */
 export function blobHttpHeaders(blob: BlobLike): UpdateTarget<HttpHeaders> {
   interface Kept {

@@ -14,6 +14,12 @@ import type { UpdateTarget } from "./target.js";
  * matters, hold a lease and pass it as `conditions: { leaseId }`. Azurite ignores the condition. Tags cannot hold a journal:
  * after a lost response, the write counts as committed if the tags have the intended values. The `etag` of a result is the
  * condition.
+ *
+ * @example
+ * ```ts
+ * await optimisticUpdate(blobTags(blob), (tags) => { tags["state"] = "done"; });
+ * ```
+ * @throws `TypeError` if `blob` is not a blob client.
  */
 export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
   return targetOf<Record<string, string>, Record<string, string>>({

@@ -15,6 +15,12 @@ import type { LeasedTarget, RequestContext, ServiceAdapter } from "./target.js";
  * The service does not enforce the lease of a container for this operation: it rejects a wrong lease id, but accepts a
  * request without one. If all writers use `leasedUpdate`, no update is lost. (A condition on the time of the last change does
  * not help: it has a resolution of one second, and only `ifModifiedSince` is accepted.)
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(containerMetadata(container), (metadata) => { metadata["owner"] = "billing"; });
+ * ```
+ * @throws `TypeError` if `container` is not a container client.
  */
 export function containerMetadata(container: ContainerLike): LeasedTarget<Record<string, string>> {
   checkContainer(container, "containerMetadata");
@@ -36,27 +42,38 @@ export function containerMetadata(container: ContainerLike): LeasedTarget<Record
   });
 }
 
-/** One stored access policy. */
+/** One stored access policy of {@link containerAccessPolicy}. What it leaves undefined is up to each SAS that refers to it. */
 export interface StoredAccessPolicy {
   /** At most 64 characters; a SAS refers to it as its identifier. */
   id: string;
+  /** From when on a SAS is valid. Undefined: from the time in the SAS, or at once. */
   startsOn?: Date | undefined;
+  /** Until when a SAS is valid. Undefined: each SAS must have a time of its own. */
   expiresOn?: Date | undefined;
-  /** For example `"rl"`. */
+  /** What a SAS permits, for example `"rl"`. Undefined: each SAS must have permissions of its own. */
   permissions?: string | undefined;
 }
 
-/** The anonymous access to a container, and its stored access policies. */
+/** The value of {@link containerAccessPolicy}: the anonymous access to a container, and its stored access policies. */
 export interface ContainerAccessPolicy {
-  /** Undefined: no anonymous access. */
+  /** What can be read without credentials: blobs, or also the list of blobs. Undefined: no anonymous access. */
   publicAccess?: "blob" | "container" | undefined;
-  /** At most 5. */
+  /** All stored policies: one that an update leaves out is removed. At most 5. */
   policies: StoredAccessPolicy[];
 }
 
 /**
  * The access policy of an existing container: public access and stored policies, which are written together. Times have
  * milliseconds. The lease has the same limits as for {@link containerMetadata}.
+ *
+ * @example
+ * ```ts
+ * const expiresOn = new Date(Date.now() + 86_400_000);
+ * await leasedUpdate(containerAccessPolicy(container), ({ policies }) => {
+ *   policies.push({ id: "readers", permissions: "rl", expiresOn });
+ * });
+ * ```
+ * @throws `TypeError` if `container` is not a container client.
  */
 export function containerAccessPolicy(container: ContainerLike): LeasedTarget<ContainerAccessPolicy> {
   checkContainer(container, "containerAccessPolicy");

@@ -18,7 +18,10 @@ export interface TargetAdapter<T> {
   readonly kind: string;
   /** Identifies the target within the process: calls with the same kind and url share requests. */
   readonly url: string;
-  /** Reads what is stored. Returns undefined if it does not exist. */
+  /**
+   * Reads what is stored. Returns undefined if it does not exist.
+   * @throws an error of the store if the read fails; {@link readTarget} rejects with it.
+   */
   read(request: AdapterRequest): Promise<StoredValue<T> | undefined>;
   /**
    * Writes if the stored version has the ETag `ifMatch`, or if there is none (`ifNoneMatch`), and stores `journal` with the value.
@@ -39,7 +42,7 @@ export interface TargetAdapter<T> {
 }
 
 /**
- * What {@link TargetAdapter.read} returns.
+ * What {@link TargetAdapter.read} returns. See {@link defineTarget}.
  *
  * @experimental
  */

@@ -1,4 +1,4 @@
-/** The types that a table can store. */
+/** The types that a table can store, for the option `types` of {@link tableEntity} and {@link runTransaction}. */
 export type EdmType = "Binary" | "Boolean" | "DateTime" | "Double" | "Guid" | "Int32" | "Int64" | "String";
 
 /** A stored property: its type, and its value as it is sent (see {@link fromEdm}). */

@@ -8,7 +8,15 @@ import type { HttpHeaders, StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";
 import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 
-/** The metadata of an existing file. Names are returned in lower case. */
+/**
+ * The metadata of an existing file. Names are returned in lower case. The service enforces the lease of a file.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(fileMetadata(file), (metadata) => { metadata["state"] = "done"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client.
+ */
 export function fileMetadata(file: FileLike): LeasedTarget<Record<string, string>> {
   checkFile(file);
   const url = redactUrl(file.url);
@@ -26,7 +34,15 @@ export function fileMetadata(file: FileLike): LeasedTarget<Record<string, string
   });
 }
 
-/** The HTTP headers of an existing file. */
+/**
+ * The HTTP headers of an existing file. The service enforces the lease of a file.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(fileHttpHeaders(file), (headers) => { headers.contentType = "text/csv"; }, { crashGuard: locks });
+ * ```
+ * @throws `TypeError` if `file` is not a file client.
+ */
 export function fileHttpHeaders(file: FileLike): LeasedTarget<HttpHeaders> {
   checkFile(file);
   const url = redactUrl(file.url);

@@ -10,12 +10,20 @@ import type { ServiceAdapter } from "./target.js";
 
 export type StringMap = Record<string, string>;
 
-/** The HTTP headers of a blob or file that can be set. */
+/**
+ * The HTTP headers that can be set: the value of {@link blobHttpHeaders} and {@link fileHttpHeaders}. They are written together: a
+ * header that is undefined is cleared.
+ */
 export interface HttpHeaders {
+  /** The media type, for example `"application/json"`. */
   contentType?: string | undefined;
+  /** How caches may store the content, for example `"max-age=3600"`. */
   cacheControl?: string | undefined;
+  /** How the stored bytes are compressed, for example `"gzip"`. Readers decode them; the service does not. */
   contentEncoding?: string | undefined;
+  /** The language of the content, for example `"en"`. */
   contentLanguage?: string | undefined;
+  /** Whether browsers show or save the content, and under which name, for example `'attachment; filename="report.pdf"'`. */
   contentDisposition?: string | undefined;
 }
 

@@ -9,6 +9,13 @@ import type { LeasedTarget, RequestContext } from "./target.js";
  * The metadata of an existing queue. A queue has neither ETags nor leases: `leasedUpdate` needs a `lock` for it, and the
  * protection is cooperative only. It does not exclude a writer that does not acquire the same lock, or one that was suspended
  * for longer than its lock lasts and then continues. The `etag` of a result is derived from the metadata.
+ *
+ * @example
+ * ```ts
+ * const lock = { locks, name: "queues/orders" };
+ * await leasedUpdate(queueMetadata(queue), (metadata) => { metadata["owner"] = "billing"; }, { lock });
+ * ```
+ * @throws `TypeError` if `queue` is not a queue client.
  */
 export function queueMetadata(queue: QueueLike): LeasedTarget<Record<string, string>> {
   const given = queue as Partial<QueueLike & { sendMessage: unknown }> | null | undefined;

@@ -8,7 +8,15 @@ import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";
 import type { LeasedTarget, RequestContext } from "./target.js";
 
-/** The metadata of an existing share. Names are returned in lower case. The service enforces the lease of a share. */
+/**
+ * The metadata of an existing share. Names are returned in lower case. The service enforces the lease of a share.
+ *
+ * @example
+ * ```ts
+ * await leasedUpdate(shareMetadata(share), (metadata) => { metadata["owner"] = "billing"; });
+ * ```
+ * @throws `TypeError` if `share` is not a share client.
+ */
 export function shareMetadata(share: ShareLike): LeasedTarget<Record<string, string>> {
   if (typeof (share as Partial<ShareLike> | null | undefined)?.getDirectoryClient !== "function") {
     throw new TypeError("shareMetadata needs a ShareClient.");

@@ -23,7 +23,7 @@ export interface Target<T, I = T> {
   readonly [inputType]: (value: I) => I;
 }
 
-/** Any input type: a {@link Target} is invariant in it, and calls that create nothing do not use it. */
+/** Any input type: a {@link Target} is invariant in it, and calls that create nothing, {@link readTarget} for example, do not use it. */
 export type AnyInput = any; // eslint-disable-line @typescript-eslint/no-explicit-any -- only `any` matches every invariant type
 
 /** A {@link Target} with ETag conditions: {@link optimisticUpdate} accepts it. */

@@ -9,7 +9,10 @@ import type { StorageEndpoints } from "./connection-string.js";
 
 /** Options of {@link startAzurite}. */
 export interface StartAzuriteOptions {
-  /** Cancels the start: the process is killed, and the promise rejects with the signal's reason. No effect once started. */
+  /**
+   * Cancels the start: the process is killed, and the promise rejects with the signal's reason. No effect once started.
+   * @defaultValue none: the start is not cancelled
+   */
   abortSignal?: AbortSignal | undefined;
 
   /**
@@ -40,7 +43,10 @@ export interface Azurite extends StorageEndpoints, AsyncDisposable {
   /** The id of the process. */
   readonly pid: number;
 
-  /** Ends the process, and waits for its exit. All data is in memory and is lost. Idempotent. */
+  /**
+   * Ends the process, and waits for its exit. All data is in memory and is lost. Idempotent.
+   * @throws nothing: it also resolves if the process has ended already.
+   */
   stop(): Promise<void>;
 }
 
@@ -50,7 +56,7 @@ export interface Azurite extends StorageEndpoints, AsyncDisposable {
  *
  * Azurite never outlives this process, not even when it is killed with SIGKILL, and never keeps it from ending.
  *
- * @throws `AzuriteStartError` if it is not installed, exits early or does not listen in time.
+ * @throws {@link AzuriteStartError} if it is not installed, exits early or does not listen in time.
  */
 export async function startAzurite(options: StartAzuriteOptions = {}): Promise<Azurite> {
   const { abortSignal, startTimeoutInMs = 30_000, resolveFrom, args = [] } = options;

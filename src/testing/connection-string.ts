@@ -1,8 +1,10 @@
 /** The endpoints of a storage account, each without a trailing slash. */
 export interface StorageEndpoints {
-  /** For example `http://127.0.0.1:10000/devstoreaccount1`. */
+  /** The endpoint of the blob service, for example `http://127.0.0.1:10000/devstoreaccount1`. */
   readonly blobUrl: string;
+  /** The endpoint of the queue service. */
   readonly queueUrl: string;
+  /** The endpoint of the table service. */
   readonly tableUrl: string;
   /** Azurite has no file service: the endpoint of a {@link startFileShareServer}. */
   readonly fileUrl?: string | undefined;
@@ -26,7 +28,10 @@ export function emulatorConnectionString(endpoints: StorageEndpoints): string {
  * A copy of a connection string with other endpoints: inserts a fault proxy between an application under test, which is
  * configured by a connection string, and its storage account.
  *
- * @example `replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url })`
+ * @example
+ * ```ts
+ * const connectionString = replaceEndpoints(azurite.connectionString, { blobUrl: proxy.url });
+ * ```
  */
 export function replaceEndpoints(connectionString: string, endpoints: Partial<StorageEndpoints>): string {
   const replacements = new Map<string, string>();

@@ -26,8 +26,15 @@ export interface FaultProxyOptions {
 
 /** Options of {@link FaultProxy.waitFor}. */
 export interface WaitForRequestOptions {
-  /** @defaultValue 10_000 */
+  /**
+   * How long to wait for the request.
+   * @defaultValue 10_000: longer than a test waits for a request that comes
+   */
   timeoutInMs?: number | undefined;
+  /**
+   * Cancels the wait, which rejects with the reason of the signal.
+   * @defaultValue none: the wait is not cancelled
+   */
   abortSignal?: AbortSignal | undefined;
 }
 
@@ -38,6 +45,11 @@ export interface FaultProxy extends AsyncDisposable {
 
   /** The rules for future requests. Setting them resets them: `times` and the random numbers start again. */
   rules: readonly FaultRule[];
+
+  /**
+   * The same as setting `rules`, as a function that can be passed on.
+   * @throws `TypeError` or `RangeError` if a rule is wrong; the earlier rules stay.
+   */
   setRules(rules: readonly FaultRule[]): void;
 
   /** How many requests were received since the start or the last reset. */
@@ -54,20 +66,24 @@ export interface FaultProxy extends AsyncDisposable {
 
   /**
    * How many logged requests match.
-   * @throws RangeError if the log no longer contains all of them, as the number would be too small.
+   * @throws `RangeError` if the log no longer contains all of them, as the number would be too small.
    */
   count(matches: (request: LoggedRequest) => boolean): number;
 
   /**
    * The first logged request that matches, or else the next one that does. `matches` is called again whenever a request changes:
    * `(r) => r.storageStatus === 201` waits until the service has committed.
+   * @throws `Error` if there is none within `timeoutInMs`, or the proxy is reset or stopped.
    */
   waitFor(matches: (request: LoggedRequest) => boolean, options?: WaitForRequestOptions): Promise<LoggedRequest>;
 
   /** Resets the counters, empties the log, and sets these rules; none by default. Requests in flight are no longer counted. */
   reset(rules?: readonly FaultRule[]): void;
 
-  /** Cuts all connections and closes the port. Idempotent. */
+  /**
+   * Cuts all connections and closes the port. Idempotent.
+   * @throws nothing: requests in flight are cut, too.
+   */
   stop(): Promise<void>;
 }
 
@@ -78,6 +94,7 @@ export interface FaultProxy extends AsyncDisposable {
  * The proxy does not keep the process from ending.
  *
  * @param targetUrl - An `http:` URL, for example `azurite.blobUrl`. A path is kept in {@link FaultProxy.url}.
+ * @throws `TypeError` or `RangeError` if `targetUrl` is not an `http:` URL, or a rule is wrong.
  */
 export async function startFaultProxy(
   targetUrl: string,

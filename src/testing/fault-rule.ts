@@ -6,6 +6,7 @@ export interface FaultRequest {
   readonly url: string;
   /** As it was sent, without the query. With Azurite it starts with the account: `/devstoreaccount1/container/blob`. */
   readonly path: string;
+  /** The query of `url`, parsed. */
   readonly query: URLSearchParams;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
@@ -13,6 +14,7 @@ export interface FaultRequest {
 
 /** The head of the service's response. */
 export interface FaultResponseHead {
+  /** The HTTP status. */
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
@@ -20,6 +22,7 @@ export interface FaultResponseHead {
 
 /** The service's response with its body. */
 export interface FaultResponse extends FaultResponseHead {
+  /** The whole body, as it was sent. */
   readonly body: Buffer;
 }
 
@@ -91,6 +94,7 @@ export interface ResponseFaultRuleOptions extends FaultRuleOptions {
 
 /** One rule of a fault proxy. */
 export interface FaultRule extends ResponseFaultRuleOptions {
+  /** What happens to a request when the rule fires. */
   readonly action: FaultAction;
 }
 

@@ -15,7 +15,10 @@ export interface RespondWithOptions extends ResponseFaultRuleOptions {
    */
   errorCode?: string | undefined;
 
-  /** @defaultValue a sentence that says that the fault proxy made it up */
+  /**
+   * The message of the error, in the body.
+   * @defaultValue a sentence that says that the fault proxy made it up
+   */
   message?: string | undefined;
 
   /**
@@ -52,6 +55,7 @@ export function dropResponse(options: ResponseFaultRuleOptions = {}): FaultRule 
 /**
  * The connection is cut within the body of the response: the client receives the head, with the length of the whole body, and
  * `afterBytes` bytes. A response whose body is not longer than that is forwarded unchanged.
+ * @throws `RangeError` if `afterBytes` is not a whole number, 0 or more.
  */
 export function cutBody(afterBytes: number, options: ResponseFaultRuleOptions = {}): FaultRule {
   if (!Number.isSafeInteger(afterBytes) || afterBytes < 0) throw new RangeError(`afterBytes must be a whole number, 0 or more; got ${afterBytes}`);

@@ -16,6 +16,7 @@ export type RequestOutcome =
 
 /** A request that went through the proxy. Changes until its outcome is known. */
 export interface LoggedRequest extends FaultRequest {
+  /** What the client has seen of the response. `"pending"` until the request has ended. */
   readonly outcome: RequestOutcome;
   /** The status that the client was sent; undefined if none. */
   readonly status: number | undefined;

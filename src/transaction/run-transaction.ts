@@ -66,7 +66,8 @@ const optionNames: OptionNames<RunTransactionOptions> = {
  * });
  * ```
  * @throws {@link ConflictError} if other writers kept changing what was read: nothing was written.
- * @throws {@link TargetNotFoundError}, {@link AlreadyExistsError} if an entity does not exist, or exists: nothing was written.
+ * @throws {@link TargetNotFoundError} if an entity to be changed or deleted does not exist: nothing was written.
+ * @throws {@link AlreadyExistsError} if an entity to be created exists: nothing was written.
  * @throws {@link LimitError} if it exceeds a limit of the service: nothing was written.
  * @throws {@link OperationTimeoutError} if the time was over before the commit was sent: nothing was written.
  * @throws {@link CommitUnknownError} if the commit was sent and its outcome cannot be determined.

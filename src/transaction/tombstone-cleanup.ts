@@ -81,7 +81,7 @@ const optionNames: OptionNames<PurgeTombstonesOptions> = { abortSignal: 1, traci
  * ```ts
  * const { deleted } = await purgeTombstones(table);
  * ```
- * @throws the errors of the SDK; what was deleted by then stays deleted.
+ * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
  */
 export async function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<PurgeResult> {
   requireClient("purgeTombstones", table, "a TableClient");

@@ -9,7 +9,7 @@ import type { PartitionView, RowRange } from "./partition-view.js";
 import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 
-/** What to read with {@link Transaction.query}: a range of row keys, an OData filter, a predicate. */
+/** What to read with {@link Transaction.query} in {@link runTransaction}: a range of row keys, an OData filter, a predicate. */
 export interface TransactionQuery<T extends object = Record<string, unknown>> {
   /** The first row key of a range. @defaultValue the first of the partition */
   readonly from?: string | undefined;
@@ -38,18 +38,18 @@ export interface Transaction<T extends object = Record<string, unknown>> {
   readonly signal: AbortSignal;
   /**
    * Reads an entity; undefined if it does not exist. Costs 1 request, none if it is already known.
-   * @throws the errors of the SDK.
+   * @throws `RestError` if the service rejects a request.
    */
   get<E extends object = T>(rowKey: string): Promise<Entity<E> | undefined>;
   /**
    * Reads several entities, in this order. Costs 1 request for each 14.
-   * @throws the errors of the SDK.
+   * @throws `RestError` if the service rejects a request.
    */
   getMany<E extends object = T>(rowKeys: readonly string[]): Promise<(Entity<E> | undefined)[]>;
   /**
    * Reads the entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
    * range, or change so that they match, are detected with `detectPhantoms` only.
-   * @throws `TypeError` for a filter without `where` after a write.
+   * @throws `TypeError` if there is a `filter` without `where` after a write.
    */
   query<E extends object = T>(query?: TransactionQuery<E>): Promise<Entity<E>[]>;
   /** Creates an entity. The call rejects with an {@link AlreadyExistsError} if it exists. */

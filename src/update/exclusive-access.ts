@@ -10,8 +10,9 @@ import type { AcquireLeaseOptions, LockProviderLike } from "../lease/lease-optio
 import { acquireLeaseFor } from "../lease/with-lease.js";
 import type { ServiceAdapter } from "../target/target.js";
 
-/** A named lock that replaces a lease. */
+/** A named lock that replaces the lease in {@link leasedUpdate}, for a target without leases: {@link queueMetadata}. */
 export interface NamedLockRef {
+  /** Acquires the lock: a {@link BlobLocks}, or a provider of the application. */
   readonly locks: LockProviderLike;
   /** Must be the same for all writers of the target. */
   readonly name: string;

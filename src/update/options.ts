@@ -15,7 +15,7 @@ export interface TargetSettings {
   readonly coalesce: boolean;
 }
 
-/** The lease under which the requests of a call are sent. See {@link TargetOptions}. */
+/** The lease under which the requests of a call, {@link optimisticUpdate} for example, are sent. See {@link TargetOptions}. */
 export interface LeaseCondition {
   /** The id of a lease that the caller holds on the target. @defaultValue none: a leased target rejects the write */
   readonly leaseId?: string | undefined;

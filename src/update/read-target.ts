@@ -21,7 +21,7 @@ export type ReadIfChangedResult<T> =
  * ```
  * @throws {@link TargetNotFoundError} if it does not exist. See {@link tryReadTarget}.
  * @throws {@link SchemaError} if what is stored does not match the schema.
- * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
  */
 export async function readTarget<T = unknown>(target: Target<T, AnyInput> | BlockBlobLike, options: TargetOptions = {}): Promise<ReadResult<T>> {
   const found = await readOnce("readTarget", target, undefined, options);
@@ -37,7 +37,7 @@ export async function readTarget<T = unknown>(target: Target<T, AnyInput> | Bloc
  * ```
  * @throws {@link TargetNotFoundError} if what contains the target (its container, table or share) does not exist.
  * @throws {@link SchemaError} if what is stored does not match the schema.
- * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
  */
 export async function tryReadTarget<T = unknown>(
   target: Target<T, AnyInput> | BlockBlobLike,
@@ -61,7 +61,7 @@ export async function tryReadTarget<T = unknown>(
  * ```
  * @throws {@link TargetNotFoundError} if it does not exist.
  * @throws {@link SchemaError} if what is stored does not match the schema.
- * @throws {@link OperationTimeoutError} after `timeoutInMs`.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
  */
 export async function readIfChanged<T = unknown>(
   target: Target<T, AnyInput> | BlockBlobLike,

@@ -51,7 +51,7 @@ const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_
  * ```ts
  * await retryWhileInUse(({ requestOptions }) => file.delete(requestOptions));
  * ```
- * @throws {@link FileInUseError} when the attempts or the time are exhausted.
+ * @throws {@link FileInUseError} if the attempts or the time are exhausted.
  */
 export function retryWhileInUse<R>(fn: (context: RetryContext) => Promise<R> | R, options: RetryWhileInUseOptions = {}): Promise<R> {
   return withAttempts("retryWhileInUse", options, async (trace) => {

@@ -37,18 +37,28 @@ export class ClaimInbox implements Inbox {
   readonly #consumer = crypto.randomUUID();
   readonly #batchers = new Map<string, WriteBatcher>();
 
+  /**
+   * Sends no request. Several consumers, also of different queues, can share the table.
+   * @throws `TypeError` if `table` is not a table client, or an option is unknown.
+   */
   constructor(table: TableLike, options: InboxOptions = {}) {
     checkOptions("ClaimInbox", options, names);
     this.#table = checkTable("ClaimInbox", table);
     this.#createTable = options.createTable ?? false;
   }
 
-  /** Called by the consumer. Creates the table if `createTable` is set. */
+  /**
+   * Called by the consumer. Creates the table if `createTable` is set; otherwise sends no request.
+   * @throws `RestError` if the table cannot be created.
+   */
   prepare(request: AdapterRequest): Promise<void> {
     return prepareTable(this.#table, this.#createTable, request);
   }
 
-  /** Called by the consumer. Costs 1 request for a batch of new keys. */
+  /**
+   * Called by the consumer. Costs 1 request for a batch of new keys, and more if keys have a record already.
+   * @throws `RestError` if the table does not exist, or the service rejects a request.
+   */
   async claim(deliveries: readonly InboxDelivery[], { abortSignal }: AdapterRequest): Promise<readonly InboxClaimResult[]> {
     const [first] = deliveries;
     if (!first) return [];
@@ -81,7 +91,7 @@ export class ClaimInbox implements Inbox {
 
   /**
    * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
-   * @throws RangeError if `olderThanInMs` is negative
+   * @throws `RangeError` if `olderThanInMs` is negative.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("ClaimInbox.purge", this.#table, options);

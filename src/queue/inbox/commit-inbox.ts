@@ -40,21 +40,28 @@ export class CommitInbox {
   readonly #createTable: boolean;
   readonly #consumer = crypto.randomUUID();
 
-  /** @param table - The table of the entities that the handlers write */
+  /**
+   * Sends no request.
+   * @param table - The table of the entities that the handlers write.
+   * @throws `TypeError` if `table` is not a table client, or an option is unknown.
+   */
   constructor(table: TableLike, options: InboxOptions = {}) {
     checkOptions("CommitInbox", options, names);
     this.#table = checkTable("CommitInbox", table);
     this.#createTable = options.createTable ?? false;
   }
 
-  /** Called by the consumer. Creates the table if `createTable` is set. */
+  /**
+   * Called by the consumer. Creates the table if `createTable` is set; otherwise sends no request.
+   * @throws `RestError` if the table cannot be created.
+   */
   prepare(request: AdapterRequest): Promise<void> {
     return prepareTable(this.#table, this.#createTable, request);
   }
 
   /**
    * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
-   * @throws RangeError if `olderThanInMs` is negative
+   * @throws `RangeError` if `olderThanInMs` is negative.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("CommitInbox.purge", this.#table, options);

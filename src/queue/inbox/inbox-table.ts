@@ -7,7 +7,7 @@ export interface InboxOptions {
   createTable?: boolean | undefined;
 }
 
-/** @throws TypeError if it is not a client */
+/** @throws `TypeError` if it is not a client. */
 export function checkTable(call: string, table: TableLike): TableLike {
   if (typeof (table as Partial<TableLike> | null | undefined)?.submitTransaction !== "function") throw new TypeError(`${call} needs a TableClient`);
   return table;

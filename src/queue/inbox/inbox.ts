@@ -6,7 +6,7 @@ import type { MessageProperties } from "../message-properties.js";
  * time, and no key again that is completed. {@link ClaimInbox} keeps the records in a table. Implement it to keep them elsewhere.
  *
  * The consumer decides by its own clock how long it holds a claim, counted from before it sent the request: an implementation
- * needs no timers. Any call may reject, and is then repeated.
+ * needs no timers. Any call may reject.
  * @example
  * ```ts
  * class SqlInbox implements Inbox {
@@ -20,11 +20,15 @@ import type { MessageProperties } from "../message-properties.js";
  * ```
  */
 export interface Inbox {
-  /** Called by `start`. Rejects if the store cannot be used. */
+  /**
+   * Called by `start`, which rejects with the same error.
+   * @throws an error of the store if it cannot be used.
+   */
   prepare(request: AdapterRequest): Promise<void>;
   /**
    * Returns one result for each delivery, in the same order. It may be called again with the same deliveries, if its response was
    * lost: a delivery that has the claim gets it again.
+   * @throws an error of the store if a request fails. The consumer repeats the call while it holds the messages.
    */
   claim(deliveries: readonly InboxDelivery[], request: AdapterRequest): Promise<readonly InboxClaimResult[]>;
 }
@@ -55,19 +59,26 @@ export type InboxClaimResult =
   | { readonly kind: "superseded" };
 
 /**
- * The right to handle a key until it expires. See {@link Inbox}. Each call is repeated if it rejects or its response is lost, and
- * must then find its own earlier effect and return the same. `"lost"`: another consumer has taken over.
+ * The right to handle a key until it expires. See {@link Inbox}. `renew` and `complete` are repeated if they reject or their response
+ * is lost, and must then find their own earlier effect and return the same. `"lost"`: another consumer has taken over.
  */
 export interface InboxClaim {
   /** How many earlier attempts of this message were claimed, and not released with `failed: false`. */
   readonly failures: number;
-  /** Lets the claim last for another `claimDurationInMs` from now. */
+  /**
+   * Lets the claim last for another `claimDurationInMs` from now.
+   * @throws an error of the store if the request fails. The consumer repeats the call until the claim expires.
+   */
   renew(request: AdapterRequest): Promise<"renewed" | "lost">;
-  /** Records for good that the key is completed. */
+  /**
+   * Records for good that the key is completed.
+   * @throws an error of the store if the request fails. The consumer repeats the call while it holds the message.
+   */
   complete(request: AdapterRequest): Promise<"completed" | "lost">;
   /**
    * Ends the claim, so that other messages with the same key can start at once. Has no effect if another consumer has taken over.
-   * @param failed - Whether the attempt counts as a failure
+   * @param failed - Whether the attempt counts as a failure.
+   * @throws an error of the store if the request fails. The consumer does not repeat the call: the claim expires.
    */
   release(failed: boolean, request: AdapterRequest): Promise<void>;
 }

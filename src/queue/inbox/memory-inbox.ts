@@ -19,12 +19,18 @@ interface MemoryRecord {
 export class MemoryInbox implements Inbox {
   readonly #records = new Map<string, MemoryRecord>();
 
-  /** Does nothing: memory needs no preparation. */
+  /**
+   * Does nothing: memory needs no preparation.
+   * @throws nothing: it always resolves.
+   */
   prepare(): Promise<void> {
     return Promise.resolve();
   }
 
-  /** Called by the consumer. */
+  /**
+   * Called by the consumer. Decides from the records of this process.
+   * @throws nothing: it always resolves.
+   */
   claim(deliveries: readonly InboxDelivery[]): Promise<readonly InboxClaimResult[]> {
     return Promise.resolve(deliveries.map((delivery) => this.#claim(delivery)));
   }

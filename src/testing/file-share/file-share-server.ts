@@ -8,13 +8,22 @@ import { FileShareState } from "./state.js";
 
 /** Options of {@link startFileShareServer}. */
 export interface StartFileShareServerOptions {
-  /** @defaultValue 0: a free port */
+  /**
+   * The port of 127.0.0.1 to listen on.
+   * @defaultValue 0: a free port
+   */
   port?: number | undefined;
 
-  /** @defaultValue the account that Azurite has, so that one credential serves both */
+  /**
+   * The name of the only account.
+   * @defaultValue the account that Azurite has, so that one credential serves both
+   */
   accountName?: string | undefined;
 
-  /** Base64. @defaultValue that account's published key */
+  /**
+   * The key of the account, in base64. Requests with another one are rejected.
+   * @defaultValue the published key of the account that Azurite has
+   */
   accountKey?: string | undefined;
 }
 
@@ -22,8 +31,11 @@ export interface StartFileShareServerOptions {
 export interface FileShareServer extends AsyncDisposable {
   /** For example `http://127.0.0.1:10004/devstoreaccount1`, without a trailing slash. */
   readonly url: string;
+  /** The connection string of the account, with the endpoint of the file service only. */
   readonly connectionString: string;
+  /** The name of the account. */
   readonly accountName: string;
+  /** The key of the account, in base64. */
   readonly accountKey: string;
 
   /** The clock by which leases and SAS tokens expire. Runs with real time, and can be moved forward. */
@@ -35,7 +47,10 @@ export interface FileShareServer extends AsyncDisposable {
   /** How many requests were received, including rejected ones. */
   readonly requests: number;
 
-  /** Cuts all connections and closes the port. All data is in memory and is lost. Idempotent. */
+  /**
+   * Cuts all connections and closes the port. All data is in memory and is lost. Idempotent.
+   * @throws nothing: requests in flight are cut, too.
+   */
   stop(): Promise<void>;
 }
 
@@ -52,6 +67,8 @@ export interface FileShareServer extends AsyncDisposable {
  * request reads at most what fits into one buffer (about 4 GiB).
  *
  * The server does not keep the process from ending.
+ *
+ * @throws `Error` if another process listens on `port`.
  */
 export async function startFileShareServer(options: StartFileShareServerOptions = {}): Promise<FileShareServer> {
   const { port = 0, accountName = emulatorAccount.name, accountKey = emulatorAccount.key } = options;

@@ -2,10 +2,14 @@
 export interface FileShareClock {
   /** The server's time, in milliseconds since 1970. */
   now(): number;
-  /** Moves the clock forward at once. */
+  /**
+   * Moves the clock forward at once.
+   * @throws `RangeError` if `ms` is negative.
+   */
   advance(ms: number): void;
   /** Stops the clock, so that only `advance` moves it and remaining times are exact. */
   pause(): void;
+  /** Lets the clock run again, from the time that it shows. Does nothing if it is not paused. */
   resume(): void;
 }
 

@@ -40,7 +40,7 @@ export interface SmbHandle extends Disposable {
 export interface SmbClient {
   /**
    * Opens a file until the handle is closed.
-   * @throws Error if the file does not exist, or if the lease of a REST client does not allow an SMB client this access.
+   * @throws `Error` if the file does not exist, or if the lease of a REST client does not allow an SMB client this access.
    */
   open(share: string, path: string, options?: SmbOpenOptions): SmbHandle;
 

@@ -39,6 +39,7 @@ export interface FileEntry extends FileSystemEntry {
   flushDelays: { left: number; status: number };
 }
 
+/** What an SMB client does with a file, or allows other clients to do with it. See {@link SmbClient.open}. */
 export type SmbAccess = "read" | "write" | "delete";
 
 /** A file that an SMB client has open. */
