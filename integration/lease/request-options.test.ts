@@ -1,3 +1,4 @@
+import { text } from "node:stream/consumers";
 import type { BlockBlobClient } from "@azure/storage-blob";
 import type { ShareFileClient } from "@azure/storage-file-share";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -27,12 +28,22 @@ describe("lease.requestOptions of a blob", () => {
     await expect(blob.downloadToBuffer().then(String)).resolves.toBe("[]");
   });
 
-  it("do not let it write after the release", async () => {
+  it("do not let it write after the release: the service knows the id no more", async () => {
     const lease = await acquireLease(blob);
     const { requestOptions } = lease;
     await lease.release();
-    await expect(blob.setMetadata({ state: "late" }, requestOptions)).rejects.toMatchObject({ name: "AbortError" });
+    await expect(blob.setMetadata({ state: "late" }, requestOptions)).rejects.toMatchObject({ statusCode: 412 });
     expect((await blob.getProperties()).metadata).toEqual({});
+  });
+
+  it("leave a download alone whose body is read after the release, or never", async () => {
+    await blob.upload("content", 7);
+    const [read] = await Promise.all([
+      withLease(blob, (lease) => blob.download(0, undefined, lease.requestOptions)),
+      new Promise((resolve) => setTimeout(resolve, 50)),
+    ]);
+    await withLease(blob, (lease) => blob.download(0, undefined, lease.requestOptions));
+    expect(await text(read.readableStreamBody!)).toBe("content");
   });
 
   it("leasedUpdate inside withLease of the same blob rejects at once, and works with the lease", async () => {

@@ -52,14 +52,14 @@ export interface LeaseHandle extends LockHandleLike, AsyncDisposable {
   readonly conditions: { readonly leaseId: string };
   /**
    * Everything that a request under the lease needs: pass it to any call of the SDK as it is, for blobs and for files. It has the
-   * id that the lease has when the property is read. The request is aborted when the lease is lost or released.
+   * id that the lease has when the property is read. The request is aborted when the lease is lost, not when it is released: await it before the release.
    */
   readonly requestOptions: {
     /** For blobs and containers. */
     readonly conditions: { leaseId: string };
     /** For files and shares. */
     readonly leaseAccessConditions: { leaseId: string };
-    /** The `signal` of the lease. */
+    /** Aborts when the lease is lost. */
     readonly abortSignal: AbortSignal;
     /** Those of the call that acquired the lease. */
     readonly tracingOptions: OperationTracingOptions;
@@ -137,6 +137,8 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   readonly #offLost: () => void;
   /** Created when the signal is first used: most holders of a lock never use it, and an abort is expensive. */
   #controller: AbortController | undefined;
+  /** For requests: a release does not abort them. The SDK would destroy the body of a download that the caller reads afterwards, or never. */
+  #lossController: AbortController | undefined;
   #tracingOptions: OperationTracingOptions;
   /** The loss, if it was detected before the end of the release. A later one concerns the next holder. */
   #lost: LeaseLostError | undefined;
@@ -163,8 +165,12 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   }
 
   get requestOptions(): LeaseHandle["requestOptions"] {
-    const { conditions, signal: abortSignal } = this;
-    return { conditions, leaseAccessConditions: { ...conditions }, abortSignal, tracingOptions: this.#tracingOptions };
+    const { conditions } = this;
+    if (!this.#lossController) {
+      this.#lossController = new AbortController();
+      if (this.#lost) this.#lossController.abort(this.#lost);
+    }
+    return { conditions, leaseAccessConditions: { ...conditions }, abortSignal: this.#lossController.signal, tracingOptions: this.#tracingOptions };
   }
 
   get signal(): AbortSignal {
@@ -257,6 +263,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   #onLost(error: LeaseLostError): void {
     this.#lost = error;
     this.#controller?.abort(error);
+    this.#lossController?.abort(error);
   }
 }
 

@@ -3,6 +3,7 @@ import type { AdapterRequest } from "../clients/call.js";
 import { retry } from "../core/retry.js";
 import { isConflict } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
+import { ConflictError, createError } from "../errors.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { targetOf } from "./target.js";
@@ -113,14 +114,25 @@ export function defineTarget<T>(adapter: TargetAdapter<T>): UpdateTarget<T> {
       await send(context, (request) => adapter.delete?.(etag, request) ?? Promise.resolve());
     },
     // The store has conditional writes only: the version that is overwritten is read first.
-    overwrite: (raw, context) =>
-      retry(async () => (await write(raw, await read(context), undefined, context)).etag, {
-        maxAttempts: 10,
-        shouldRetry: isConflict,
-        abortSignal: context.abortSignal,
-      }),
+    async overwrite(raw, context) {
+      const started = performance.now();
+      try {
+        return await retry(async () => (await write(raw, await read(context), undefined, context)).etag, {
+          maxAttempts: maxOverwrites,
+          shouldRetry: isConflict,
+          abortSignal: context.abortSignal,
+        });
+      } catch (error) {
+        if (!isConflict(error)) throw error;
+        const details = { url, attempts: maxOverwrites, elapsedInMs: performance.now() - started, currentETag: undefined, cause: error };
+        throw createError(ConflictError, `${url} was not overwritten: other writers kept changing it. Nothing was written.`, details);
+      }
+    },
   });
 }
+
+/** The number of attempts to overwrite a value that others keep changing. */
+const maxOverwrites = 10;
 
 /** The stores of callers have no credentials that the library knows of: their url identifies them. */
 const ownStores = {};

@@ -181,20 +181,34 @@ describe("listeners and controllers", () => {
 });
 
 describe("requestOptions", () => {
-  it("have the current id, the signal, and the tracing options of the call that acquired the lease", async () => {
+  it("have the current id, a signal, and the tracing options of the call that acquired the lease", async () => {
     const server = new FakeLeaseServer();
     server.addBlob();
     const tracingOptions = { tracingContext: { getValue: () => undefined, setValue: () => tracingOptions.tracingContext, deleteValue: () => tracingOptions.tracingContext } };
     const lease = await run(acquireLease(server.blob(), { tracingOptions }));
     const { leaseId } = lease;
-    expect(lease.requestOptions).toEqual({ conditions: { leaseId }, leaseAccessConditions: { leaseId }, abortSignal: lease.signal, tracingOptions });
+    expect(lease.requestOptions).toEqual({ conditions: { leaseId }, leaseAccessConditions: { leaseId }, abortSignal: expect.any(AbortSignal) as AbortSignal, tracingOptions });
     await run(lease.change(wanted));
     expect(lease.requestOptions.conditions).toEqual({ leaseId: wanted });
     expect(lease.requestOptions.leaseAccessConditions).toEqual({ leaseId: wanted });
     // An SDK that changed one of them would not change the other.
     expect(lease.requestOptions.conditions).not.toBe(lease.requestOptions.leaseAccessConditions);
+    const { abortSignal } = lease.requestOptions;
     await run(lease.release());
-    expect(lease.requestOptions.abortSignal.aborted).toBe(true);
+    // A release does not abort them: the SDK would destroy the body of a download that nobody has read yet.
+    expect(abortSignal.aborted).toBe(false);
+    expect(lease.signal.aborted).toBe(true);
+  });
+
+  it.each(["before", "after"])("are aborted by the loss of the lease, if it comes %s they are used", async (when) => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    const lease = await run(acquireLease(server.blob(), { durationInSeconds: 15 }));
+    const early = when === "after" ? lease.requestOptions : undefined;
+    server.intercept = () => status(412, "LeaseIdMismatchWithLeaseOperation");
+    await pass(15_000);
+    const { abortSignal } = early ?? lease.requestOptions;
+    expect(abortSignal.reason).toMatchObject({ code: "LEASE_LOST" });
   });
 
   it("of each holder are its own, also after a handover", async () => {
@@ -205,7 +219,7 @@ describe("requestOptions", () => {
     await pass(20);
     expect(first.value!.requestOptions.tracingOptions).toEqual({});
     await run(first.value!.release());
-    expect(first.value!.requestOptions.abortSignal.aborted).toBe(true);
+    expect(first.value!.requestOptions.abortSignal).not.toBe(second.value!.requestOptions.abortSignal);
     expect(second.value!.requestOptions.abortSignal.aborted).toBe(false);
     await run(second.value!.release());
   });

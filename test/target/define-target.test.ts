@@ -297,6 +297,19 @@ describe("the signal of a request", () => {
   });
 });
 
+describe("overwrite", () => {
+  it("is a ConflictError, and not the adapter's own error, if other writers are always first", async () => {
+    const { store, target } = counter();
+    for (let i = 0; i < 10; i++) {
+      store.next("write", () => {
+        throw new PreconditionError("changed");
+      });
+    }
+    expect(await rejection(inFakeTime(overwrite(target, { n: 9 })))).toMatchObject({ code: "CONFLICT", attempts: 10, committed: false });
+    expect(store.current?.value).toEqual({ n: 0 });
+  });
+});
+
 describe("coalescing", () => {
   it("combines calls on targets with the same kind and url, and no others", async () => {
     const store = new OwnStore<Counter>({ n: 0 });
