@@ -1,7 +1,7 @@
 /** Clients that answer at once from memory, so that what is left of the time is the library's own. One record each. */
 import type { BlockBlobLike, TableLike } from "azure-storage-concurrency";
 
-import type { CounterBlob, CounterTable } from "./by-hand.js";
+import type { CounterBlob, CounterTable } from "./baseline.js";
 
 /** A table that holds one entity under whatever keys it is asked for. */
 export function fakeTable(): TableLike & CounterTable {

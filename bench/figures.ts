@@ -22,8 +22,8 @@ export function figuresPicture(rows: readonly Row[]): string {
   return picture(
     width,
     height,
-    "Throughput and requests per operation, this library beside code written by hand",
-    legend([["ours", "this library"], ["by-hand", "written by hand on the bare SDK"]], 8, 12),
+    "Throughput and requests per operation, this library and equivalent code on the plain SDK",
+    legend([["ours", "this library"], ["baseline", "equivalent code on the plain SDK"]], 8, 12),
     barChart("Operations in a second (log scale)", throughput, 0, 40, half),
     barChart("Requests for each operation (log scale)", requests, half, 40, half),
     ...growthCharts(rows, 40 + barsHeight),
@@ -38,7 +38,7 @@ function growthCharts(rows: readonly Row[], top: number): string[] {
   return charts.map(({ bench, xLabel }, i) => {
     const grown = rows.filter((row) => row.bench === bench);
     const line = (side: "ours" | "baseline"): Line => ({
-      colour: side === "ours" ? side : "by-hand",
+      colour: side === "ours" ? side : "baseline",
       points: grown.flatMap(({ name, requestsPerOp }): [number, number][] => (requestsPerOp ? [[Number(name), requestsPerOp[side]]] : [])),
     });
     return grown.length === 0 ? "" : lineChart({ title: "Requests for each update", xLabel, lines: [line("ours"), line("baseline")] }, { left: (i * width) / 2, top, width: width / 2, height: lineHeight });

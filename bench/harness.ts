@@ -17,7 +17,7 @@ export interface BenchEnv {
   freshContainer(): Promise<ContainerClient>;
 }
 
-/** The two sides of every comparison: this library, and code written by hand on the bare SDK. */
+/** The two sides of every comparison: this library, and equivalent code on the plain SDK. */
 export type Side = "ours" | "baseline";
 
 /** One figure of both sides. */

@@ -1,7 +1,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 
-import type { Counter } from "./by-hand.js";
+import type { Counter } from "./baseline.js";
 import { contest } from "./contest.js";
 import type { BenchEnv, Bound, Measured, Side } from "./harness.js";
 import { sum } from "./throughput.js";

@@ -1,5 +1,5 @@
 import { contest } from "../contest.js";
-import type { Counter } from "../by-hand.js";
+import type { Counter } from "../baseline.js";
 import type { Bench, Side } from "../harness.js";
 import { contestOfProcesses } from "../processes.js";
 import { measureThroughput } from "../throughput.js";

@@ -1,7 +1,7 @@
 import { jsonBlob, optimisticUpdate } from "azure-storage-concurrency";
 
-import { incrementBlobOnce, untilItLands } from "../by-hand.js";
-import type { Counter } from "../by-hand.js";
+import { incrementBlobOnce, untilItLands } from "../baseline.js";
+import type { Counter } from "../baseline.js";
 import { contest } from "../contest.js";
 import type { Bench, Side } from "../harness.js";
 import { measureThroughput } from "../throughput.js";

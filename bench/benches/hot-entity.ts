@@ -1,8 +1,8 @@
 import type { TableClient } from "@azure/data-tables";
 import { optimisticUpdate, tableEntity } from "azure-storage-concurrency";
 
-import { incrementEntityOnce, untilItLands } from "../by-hand.js";
-import type { Counter } from "../by-hand.js";
+import { incrementEntityOnce, untilItLands } from "../baseline.js";
+import type { Counter } from "../baseline.js";
 import { contest } from "../contest.js";
 import type { Bench, Side } from "../harness.js";
 import { measureThroughput } from "../throughput.js";

@@ -1,7 +1,7 @@
 import { IdAllocator, jsonBlob } from "azure-storage-concurrency";
 import type { IdCounter } from "azure-storage-concurrency";
 
-import { incrementBlobOnce, untilItLands } from "../by-hand.js";
+import { incrementBlobOnce, untilItLands } from "../baseline.js";
 import { contest } from "../contest.js";
 import type { Bench } from "../harness.js";
 import { measureThroughput } from "../throughput.js";

@@ -8,33 +8,33 @@ const durationInSeconds = 30;
 
 export const leaseUncontended: Bench = {
   name: "lease-uncontended",
-  about: "a lease, and a lock, that nobody else wants, against the bare calls",
+  about: "a lease, and a lock, that no other client wants, against the plain calls",
   async *run(env) {
     const container = await env.freshContainer();
     const [ours, baseline] = [container.getBlockBlobClient("ours"), container.getBlockBlobClient("baseline")];
     for (const blob of [ours, baseline]) await blob.upload("", 0);
     yield await compare("withLease", 2, {
       ours: () => withLease(ours, () => undefined, { durationInSeconds }),
-      baseline: () => leaseByHand(baseline),
+      baseline: () => leaseBaseline(baseline),
     });
 
     const locks = new BlobLocks(container);
     await locks.withLock("ours", () => undefined);
     yield await compare("withLock", 4, {
       ours: () => locks.withLock("ours", () => undefined, { durationInSeconds }),
-      baseline: () => lockByHand(container, "baseline"),
+      baseline: () => lockBaseline(container, "baseline"),
     });
   },
 };
 
-async function leaseByHand(blob: BlockBlobClient): Promise<void> {
+async function leaseBaseline(blob: BlockBlobClient): Promise<void> {
   const lease = blob.getBlobLeaseClient();
   await lease.acquireLease(durationInSeconds);
   await lease.releaseLease();
 }
 
 /** A name leads to the blob, and each holder has a number and leaves its own name, as with a lock. */
-async function lockByHand(container: ContainerClient, name: string): Promise<void> {
+async function lockBaseline(container: ContainerClient, name: string): Promise<void> {
   const blob = container.getBlockBlobClient(name);
   const lease = blob.getBlobLeaseClient();
   const { leaseId } = lease;

@@ -6,7 +6,7 @@ import { containerMetadata, jsonBlob, leasedUpdate, textFile } from "azure-stora
 import { startFileShareServer } from "azure-storage-concurrency/testing";
 
 import { alternate } from "../alternate.js";
-import type { Counter } from "../by-hand.js";
+import type { Counter } from "../baseline.js";
 import type { Bench, Measured } from "../harness.js";
 
 export const leasedUpdates: Bench = {
@@ -21,35 +21,35 @@ export const leasedUpdates: Bench = {
       ours: () => leasedUpdate(target, (counter) => {
           counter.n++;
         }),
-      baseline: () => blobByHand(baseline),
+      baseline: () => blobBaseline(baseline),
     });
 
-    const [counted, countedByHand] = [await env.freshContainer(), await env.freshContainer()];
+    const [counted, countedBaseline] = [await env.freshContainer(), await env.freshContainer()];
     const metadata = containerMetadata(counted);
     yield await compare("container metadata", 4, {
       ours: () => leasedUpdate(metadata, (m) => void (m["n"] = String(Number(m["n"] ?? 0) + 1))),
-      baseline: () => containerByHand(countedByHand),
+      baseline: () => containerBaseline(countedBaseline),
     });
 
     await using server = await startFileShareServer();
     const share = ShareServiceClient.fromConnectionString(server.connectionString).getShareClient("bench");
     await share.create();
     const file = (name: string): ShareFileClient => share.rootDirectoryClient.getFileClient(name);
-    const [byUs, byHand, aside] = [file("ours"), file("baseline"), file("baseline.new")];
-    for (const each of [byUs, byHand]) await each.uploadData(Buffer.from("xx"));
+    const [byUs, byBaseline, aside] = [file("ours"), file("baseline"), file("baseline.new")];
+    for (const each of [byUs, byBaseline]) await each.uploadData(Buffer.from("xx"));
     const content = textFile(byUs);
-    yield await compare("file, written aside", 7, {
+    yield await compare("file, via a staging file", 7, {
       ours: () => leasedUpdate(content, otherLength),
-      baseline: () => fileByHand(byHand, aside, otherLength),
+      baseline: () => fileBaseline(byBaseline, aside, otherLength),
     });
     yield await compare("file, same length", 4, {
       ours: () => leasedUpdate(content, otherContent),
-      baseline: () => fileInPlaceByHand(byHand, otherContent),
+      baseline: () => fileInPlaceBaseline(byBaseline, otherContent),
     });
-    // For information: what it costs that nobody ever sees half a file. The other side writes in place and hopes.
+    // For information: what it costs that no reader sees half a file. The other side writes in place.
     yield await compare("file, against in place", undefined, {
       ours: () => leasedUpdate(content, otherLength),
-      baseline: () => fileInPlaceByHand(byHand, otherLength),
+      baseline: () => fileInPlaceBaseline(byBaseline, otherLength),
     });
   },
 };
@@ -57,7 +57,7 @@ export const leasedUpdates: Bench = {
 const otherLength = (content: string): string => (content.length > 100 ? "x" : `${content}x`);
 const otherContent = (content: string): string => (content.startsWith("a") ? "b" : "a").repeat(content.length);
 
-async function blobByHand(blob: BlockBlobClient): Promise<void> {
+async function blobBaseline(blob: BlockBlobClient): Promise<void> {
   const lease = blob.getBlobLeaseClient();
   const { leaseId } = lease;
   await lease.acquireLease(30);
@@ -73,7 +73,7 @@ async function blobByHand(blob: BlockBlobClient): Promise<void> {
   await lease.releaseLease();
 }
 
-async function containerByHand(container: ContainerClient): Promise<void> {
+async function containerBaseline(container: ContainerClient): Promise<void> {
   const lease = container.getBlobLeaseClient();
   const { leaseId } = lease;
   await lease.acquireLease(30);
@@ -83,7 +83,7 @@ async function containerByHand(container: ContainerClient): Promise<void> {
 }
 
 /** Written beside the file and renamed, under the same lease: as the library does it, without its care for what may fail. */
-async function fileByHand(file: ShareFileClient, aside: ShareFileClient, change: (content: string) => string): Promise<void> {
+async function fileBaseline(file: ShareFileClient, aside: ShareFileClient, change: (content: string) => string): Promise<void> {
   const lease = file.getShareLeaseClient();
   await lease.acquireLease(-1);
   const leaseAccessConditions = { leaseId: lease.leaseId };
@@ -102,7 +102,7 @@ async function fileByHand(file: ShareFileClient, aside: ShareFileClient, change:
 }
 
 /** A reader between the two writes sees half of it, and so does everybody after a crash there. */
-async function fileInPlaceByHand(file: ShareFileClient, change: (content: string) => string): Promise<void> {
+async function fileInPlaceBaseline(file: ShareFileClient, change: (content: string) => string): Promise<void> {
   const lease = file.getShareLeaseClient();
   await lease.acquireLease(-1);
   const leaseAccessConditions = { leaseId: lease.leaseId };

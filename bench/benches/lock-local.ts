@@ -2,7 +2,7 @@ import { BlobLocks } from "azure-storage-concurrency";
 
 import { alternate } from "../alternate.js";
 import type { Bench } from "../harness.js";
-import { acquireByHand } from "../lock-by-hand.js";
+import { acquireBaseline } from "../lock-baseline.js";
 
 const waiters = 100;
 
@@ -21,7 +21,7 @@ export const lockLocal: Bench = {
         ours: () => together((section) => locks.withLock("ours", section)),
         baseline: () =>
           together(async (section) => {
-            const lease = await acquireByHand(blob, 50, 150);
+            const lease = await acquireBaseline(blob, 50, 150);
             await section();
             await lease.releaseLease();
           }),

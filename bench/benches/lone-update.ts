@@ -1,8 +1,8 @@
 import { jsonBlob, optimisticUpdate, tableEntity } from "azure-storage-concurrency";
 
 import { alternate } from "../alternate.js";
-import { incrementBlobOnce, incrementEntityOnce } from "../by-hand.js";
-import type { Counter } from "../by-hand.js";
+import { incrementBlobOnce, incrementEntityOnce } from "../baseline.js";
+import type { Counter } from "../baseline.js";
 import type { Bench, Measured } from "../harness.js";
 
 const increment = (counter: Counter): void => {

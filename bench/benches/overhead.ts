@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { jsonBlob, optimisticUpdate, tableEntity } from "azure-storage-concurrency";
 
 import { alternate } from "../alternate.js";
-import { incrementBlobOnce, incrementEntityOnce } from "../by-hand.js";
-import type { Counter } from "../by-hand.js";
+import { incrementBlobOnce, incrementEntityOnce } from "../baseline.js";
+import type { Counter } from "../baseline.js";
 import { fakeBlob, fakeTable } from "../fakes.js";
 import type { Bench, Measured, Pair, Side } from "../harness.js";
 
@@ -37,7 +37,7 @@ export const overhead: Bench = {
       yield await time(`${kind}, one at a time`, 1, ways);
       yield await time(`${kind}, 64 at a time`, 64, {
         ours: () => Promise.all(Array.from({ length: 64 }, ways.ours)),
-        // On one record there is nothing to be gained by hand from doing them at once.
+        // On one record the plain SDK gains nothing from doing them at once.
         async baseline() {
           for (let i = 0; i < 64; i++) await ways.baseline();
         },

@@ -6,7 +6,7 @@ import type { Drain, Payload } from "./queue-drain.js";
 
 export const queueCommit: Bench = {
   name: "queue-commit",
-  about: "a CommitInbox, against a transaction of effect and marker written by hand",
+  about: "a CommitInbox, against a transaction of effect and marker on the plain SDK",
   async *run(env) {
     const ours = (drain: Drain): Promise<void> =>
       drainWith(

@@ -29,7 +29,7 @@ export function barChart(title: string, rows: readonly Bars[], left: number, top
     ...rows.flatMap((row, i) => {
       const y = top + 40 + i * rowHeight;
       const bar = (side: "ours" | "baseline", at: number): string[] => [
-        element("rect", { class: side === "ours" ? side : "by-hand", x: start, y: at, width: Math.max(2, x.at(row[side]) - start), height: 12 }),
+        element("rect", { class: side === "ours" ? side : "baseline", x: start, y: at, width: Math.max(2, x.at(row[side]) - start), height: 12 }),
         text(Math.max(start + 2, x.at(row[side])) + 6, at + 10, `${short(row[side])} ${row.unit}`, { class: "number" }),
       ];
       return [text(left + 8, y + 18, row.name), ...bar("ours", y), ...bar("baseline", y + 14)];

@@ -4,7 +4,7 @@
 export type Attributes = Readonly<Record<string, string | number>>;
 
 /** The colours: the same one stands for the same thing in all pictures. */
-export type Colour = "ours" | "by-hand" | "other";
+export type Colour = "ours" | "baseline" | "other";
 
 export function element(name: string, attributes: Attributes, ...children: readonly string[]): string {
   const given = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(typeof value === "number" ? String(Number(value.toFixed(1))) : value)}"`);
@@ -34,12 +34,12 @@ text { font: 12px system-ui, sans-serif; fill: #6e7781; }
 .grid { stroke: #6e7781; stroke-opacity: 0.25; }
 .limit { stroke: #d1242f; stroke-dasharray: 2 3; }
 .ours { fill: #1a7f6c; stroke: #1a7f6c; }
-.by-hand { fill: #b35900; stroke: #b35900; }
+.baseline { fill: #b35900; stroke: #b35900; }
 .other { fill: #8957e5; stroke: #8957e5; }
 @media (prefers-color-scheme: dark) {
   text { fill: #adbac7; }
   .ours { fill: #3fc1a5; stroke: #3fc1a5; }
-  .by-hand { fill: #f0883e; stroke: #f0883e; }
+  .baseline { fill: #f0883e; stroke: #f0883e; }
   .other { fill: #b083f0; stroke: #b083f0; }
 }
 @media (prefers-color-scheme: light) { text { fill: #24292f; } }

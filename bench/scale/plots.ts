@@ -38,5 +38,5 @@ export function plot(measurements: readonly Measurement[], what: string, waiting
 
 function colourOf(variant: string): Colour {
   if (variant.includes("before")) return "other";
-  return variant.includes("by hand") ? "by-hand" : "ours";
+  return variant.includes("plain SDK") ? "baseline" : "ours";
 }

@@ -7,9 +7,9 @@ import type { Measurement } from "./measurement.js";
 import { plot } from "./plots.js";
 import { measure, published } from "./scenario.js";
 import type { Scenario } from "./scenario.js";
-import { lock, lockByHand, longHold, longHoldByHand } from "./scenarios/lock.js";
-import { queue, queueByHand } from "./scenarios/queue.js";
-import { record, recordByHand } from "./scenarios/record.js";
+import { lock, lockBaseline, longHold, longHoldBaseline } from "./scenarios/lock.js";
+import { queue, queueBaseline } from "./scenarios/queue.js";
+import { record, recordBaseline } from "./scenarios/record.js";
 
 const { values } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ function timesFor({ service }: Scenario, processes: number): { warmUpInSeconds: 
   return service(new World(0)).kind === "blob" ? { warmUpInSeconds: 240, seconds: 60 } : { warmUpInSeconds: 30, seconds: 30 };
 }
 
-const scenarios: readonly Scenario[] = [lock, lockByHand, longHold, longHoldByHand, record, recordByHand, queue, queueByHand];
+const scenarios: readonly Scenario[] = [lock, lockBaseline, longHold, longHoldBaseline, record, recordBaseline, queue, queueBaseline];
 const file = `${values.out}/results.json`;
 await mkdir(values.out, { recursive: true });
 let results = JSON.parse(await readFile(file, "utf8").catch(() => "[]")) as Measurement[];

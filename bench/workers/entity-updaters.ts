@@ -10,6 +10,6 @@ const table = tableClient(connectionString, tableName);
 process.on("message", (task: Task) => {
   void measureThroughput(entityUpdates[task.side](table, "hot", task.side), task).then((throughput) => process.send!(throughput));
 });
-// The parent has gone, however it ended: there is nobody left to work for.
+// The parent has gone, however it ended: no process is left to work for.
 process.on("disconnect", () => process.exit());
 process.send!("ready");

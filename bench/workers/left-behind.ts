@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { jsonBlob, optimisticUpdate, tableEntity } from "azure-storage-concurrency";
 
 import type { LeftBehind } from "../benches/overhead.js";
-import { incrementBlobOnce, incrementEntityOnce } from "../by-hand.js";
-import type { Counter } from "../by-hand.js";
+import { incrementBlobOnce, incrementEntityOnce } from "../baseline.js";
+import type { Counter } from "../baseline.js";
 import { fakeBlob, fakeTable } from "../fakes.js";
 
 const increment = (counter: Counter): void => {

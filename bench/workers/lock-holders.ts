@@ -6,7 +6,7 @@ import { BlobLocks } from "azure-storage-concurrency";
 
 import type { Handed, HoldTask } from "../benches/lock-handover.js";
 import type { Side } from "../harness.js";
-import { acquireByHand } from "../lock-by-hand.js";
+import { acquireBaseline } from "../lock-baseline.js";
 import { requestsSent } from "../requests.js";
 
 const [connectionString = "", containerName = ""] = process.argv.slice(2);
@@ -20,13 +20,13 @@ const acquire: Readonly<Record<Side, (channel: string) => Promise<() => Promise<
     return () => lock.release();
   },
   baseline: async (channel) => {
-    const lease = await acquireByHand(container.getBlockBlobClient(channel), 250, 1_000);
+    const lease = await acquireBaseline(container.getBlockBlobClient(channel), 250, 1_000);
     return () => lease.releaseLease();
   },
 };
 
 process.on("message", (task: HoldTask) => void hold(task));
-// The parent has gone, however it ended: there is nobody left to work for.
+// The parent has gone, however it ended: no process is left to work for.
 process.on("disconnect", () => process.exit());
 process.send!("ready");
 

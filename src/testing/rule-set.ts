@@ -111,6 +111,6 @@ function checkRule(rule: FaultRule): void {
     throw new RangeError(`fault rule ${name}: a delay needs 0 <= minInMs <= maxInMs < 2^31`);
   }
   if (whenResponse !== undefined && stageOf(action) === "request") {
-    throw new TypeError(`fault rule ${name}: whenResponse needs an action that happens at the answer`);
+    throw new TypeError(`fault rule ${name}: whenResponse needs an action that happens at the response`);
   }
 }

@@ -27,10 +27,10 @@ async function contend({ world, process, number, tally }: Contender): Promise<vo
   }
 }
 
-/** A lease that is polled for about once a second, as one writes it by hand. */
-export const lockByHand: Scenario = { name, variant: "by hand", service, prepare, contend: contendByHand };
+/** A lease that is polled for about once a second, as one writes it on the plain SDK. */
+export const lockBaseline: Scenario = { name, variant: "plain SDK", service, prepare, contend: contendBaseline };
 
-async function contendByHand({ world, process, number, tally }: Contender): Promise<void> {
+async function contendBaseline({ world, process, number, tally }: Contender): Promise<void> {
   for (;;) {
     const lease = process.blob("locks/l").getBlobLeaseClient(crypto.randomUUID());
     const since = world.time.now;
@@ -65,10 +65,10 @@ export const longHold: Scenario = {
   contend,
 };
 
-/** The same by hand: the lease is renewed every 10 s, with the SDK's own retries. */
-export const longHoldByHand: Scenario = {
+/** The same on the plain SDK: the lease is renewed every 10 s, with the SDK's own retries. */
+export const longHoldBaseline: Scenario = {
   name: held,
-  variant: "by hand",
+  variant: "plain SDK",
   service,
   prepare: async (world, tally) => {
     const blob = world.newProcess().blob("locks/l");
@@ -78,5 +78,5 @@ export const longHoldByHand: Scenario = {
     const renew = (): void => void lease.renewLease().then(() => world.time.after(10_000, renew), () => tally.failures++);
     world.time.after(10_000, renew);
   },
-  contend: contendByHand,
+  contend: contendBaseline,
 };

@@ -39,9 +39,9 @@ export const queue: Scenario = {
 };
 
 /** Receives 16 at a time, works on them, deletes them; a second's rest if there is nothing. */
-export const queueByHand: Scenario = { name, variant: "by hand", service, prepare, contend: contendByHand };
+export const queueBaseline: Scenario = { name, variant: "plain SDK", service, prepare, contend: contendBaseline };
 
-async function contendByHand({ world, process, number, tally }: Contender): Promise<void> {
+async function contendBaseline({ world, process, number, tally }: Contender): Promise<void> {
   const jobs = process.queue("jobs");
   for (;;) {
     try {

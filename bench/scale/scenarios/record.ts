@@ -25,10 +25,10 @@ export const record: Scenario = {
   },
 };
 
-/** The loop as one writes it by hand: full jitter from 10 ms to 1 s after a lost race, and 30 s for all of it. */
-export const recordByHand: Scenario = {
+/** The loop as one writes it on the plain SDK: full jitter from 10 ms to 1 s after a conflict, and 30 s for all of it. */
+export const recordBaseline: Scenario = {
   name,
-  variant: "by hand",
+  variant: "plain SDK",
   service,
   prepare,
   contend: (contender) => {

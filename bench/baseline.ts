@@ -1,6 +1,6 @@
 /**
- * What the library is compared with: read, change and write under a condition, as one writes it by hand on the bare
- * SDK; and the loop around it, for when somebody else was first.
+ * What the library is compared with: read, change and write under a condition, as one writes it on the plain
+ * SDK; and the loop around it, for when another client was first.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { text } from "node:stream/consumers";
@@ -33,7 +33,7 @@ export async function incrementBlobOnce(blob: CounterBlob): Promise<void> {
   });
 }
 
-/** Tries again after a lost race, with full jitter between 10 ms and 1 s. Returns false if it was stopped before. */
+/** Tries again after a conflict, with full jitter between 10 ms and 1 s. Returns false if it was stopped before. */
 export async function untilItLands(once: () => Promise<void>, stop: AbortSignal): Promise<boolean> {
   for (let attempt = 0; !stop.aborted; attempt++) {
     try {

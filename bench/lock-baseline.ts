@@ -1,10 +1,10 @@
-/** What locks are compared with: a lease that is acquired, polled for while somebody else has it, and released. */
+/** What locks are compared with: a lease that is acquired, polled for while another client has it, and released. */
 import { setTimeout as pause } from "node:timers/promises";
 
 import type { BlobLeaseClient, BlockBlobClient } from "@azure/storage-blob";
 
 /** Polls after a random time within the limits. */
-export async function acquireByHand(blob: BlockBlobClient, minInMs: number, maxInMs: number): Promise<BlobLeaseClient> {
+export async function acquireBaseline(blob: BlockBlobClient, minInMs: number, maxInMs: number): Promise<BlobLeaseClient> {
   const lease = blob.getBlobLeaseClient();
   for (;;) {
     try {
