@@ -113,7 +113,7 @@ describe("one process on a network that works", () => {
   it("knows the limits of a record and the type of a blob", async () => {
     const container = await freshContainer();
     await container.getBlockBlobClient("block").upload("x", 1);
-    await expect(appendExactlyOnce(container.getAppendBlobClient("block"), "a")).rejects.toThrow("is not an append blob but a BlockBlob");
+    await expect(appendExactlyOnce(container.getAppendBlobClient("block"), "a")).rejects.toThrow("is a BlockBlob, not an append blob");
     const five = await appendExactlyOnce(container.getAppendBlobClient("large"), new Uint8Array(5 * 1024 * 1024), { createIfNotExists: true });
     expect(five).toMatchObject({ offset: 0, committedBlockCount: 1 });
     await expect(appendExactlyOnce(container.getAppendBlobClient("none"), "a")).rejects.toMatchObject({ name: "TargetNotFoundError" });
