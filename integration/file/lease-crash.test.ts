@@ -58,7 +58,7 @@ describe.concurrent("the holder of a file", () => {
     const holder = await startHolder(file, undefined, test);
     await holder.stop();
     const error: unknown = await acquireLease(file, { waitInMs: 500 }).catch((e: unknown) => e);
-    expect(error).toMatchObject({ name: "LeaseUnavailableError", url: file.url, message: expect.stringMatching(/whoever has made sure of that may call breakLease\(file\).*crashGuard/) as string });
+    expect(error).toMatchObject({ name: "LeaseUnavailableError", url: file.url, message: expect.stringMatching(/If you are sure that its holder is dead, call breakLease\(file\).*crashGuard/) as string });
     expect(await breakLease(file)).toBe(true);
     await (await acquireLease(file, { waitInMs: 500 })).release();
   });

@@ -110,7 +110,7 @@ describe.concurrent("a sample", () => {
     await using running = start("samples/blob-optimistic.ts");
     const { code, stdout } = await running.ended;
     expect(code).toBe(0);
-    expect(stdout).toContain('"Hello from somebody else! And from us."');
+    expect(stdout).toContain('"Hello from another process! And from this one."');
   });
 });
 

@@ -81,8 +81,9 @@ export function checkOptions<O extends object>(call: string, options: O | undefi
   }
 }
 
-/** The options of a call on top of defaults. An explicit `undefined` does not remove a default. */
+/** The options of a call on top of defaults. An explicit `undefined` does not remove a default. What is not an object stays: the call rejects it. */
 export function mergeDefined<O extends object>(defaults: Partial<O> | undefined, options: O | undefined): O {
+  if (options !== undefined && (typeof options !== "object" || (options as O | null) === null)) return options;
   const merged = { ...defaults } as O;
   for (const name in options) if (options[name] !== undefined) merged[name] = options[name];
   return merged;

@@ -72,7 +72,7 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
    * @throws `TypeError` if `client` is not a block blob client, an option is unknown, or options exclude each other.
    */
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
-    requireClient("ConcurrentBlob", client, "a BlockBlobClient");
+    requireClient("ConcurrentBlob", client, "a BlockBlobClient", ["upload", "download", "getBlobLeaseClient"]);
     checkOptions("ConcurrentBlob", options, optionNames);
     const { schema, keepTier, target, defaults, leaseDefaults } = options;
     if (target && (schema ?? keepTier) !== undefined) throw new TypeError("ConcurrentBlob: pass schema and keepTier to the target, not beside it.");

@@ -67,7 +67,7 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
    * @throws `RangeError` if the name of the file is too long for its staging file.
    */
   constructor(client: FileLike, options: ConcurrentFileOptions<T> = {}) {
-    requireClient("ConcurrentFile", client, "a ShareFileClient");
+    requireClient("ConcurrentFile", client, "a ShareFileClient", ["uploadRange", "getShareLeaseClient"]);
     checkOptions("ConcurrentFile", options, optionNames);
     const { schema, maxSizeInBytes, target, crashGuard, defaults } = options;
     if (target && (schema ?? maxSizeInBytes) !== undefined) throw new TypeError("ConcurrentFile: pass schema and maxSizeInBytes to the target, not beside it.");

@@ -50,7 +50,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
    * @throws `TypeError` or `RangeError` if `client` is not a table client, or an option is wrong.
    */
   constructor(client: TableLike, options: ConcurrentTableOptions<G> = {}) {
-    requireClient("ConcurrentTable", client, "a TableClient");
+    requireClient("ConcurrentTable", client, "a TableClient", ["submitTransaction", "getEntity"]);
     checkOptions<ConcurrentTableOptions<TableLockGranularity>>("ConcurrentTable", options, optionNames);
     this.#client = client;
     this.#options = { ...options };

@@ -1,9 +1,8 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike } from "../clients/call.js";
-import { linkSignals } from "../core/deadline.js";
+import { linkSignals, startStopwatch } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
-import { request as send } from "../core/request.js";
-import { startStopwatch } from "../core/deadline.js";
+import { read, request as send } from "../core/request.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
@@ -45,9 +44,13 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
   const { tracingOptions } = request.trace;
   const waitedInMs = startStopwatch();
   const name = await crashGuardName(adapter);
-  const handle = await (waitInMs === "try"
-    ? guard.tryAcquire(name, { abortSignal, tracingOptions })
-    : guard.acquire(name, { abortSignal, tracingOptions, waitInMs }));
+  const acquiring =
+    waitInMs === "try" ? guard.tryAcquire(name, { abortSignal, tracingOptions }) : guard.acquire(name, { abortSignal, tracingOptions, waitInMs });
+  // Raced: a provider of another library may ignore the signal. What it acquires later is released.
+  const handle = await read(() => acquiring, { abortSignal }).catch((error: unknown) => {
+    void Promise.resolve(acquiring).then((late) => late && releaseLock(late, name), () => undefined);
+    throw error;
+  });
   if (!handle) return undefined;
   let lease: LeaseHandleImpl | undefined;
   try {

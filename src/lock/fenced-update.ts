@@ -8,8 +8,9 @@ import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
 import type { RetryLimits } from "../core/validate.js";
 import { createError, isConcurrencyError, TargetNotFoundError } from "../errors.js";
-import { entityDiff, entityUrl, entityValue, equalStored, storedFromValue, tombstoneName } from "../target/stored-entity.js";
+import { entityDiff, entityUrl, entityValue, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
+import { encodeEntity } from "../target/table-entity.js";
 import { keptBy } from "../transaction/operations.js";
 import { readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
@@ -121,13 +122,14 @@ class FencedRun<T extends object> {
     call.currentETag = row.etag;
     const { mutator, initial } = this.#update;
     const start = typeof initial === "function" ? (initial as () => object)() : initial;
-    const base = row.stored ?? (start && storedFromValue(start, undefined, {}));
+    const keys = { partitionKey: this.#row.partitionKey, rowKey: this.#row.rowKey };
+    const base = row.stored ?? (start === undefined ? undefined : encodeEntity(start, undefined, keys, {}));
     if (!base) throw createError(TargetNotFoundError, `${this.#url} does not exist: pass initial to create it.`, { url: this.#url });
     const draft = this.#value(base);
     const context = { attempt: call.attempts, signal: this.signal };
     const result = (await mutator(draft, context)) as T | typeof DELETE | undefined;
     if (result === DELETE) return row.stored ? { kind: "deleted", before: row.stored } : { kind: "unchanged", stored: base };
-    const stored = storedFromValue(result ?? draft, base, {});
+    const stored = encodeEntity(result === undefined ? draft : result, base, keys, {});
     return { kind: row.stored && equalStored(row.stored, stored) ? "unchanged" : "changed", stored };
   }
 
@@ -178,11 +180,20 @@ class FencedRun<T extends object> {
   }
 
   /** A tombstone that stays counts as a deleted entity, and `purgeTombstones` deletes it. */
-  async #deleteTombstone(etag: string | undefined): Promise<void> {
+  async #deleteTombstone(written: string | undefined): Promise<void> {
+    // The response was lost, and with it the ETag: what is stored now may be the tombstone, or a later entity.
+    const found = written === undefined ? await this.#readTombstone() : undefined;
+    const etag = written ?? found;
     if (etag === undefined) return;
     const { table, partitionKey, rowKey } = this.#row;
     const deleted = await request((abortSignal) => table.deleteEntity(partitionKey, rowKey, { ...this.#request(), abortSignal, etag }), { timeoutInMs: cleanUpTimeoutInMs });
     if (deleted.kind !== "ok" && !isNotFound(deleted.error)) logger.verbose(`a tombstone in ${this.#url} was not deleted: ${errorLabel(deleted.error)}`);
+  }
+
+  async #readTombstone(): Promise<string | undefined> {
+    const { table, partitionKey, rowKey } = this.#row;
+    const row = await read((abortSignal) => readRow(table, partitionKey, rowKey, { ...this.#request(), abortSignal }), { timeoutInMs: cleanUpTimeoutInMs }).catch(() => undefined);
+    return row && !row.stored ? row.etag : undefined;
   }
 
   #resolve(stored: StoredEntity, outcome: "created" | "updated" | "unchanged", etag: string = staleETag): void {

@@ -1,5 +1,6 @@
 import { deepEqual } from "fast-equals";
 import type { AdapterRequest } from "../clients/call.js";
+import { SignalRace } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
 import { isConflict } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
@@ -161,7 +162,8 @@ async function send<R>(context: RequestContext, call: (request: AdapterRequest) 
   if (abortSignal.aborted) abort();
   abortSignal.addEventListener("abort", abort, { once: true });
   try {
-    return await call({ abortSignal: controller.signal, tracingOptions });
+    // Raced: an adapter that ignores its signal must not block the other callers of the target.
+    return await new SignalRace(controller.signal).race(call({ abortSignal: controller.signal, tracingOptions }));
   } finally {
     abortSignal.removeEventListener("abort", abort);
   }

@@ -5,9 +5,9 @@ import { checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
-import { formatJournal, parseJournal } from "./journal.js";
+import { defaultJournalName, formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue } from "./stored-entity.js";
+import { entityDiff, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -145,13 +145,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     journaled: true,
     validate: undefined,
     decode: (raw) => entityValue(raw, partitionKey, rowKey) as Entity,
-    encode(value, previous) {
-      if (typeof value !== "object" || (value as unknown) === null) throw new TypeError("An entity must be an object.");
-      checkSameKey("partitionKey", value, partitionKey, previous !== undefined);
-      checkSameKey("rowKey", value, rowKey, previous !== undefined);
-      if (previous) checkNotSet(value, ["etag", "timestamp"]);
-      return storedFromValue(value, previous, types);
-    },
+    encode: (value, previous) => encodeEntity(value, previous, { partitionKey, rowKey }, types),
     equals: equalStored,
 
     async read(context) {
@@ -202,6 +196,23 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
       return requireETag(etag, url);
     },
   });
+}
+
+/** The stored form of what a mutator returned, or of an initial value. Throws a `TypeError` if it is not this entity. */
+export function encodeEntity(
+  value: unknown,
+  previous: StoredEntity | undefined,
+  { partitionKey, rowKey }: EntityKey,
+  types: Readonly<Record<string, EdmType>>,
+): StoredEntity {
+  if (typeof value !== "object" || value === null) throw new TypeError("An entity must be an object.");
+  checkSameKey("partitionKey", value, partitionKey, previous !== undefined);
+  checkSameKey("rowKey", value, rowKey, previous !== undefined);
+  if (previous) checkNotSet(value, ["etag", "timestamp"]);
+  for (const name of [defaultJournalName, tombstoneName]) {
+    if (Object.hasOwn(value, name)) throw new TypeError(`The property ${name} is reserved for the library: rename it.`);
+  }
+  return storedFromValue(value, previous, types);
 }
 
 const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;

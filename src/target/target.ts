@@ -156,10 +156,11 @@ export function adapterOf(target: unknown): ServiceAdapter<unknown, unknown> | u
   return (target as { [adapterKey]?: ServiceAdapter<unknown, unknown> })[adapterKey];
 }
 
-/** An object without a URL is not a client. Throws before any request, and names what is needed. */
-export function requireClient(kind: string, client: unknown, wanted: string): void {
-  const url = (client as { url?: unknown } | null | undefined)?.url;
-  if (typeof url !== "string") throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client}.`);
+/** Throws before any request if an object is not such a client, and names what is needed. */
+export function requireClient(kind: string, client: unknown, wanted: string, methods: readonly string[] = []): void {
+  const given = (client ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof given["url"] === "string" && methods.every((name) => typeof given[name] === "function")) return;
+  throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client === "object" ? "another object" : typeof client}.`);
 }
 
 /** The result of {@link readTarget}: a value and its ETag. */

@@ -126,7 +126,10 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
     if (!lease) return (call) => acquireTargetLease(leasable, options, call);
     if (lease.url !== adapter.url) throw new TypeError(`The lease is on ${lease.url}, not on ${adapter.url}.`);
     // Only the library creates handles.
-    return () => Promise.resolve({ held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true });
+    return () => {
+      lease.assertHeld();
+      return Promise.resolve({ held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true });
+    };
   }
   if (!adapter.requiresLease) throw new TypeError(`The target of ${adapter.kind} has no lease: use optimisticUpdate, or a TableLock.`);
   if (!isLockChoice(lock)) {

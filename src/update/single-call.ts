@@ -1,12 +1,13 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
 import { Deadline, throwIfAborted } from "../core/deadline.js";
-import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
+import { request } from "../core/request.js";
+import { isDefinitive, isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
 import { checkOptions, requireETag } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
-import type { AnyInput, RequestContext, Target, UpdateTarget } from "../target/target.js";
+import type { AnyInput, RequestContext, ServiceAdapter, Target, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, checkTimeout, requireConditional, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions, TargetSettings } from "./options.js";
@@ -39,8 +40,22 @@ export async function overwrite<I>(
   return runCall("overwrite", options, settings, adapter.url, async (context, { markWrite }) => {
     const encoded = adapter.encode(value, undefined);
     const raw = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
-    return { etag: await markWrite(() => adapter.overwrite(raw, context)) };
+    return { etag: await markWrite(() => overwriteOnce(adapter, raw, context)) };
   }, { targetKind: adapter.kind });
+}
+
+/**
+ * A rejection proves that nothing was written only if it belongs to the only send: the SDK may have sent the write before, and lost
+ * the response. Targets that need several requests for a write resolve that themselves.
+ */
+async function overwriteOnce(adapter: ServiceAdapter<unknown, unknown>, raw: unknown, context: RequestContext): Promise<string> {
+  if (adapter.requiresLease) return adapter.overwrite(raw, context);
+  const sent = await request((abortSignal) => adapter.overwrite(raw, { ...context, abortSignal }), { abortSignal: context.abortSignal });
+  if (sent.kind === "ok") return sent.value;
+  const { error } = sent;
+  if (sent.kind === "rejected" || !isDefinitive(error)) throw error;
+  const message = `The outcome of a write to ${adapter.url} is unknown: the request was sent several times, and the last one was rejected.`;
+  throw createError(CommitUnknownError, message, { url: adapter.url, attempts: 1, cause: error });
 }
 
 /**

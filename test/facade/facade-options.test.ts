@@ -244,3 +244,24 @@ describe("a facade", () => {
     expect(await writing).toMatchObject({ name: "CommitUnknownError" });
   });
 });
+
+describe("a facade of the wrong client", () => {
+  const table = new FakeTransactionTable(new FakeService());
+
+  it("is a TypeError of its constructor", () => {
+    const { blob } = counterBlob();
+    expect(() => new ConcurrentBlob(table as never)).toThrow(/ConcurrentBlob needs a BlockBlobClient/);
+    expect(() => new ConcurrentTable(blob as never)).toThrow(/ConcurrentTable needs a TableClient/);
+    expect(() => new ConcurrentFile(blob as never)).toThrow(TypeError);
+  });
+
+  it.each([5, "", 5n, Symbol("s"), () => undefined, null])("rejects %s instead of options, and does not throw", async (options) => {
+    const { service, blob } = counterBlob();
+    const doc = new ConcurrentBlob<Counter>(blob, { defaults: { maxAttempts: 3 } });
+    const rows = new ConcurrentTable<Counter>(table);
+    for (const call of [doc.update(increment, options as never), doc.read(options as never), rows.entity("p", "r").update(increment, options as never), rows.runTransaction("p", () => 1, options as never)]) {
+      expect(await rejection(call)).toBeInstanceOf(TypeError);
+    }
+    expect(service.count()).toBe(0);
+  });
+});

@@ -196,6 +196,33 @@ describe("a lease with a crash guard", () => {
   });
 });
 
+describe("a lock provider of another library that ignores its signal", () => {
+  it("does not keep a caller that is cancelled waiting, and what it acquires later is released", async () => {
+    const server = newServer();
+    let acquired!: (lock: Awaited<ReturnType<LockProviderLike["acquire"]>>) => void;
+    const released: string[] = [];
+    const crashGuard: LockProviderLike = {
+      acquire: () => new Promise((resolve) => (acquired = resolve)),
+      tryAcquire: () => Promise.resolve(undefined),
+    };
+    const controller = new AbortController();
+    const waiting = outcomeOf(acquireLease(server.blob(), { durationInSeconds: Infinity, crashGuard, abortSignal: controller.signal }));
+    await pass(10);
+    controller.abort(new Error("enough"));
+    await pass(10);
+    expect(waiting.error).toMatchObject({ message: "enough" });
+    acquired({
+      signal: new AbortController().signal,
+      epoch: 1,
+      assertHeld: () => undefined,
+      release: () => Promise.resolve(released.push("released")).then(() => undefined),
+    });
+    await pass(10);
+    expect(released).toEqual(["released"]);
+    expect(server.isLeased()).toBe(false);
+  });
+});
+
 describe("misuse of crashGuard", () => {
   it.each<[string, AcquireLeaseOptions]>([
     ["no locks", { crashGuard: {} as LockProviderLike }],

@@ -236,3 +236,36 @@ describe("the types", () => {
     expect(compiled).toBeTypeOf("function");
   });
 });
+
+describe("what a mutator of a fenced entity may return", () => {
+  test.each<[string, (entity: Numbered) => unknown]>([
+    ["a number", (entity) => entity.n++],
+    ["null", () => null],
+    ["another row", (entity) => ({ ...entity, rowKey: "b" })],
+    ["another partition", (entity) => ({ ...entity, partitionKey: "q" })],
+    ["a journal", (entity) => ({ ...entity, asc_journal: "mine" })],
+    ["a tombstone", (entity) => ({ ...entity, asc_tombstone: true })],
+  ])("is not %s: a TypeError, and nothing is written", async (_, mutator) => {
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table).partition<Numbered>("p");
+    const before = service.count("submitTransaction");
+    await expect(partition.update("a", mutator as never)).rejects.toThrow(TypeError);
+    expect(valueOf(table, "a")).toBe(1);
+    expect(service.count("submitTransaction")).toBe(before);
+  });
+
+  test.each([5, null, { rowKey: "zzz", n: 1 }])("is not created from %o", async (initial) => {
+    const { table } = fakePartition({});
+    const partition = await holder(table).partition<Numbered>("p");
+    await expect(partition.update("new", increment, { initial: initial as never })).rejects.toThrow(TypeError);
+    expect(table.rowKeys()).toEqual(["~asc~fence"]);
+  });
+
+  test("can be DELETE, and leaves no row even if the response is lost", async () => {
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table).partition<Numbered>("p");
+    service.next("submitTransaction", loseAnswer);
+    expect((await partition.update("a", () => DELETE)).outcome).toBe("deleted");
+    expect(table.rowKeys()).toEqual(["~asc~fence"]);
+  });
+});

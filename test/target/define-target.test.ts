@@ -310,6 +310,17 @@ describe("overwrite", () => {
   });
 });
 
+describe("an adapter that ignores its signal", () => {
+  it("and never ends a read does not block the calls after it", async () => {
+    const { store, target } = counter();
+    store.next("read", () => new Promise(() => undefined));
+    const hung = rejection(optimisticUpdate(target, increment, { timeoutInMs: 100 }));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await hung).toMatchObject({ code: "OPERATION_TIMEOUT" });
+    expect(await inFakeTime(optimisticUpdate(target, increment, { timeoutInMs: 1_000 }))).toMatchObject({ value: { n: 1 } });
+  });
+});
+
 describe("coalescing", () => {
   it("combines calls on targets with the same kind and url, and no others", async () => {
     const store = new OwnStore<Counter>({ n: 0 });

@@ -126,13 +126,25 @@ describe("properties that a schema does not know", () => {
     expect(blob.json).toEqual({ n: 1, level: "info", inner: content.inner, items: [{ id: 3 }] });
   });
 
-  it("do not move to another element if the schema drops elements of an array", async () => {
+  it.each<[string, (items: { id: number }[]) => { id: number }[]]>([
+    ["drops", (items) => items.filter(({ id }) => id > 1)],
+    ["sorts", (items) => items.toSorted((a, b) => a.id - b.id)],
+    ["changes", (items) => items.map(({ id }) => ({ id: id + 1 }))],
+  ])("neither move to another element nor get lost if the schema %s elements of an array: it is refused", async (_, transform) => {
+    const { service, blob } = counterBlob();
+    blob.put({ items: [{ id: 2, note: "second" }, { id: 1, note: "first" }] });
+    const target = jsonBlob(blob, { schema: z.object({ items: z.array(z.object({ id: z.number() })).transform(transform) }) });
+    expect(await rejection(readTarget(target))).toBeInstanceOf(TypeError);
+    expect(await rejection(optimisticUpdate(target, () => undefined))).toBeInstanceOf(TypeError);
+    expect(service.count("upload")).toBe(0);
+  });
+
+  it("let a schema rearrange elements that it knows completely, and keep those of elements that it coerces", async () => {
     const { blob } = counterBlob();
-    blob.put({ items: [{ id: -1, note: "dropped" }, { id: 2, note: "second" }] });
-    const target = jsonBlob(blob, {
-      schema: z.object({ items: z.array(z.object({ id: z.number() })).transform((items) => items.filter(({ id }) => id > 0)) }),
-    });
-    expect((await readTarget(target)).value).toEqual({ items: [{ id: 2 }] });
+    blob.put({ items: [{ id: 2 }, { id: 1 }], coerced: [{ id: "7", note: "kept" }] });
+    const sorted = z.array(z.object({ id: z.number() })).transform((items) => items.toSorted((a, b) => a.id - b.id));
+    const target = jsonBlob(blob, { schema: z.object({ items: sorted, coerced: z.array(z.object({ id: z.coerce.number() })) }) });
+    expect((await readTarget(target)).value).toEqual({ items: [{ id: 1 }, { id: 2 }], coerced: [{ id: 7, note: "kept" }] });
   });
 });
 

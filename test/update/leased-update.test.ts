@@ -1,7 +1,7 @@
 import { notFaked } from "../support/not-faked.js";
 import { describe, expect, it } from "vitest";
 
-import { blobMetadata, containerMetadata, isConcurrencyError, leasedUpdate } from "../../src/index.js";
+import { acquireLease, blobMetadata, containerMetadata, isConcurrencyError, leasedUpdate } from "../../src/index.js";
 import type { ContainerLike } from "../../src/clients/blob.js";
 import { hang, reset, restError, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -65,4 +65,21 @@ describe.each([409, 412])("a leased update whose write is rejected with %i", (st
     expect(update.error).toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
     expect(server.blobs.get("blob")!.metadata).toEqual({});
   });
+});
+
+it("a leased update with a lease that was released says so, and sends nothing", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob("blob");
+  const blob = server.blob("blob");
+  const acquired = outcomeOf(acquireLease(blob));
+  await pass(10);
+  const lease = acquired.value!;
+  const releasing = outcomeOf(lease.release());
+  await pass(10);
+  expect(releasing.error).toBeUndefined();
+  const requests = server.requests.length;
+  const updating = outcomeOf(leasedUpdate(blobMetadata(blob), (metadata) => void (metadata["a"] = "1"), { lease }));
+  await pass(10);
+  expect(updating.error).toMatchObject({ code: "LEASE_LOST" });
+  expect(server.requests).toHaveLength(requests);
 });

@@ -134,6 +134,27 @@ describe("overwrite", () => {
   });
 });
 
+describe("overwrite whose response is lost", () => {
+  it("is of unknown outcome if the SDK's second send is rejected: the first one is stored", async () => {
+    const { service, blob } = counterBlob();
+    // The first send is stored; then another client leases the blob.
+    service.next("upload", async (exchange) => {
+      await exchange.send();
+      blob.stored!.leaseId = "theirs";
+      return exchange.send();
+    });
+    const error = await rejection(overwrite<Counter>(blob, { n: 9 }));
+    expect(error).toMatchObject({ code: "COMMIT_UNKNOWN", committed: "unknown", cause: { statusCode: 412 } });
+    expect(blob.json).toEqual({ n: 9 });
+  });
+
+  it("is done if the second send is accepted", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", loseAnswer);
+    expect(await overwrite<Counter>(blob, { n: 9 })).toEqual({ etag: blob.stored?.etag });
+  });
+});
+
 describe("readTarget", () => {
   it("reads value and ETag with one request", async () => {
     const { service, blob } = counterBlob();
