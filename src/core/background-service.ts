@@ -113,7 +113,8 @@ export class ServiceRunner {
       // Raced: another caller may have begun this start, with another signal or without one.
       const limit = new Deadline(Infinity, () => undefined, abortSignal);
       try {
-        return await limit.race(phase.started);
+        await limit.race(phase.started);
+        return;
       } catch (error) {
         if (abortSignal && isAborted(abortSignal)) throw abortReason(abortSignal);
         if (!phase.cancelled) throw error;

@@ -46,7 +46,8 @@ export async function redrive(poisonQueue: QueueLike, queue: QueueLike, options:
   checkQueue("redrive", poisonQueue);
   checkQueue("redrive", queue);
   const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1, integer: true });
-  const { filter } = options;
+  // A caller without TypeScript may return anything: only `true` moves a message.
+  const filter: ((details: PoisonDetails | undefined) => unknown) | undefined = options.filter;
   if (filter !== undefined && typeof filter !== "function") throw new TypeError("redrive: filter must be a function");
   return withSpan("redrive", options, async (tracingOptions, span) => {
     const call = { ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }), ...(tracingOptions && { tracingOptions }) };
