@@ -1,5 +1,5 @@
 import type { AbortSignalLike, AdapterRequest, CallOptions } from "../clients/call.js";
-import { Deadline, onAbort, startTimer } from "./deadline.js";
+import { abortReason, Deadline, isAborted, onAbort, startTimer, throwIfAborted } from "./deadline.js";
 import { checkNumber, checkOptions } from "./validate.js";
 import type { OptionNames } from "./validate.js";
 
@@ -17,7 +17,8 @@ export interface BackgroundService extends AsyncDisposable {
   readonly isRunning: boolean;
   /**
    * Checks the configuration and the resources, then works in the background. Rejects if a check fails, or if `stop` is called
-   * meanwhile. Idempotent: concurrent calls share one start, and a start during a stop follows it.
+   * meanwhile. Idempotent: concurrent calls share one start, and a start during a stop follows it. If the signal of one caller cancels the
+   * start that they share, the others start again.
    * @throws {@link TargetNotFoundError} if a resource that it needs does not exist.
    * @throws `AbortError` if `stop` is called before it has started.
    */
@@ -78,6 +79,8 @@ interface Phase {
   readonly started: Promise<void>;
   readonly cancel: (reason: unknown) => void;
   readonly ended: AbortController;
+  /** The signal of the caller that began it has cancelled it. */
+  cancelled: boolean;
   run: ServiceRun | undefined;
 }
 
@@ -87,8 +90,10 @@ export class ServiceRunner {
   /** The last start that was not followed by a stop. */
   #phase: Phase | undefined;
   #stopped: Promise<void> = Promise.resolve();
-  /** Aborts when the drain timeout of the stop in progress is over. */
-  #hurry = new AbortController();
+  /** How often `stop` was called. */
+  #stops = 0;
+  /** One for each run that still ends. Aborts when the drain timeout of a stop is over. */
+  readonly #ending = new Set<AbortController>();
 
   constructor(parts: ServiceParts) {
     this.#parts = parts;
@@ -100,22 +105,43 @@ export class ServiceRunner {
 
   async start(options: CallOptions = {}): Promise<void> {
     checkOptions("start", options, callNames);
-    this.#phase ??= this.#newPhase(options);
-    await this.#phase.started;
+    const { abortSignal } = options;
+    const stops = this.#stops;
+    for (;;) {
+      throwIfAborted(abortSignal);
+      const phase = (this.#phase ??= this.#newPhase(options));
+      // Raced: another caller may have begun this start, with another signal or without one.
+      const limit = new Deadline(Infinity, () => undefined, abortSignal);
+      try {
+        await limit.race(phase.started);
+        return;
+      } catch (error) {
+        if (abortSignal && isAborted(abortSignal)) throw abortReason(abortSignal);
+        if (!phase.cancelled) throw error;
+        if (stops !== this.#stops) throw this.#stoppedError();
+      } finally {
+        limit.dispose();
+      }
+    }
   }
 
   async stop(options: StopOptions = {}): Promise<void> {
     checkOptions("stop", options, stopNames);
     const drainTimeoutInMs = checkDrainTimeout(options.drainTimeoutInMs ?? this.#parts.drainTimeoutInMs);
     const phase = this.#phase;
+    this.#stops++;
     if (phase) {
       this.#phase = undefined;
-      this.#hurry = new AbortController();
+      const hurry = new AbortController();
+      this.#ending.add(hurry);
       phase.ended.abort();
-      this.#stopped = this.#end(phase, this.#stopped, this.#hurry.signal);
+      this.#stopped = this.#end(phase, this.#stopped, hurry.signal).finally(() => this.#ending.delete(hurry));
     }
-    const hurry = this.#hurry;
-    const stopTimer = startTimer(drainTimeoutInMs, () => hurry.abort());
+    // All of them: a start between two stops has not launched anything while the first run still ends.
+    const ending = [...this.#ending];
+    const stopTimer = startTimer(drainTimeoutInMs, () => {
+      for (const hurry of ending) hurry.abort();
+    });
     await this.#stopped.finally(stopTimer);
   }
 
@@ -133,14 +159,15 @@ export class ServiceRunner {
   }
 
   async #runUntil(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
-    const starting = this.start(options);
-    const ended = this.#phase?.ended.signal;
+    const stops = this.#stops;
     try {
-      await starting;
+      await this.start(options);
     } catch (error) {
-      if (options.abortSignal.aborted || ended?.aborted) return;
+      if (options.abortSignal.aborted || stops !== this.#stops) return;
       throw error;
     }
+    if (stops !== this.#stops) return;
+    const ended = this.#phase?.ended.signal;
     const offs: (() => void)[] = [];
     await new Promise<void>((resolve) => {
       for (const signal of [options.abortSignal, ended]) offs.push(onAbort(signal, resolve));
@@ -158,22 +185,27 @@ export class ServiceRunner {
         await limit.race(this.#parts.prepare({ abortSignal: limit.signal, tracingOptions }));
         phase.run = this.#parts.launch();
       } catch (error) {
+        phase.cancelled = isAborted(abortSignal);
         if (this.#phase === phase) this.#phase = undefined;
         throw error;
       } finally {
         limit.dispose();
       }
     };
-    const phase: Phase = { started: Promise.resolve().then(start), cancel: (reason) => limit.abort(reason), ended: new AbortController(), run: undefined };
+    const phase: Phase = { started: Promise.resolve().then(start), cancel: (reason) => limit.abort(reason), ended: new AbortController(), cancelled: false, run: undefined };
     phase.started.catch(() => undefined);
     return phase;
   }
 
   async #end(phase: Phase, previous: Promise<void>, hurry: AbortSignal): Promise<void> {
-    if (!phase.run) phase.cancel(new DOMException(`${this.#parts.name} was stopped while it started`, "AbortError"));
+    if (!phase.run) phase.cancel(this.#stoppedError());
     await phase.started.catch(() => undefined);
     await phase.run?.stop(hurry);
     await previous;
+  }
+
+  #stoppedError(): DOMException {
+    return new DOMException(`${this.#parts.name} was stopped while it started`, "AbortError");
   }
 }
 

@@ -51,8 +51,20 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
   return true;
 }
 
+/** Never throws: an application may throw anything, and its message must be moved all the same. */
 function describe(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : JSON.stringify(error);
+  try {
+    if (error instanceof Error) return `${error.name}: ${error.message}`;
+    const json = JSON.stringify(error) as string | undefined;
+    if (json !== undefined) return json;
+  } catch {
+    // A BigInt, a circular object, or a toJSON or getter that throws.
+  }
+  try {
+    return String(error);
+  } catch {
+    return "unknown error";
+  }
 }
 
 /**

@@ -115,9 +115,11 @@ export function decodeText(text: string, encoding: QueueEncoding): string {
   return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(binary, (char) => char.charCodeAt(0)));
 }
 
-/** An idempotency key: any text of limited length, as it is stored in the message. */
+/** An idempotency key: any well-formed text of limited length, as it is stored in the message. */
 export function checkKey(name: string, key: unknown): string {
   if (typeof key !== "string") throw new TypeError(`${name} must be a string`);
   if (key.length === 0 || key.length > 1_024) throw new RangeError(`${name} must have 1 to 1024 characters; got ${key.length}`);
+  // UTF-8 has no lone surrogates: different keys would become the same row key, and share a record of the inbox.
+  if (/\p{Cs}/u.test(key)) throw new RangeError(`${name} must be well-formed Unicode; it has a lone surrogate`);
   return key;
 }

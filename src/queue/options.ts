@@ -165,7 +165,7 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
     drainTimeoutInMs: checkDrainTimeout(given.drainTimeoutInMs ?? defaultDrainTimeoutInMs),
     encoding: checkEncoding(given.encoding),
     decode: given.decode,
-    schema: given.schema,
+    schema: given.schema === undefined ? undefined : checkSchema(given.schema),
     idempotencyKeyOf: given.idempotencyKeyOf,
   };
 }
@@ -174,6 +174,22 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
 export function checkQueue(call: string, queue: QueueLike): QueueLike {
   if (typeof (queue as Partial<QueueLike> | null | undefined)?.sendMessage !== "function") throw new TypeError(`${call} needs a QueueClient`);
   return queue;
+}
+
+function checkSchema<T>(schema: StandardSchemaLike<T>): StandardSchemaLike<T> {
+  // A function can be one, too.
+  const given = schema as { readonly "~standard"?: { readonly validate?: unknown } } | null;
+  if (typeof given?.["~standard"]?.validate !== "function") throw new TypeError("QueueConsumer: schema must be a Standard Schema (with ~standard.validate)");
+  return schema;
+}
+
+/**
+ * What a function of the application returned. It may be a promise although it must not be: the caller refuses it, and its
+ * rejection, which no caller awaits, must not end the process.
+ */
+export function observed<R>(value: R): R {
+  if (typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === "function") Promise.resolve(value).catch(() => undefined);
+  return value;
 }
 
 /** With an inbox that is not used as intended, every duplicate would take effect again, and no test would show it. */
@@ -194,7 +210,7 @@ function inboxOf<T>(
 
 function retryDelayOf(retryDelayInMs: number | ((attempt: number, error: unknown) => number)): ConsumerSettings<unknown>["retryDelay"] {
   const check = (value: number): number => checkNumber("retryDelayInMs", value, { min: 0 });
-  if (typeof retryDelayInMs === "function") return (attempt, error) => check(retryDelayInMs(attempt, error));
+  if (typeof retryDelayInMs === "function") return (attempt, error) => check(observed(retryDelayInMs(attempt, error)));
   const constant = check(retryDelayInMs);
   return () => constant;
 }

@@ -162,7 +162,12 @@ export class PollingLoop<T> {
       return true;
     } catch (error) {
       const task = this.#isStopping() ? message.releaseUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
-      this.#track(task.then(() => message.lease.abandon()).finally(() => this.#settled(message)));
+      const ended = task.finally(() => {
+        // Also if it failed: the message would be renewed for ever, even after stop().
+        message.lease.abandon();
+        this.#settled(message);
+      });
+      this.#track(ended.then(() => undefined));
       return false;
     }
   }
@@ -281,7 +286,15 @@ async function claimAll<T>(inbox: Inbox, batch: readonly ReceivedMessage<T>[], t
   if (!Array.isArray(results) || results.length !== batch.length || results.some((result: InboxClaimResult) => !claimKinds.includes(result.kind))) {
     throw new TypeError(`Inbox: claim must return one result for each of the ${batch.length} deliveries`);
   }
+  // The attempts are counted by it: with anything else, the message would be retried for ever.
+  if (results.some((result: InboxClaimResult) => result.kind === "claimed" && !isCount((result.claim as InboxClaim | undefined)?.failures))) {
+    throw new TypeError("Inbox: the failures of a claim must be a whole number of 0 or more");
+  }
   return results as readonly InboxClaimResult[];
+}
+
+function isCount(value: number | undefined): boolean {
+  return Number.isInteger(value) && Number(value) >= 0;
 }
 
 /** Whether the task ended in time. */

@@ -10,6 +10,7 @@ import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
 import type { MessageProperties } from "./message-properties.js";
+import { observed } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
 
 /** A message from its receipt until it is settled. */
@@ -56,9 +57,9 @@ export class ReceivedMessage<T> {
     this.#checkpoint = envelope.checkpoint;
     const decoded = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#properties()) : (contentOf(envelope) as T);
     const payload = schema ? await outputOf(schema, decoded, this.#queue.url) : decoded;
-    if (idempotencyKeyOf && envelope.key === undefined) this.#key = checkKey("idempotencyKeyOf", idempotencyKeyOf(payload, this.#properties()));
+    if (idempotencyKeyOf && envelope.key === undefined) this.#key = checkKey("idempotencyKeyOf", observed(idempotencyKeyOf(payload, this.#properties())));
     if (commits) {
-      this.#partitionKey = commits.partitionOf(payload, { ...this.#properties(), idempotencyKey: this.key });
+      this.#partitionKey = observed(commits.partitionOf(payload, { ...this.#properties(), idempotencyKey: this.key }));
       checkEntityKey("partitionOf", this.#partitionKey);
     }
     this.#payload = payload;

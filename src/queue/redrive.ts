@@ -7,13 +7,13 @@ import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { byteLength, encodeText, maxMessageBytes, openEnvelope, poisonDetailsOf, sealEnvelope } from "./envelope.js";
 import type { PoisonDetails } from "./envelope.js";
-import { checkQueue } from "./options.js";
+import { checkQueue, observed } from "./options.js";
 
 /** Options of {@link redrive}. */
 export interface RedriveOptions extends CallOptions {
   /** The maximum number of messages to move. @defaultValue all that are there when it begins: those that fail again stay */
   maxMessages?: number | undefined;
-  /** Selects messages; the others stay. Messages that were too large for the details have none. @defaultValue all: most causes concern all messages */
+  /** Selects the messages for which it returns `true`; the others stay. Messages that were too large for the details have none. @defaultValue all: most causes concern all messages */
   filter?: ((details: PoisonDetails | undefined) => boolean) | undefined;
 }
 
@@ -34,6 +34,7 @@ const visibilityTimeout = 120;
  * Moves messages from a poison queue back to their queue, with the original key and a new count of attempts. First sends, then
  * deletes: a crash in between leaves two messages with the same key, and with an inbox they take effect once.
  * Costs 2 requests for each message, and 1 for each 32.
+ * @throws `TypeError` if `filter` is not a function.
  * @throws `RangeError` if `maxMessages` is not a whole number of 1 or more.
  * @example
  * ```ts
@@ -45,6 +46,9 @@ export async function redrive(poisonQueue: QueueLike, queue: QueueLike, options:
   checkQueue("redrive", poisonQueue);
   checkQueue("redrive", queue);
   const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1, integer: true });
+  // A caller without TypeScript may return anything: only `true` moves a message.
+  const filter: ((details: PoisonDetails | undefined) => unknown) | undefined = options.filter;
+  if (filter !== undefined && typeof filter !== "function") throw new TypeError("redrive: filter must be a function");
   return withSpan("redrive", options, async (tracingOptions, span) => {
     const call = { ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }), ...(tracingOptions && { tracingOptions }) };
     const skipped: QueueMessageLike[] = [];
@@ -64,7 +68,7 @@ export async function redrive(poisonQueue: QueueLike, queue: QueueLike, options:
           // A message that was poisoned after the start would be moved back and forth.
           const newer = message.insertedOn > startedOn;
           reachedNewer ||= newer;
-          if (newer || options.filter?.(details) === false) skipped.push(message);
+          if (newer || (filter && observed(filter(details)) !== true)) skipped.push(message);
           else {
             requests += 2;
             await queue.sendMessage(text, call);

@@ -72,6 +72,49 @@ describe("start", () => {
     expect([runner.isRunning, log]).toEqual([false, []]);
   });
 
+  it("stops waiting when its own signal aborts, and the start of another caller goes on", async () => {
+    const { runner, log } = service({ prepare: () => later(1_000) });
+    const first = outcomeOf(runner.start());
+    const caller = new AbortController();
+    const second = outcomeOf(runner.start({ abortSignal: caller.signal }));
+    await pass(10);
+    caller.abort(new Error("mine"));
+    await pass(1);
+    expect(second).toMatchObject({ error: { message: "mine" }, at: 10 });
+    await pass(1_000);
+    expect(first).toEqual({ value: undefined, at: 1_000 });
+    expect(log).toEqual(["launch 1000"]);
+    await runner.stop();
+  });
+
+  it("is repeated if the signal of another caller cancelled the one that it shared", async () => {
+    const { runner, log } = service({ prepare: () => later(100) });
+    const caller = new AbortController();
+    const first = outcomeOf(runner.start({ abortSignal: caller.signal }));
+    const others = [outcomeOf(runner.start()), outcomeOf(runner.start({ abortSignal: new AbortController().signal }))];
+    await pass(50);
+    caller.abort(new Error("mine"));
+    await pass(1);
+    expect(first).toMatchObject({ error: { message: "mine" }, at: 50 });
+    await pass(100);
+    expect(others).toEqual([{ value: undefined, at: 150 }, { value: undefined, at: 150 }]);
+    expect(log).toEqual(["launch 150"]);
+    await runner.stop();
+  });
+
+  it("is not repeated if it was stopped at the same time", async () => {
+    const { runner, log } = service({ prepare: () => later(100) });
+    const caller = new AbortController();
+    outcomeOf(runner.start({ abortSignal: caller.signal }));
+    const other = outcomeOf(runner.start());
+    await pass(50);
+    caller.abort(new Error("mine"));
+    await runner.stop();
+    await pass(200);
+    expect(other.error).toMatchObject({ name: "AbortError", message: "Tester was stopped while it started" });
+    expect([runner.isRunning, log]).toEqual([false, []]);
+  });
+
   it("during a stop follows it", async () => {
     const { runner } = service({ launch: drains(500) });
     await runner.start();
@@ -116,6 +159,17 @@ describe("stop", () => {
     expect(stops.map(({ at }) => at)).toEqual([500, 500]);
     expect(starting.error).toMatchObject({ name: "AbortError" });
     expect(runner.isRunning).toBe(false);
+  });
+
+  it("with a shorter time shortens the wait of an earlier one, even if a start was requested in between", async () => {
+    const { runner } = service({ launch: drains(60_000) });
+    await runner.start();
+    const stops = [outcomeOf(runner.stop({ drainTimeoutInMs: 9_000 }))];
+    outcomeOf(runner.start());
+    await pass(50);
+    stops.push(outcomeOf(runner.stop({ drainTimeoutInMs: 0 })));
+    await pass(10_000);
+    expect(stops.map(({ at }) => at)).toEqual([50, 50]);
   });
 
   it("is idempotent, and may be called before a start", async () => {
@@ -166,6 +220,33 @@ describe("run", () => {
     caller.abort();
     await pass(1);
     expect(running).toEqual({ value: undefined, at: 100 });
+  });
+
+  it("ends when its signal aborts while the start of another caller hangs", async () => {
+    const { runner } = service({ prepare: () => later(60_000) });
+    outcomeOf(runner.start());
+    const caller = new AbortController();
+    const running = outcomeOf(runner.run({ abortSignal: caller.signal }));
+    await pass(100);
+    caller.abort(new Error("mine"));
+    await pass(1);
+    expect(running).toEqual({ value: undefined, at: 100 });
+    await pass(60_000);
+    expect(runner.isRunning).toBe(false);
+  });
+
+  it("ends when another caller stops the component, although its start was repeated", async () => {
+    const { runner } = service({ prepare: () => later(100) });
+    const caller = new AbortController();
+    outcomeOf(runner.start({ abortSignal: caller.signal }));
+    const running = outcomeOf(runner.run({ abortSignal: new AbortController().signal }));
+    await pass(50);
+    caller.abort();
+    await pass(200);
+    expect([runner.isRunning, running.at]).toEqual([true, undefined]);
+    await runner.stop();
+    await pass(1);
+    expect(running).toEqual({ value: undefined, at: 250 });
   });
 
   it("does nothing with a signal that was aborted before", async () => {

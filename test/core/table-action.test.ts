@@ -47,4 +47,25 @@ describe("actionsIn", () => {
     expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(RangeError);
     expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(/^commit: .*"q".*"p"/);
   });
+
+  it.each<[string, unknown, RegExp]>([
+    ["an unknown kind", [["bogus", { rowKey: "a" }]], /^commit: .*"bogus"/],
+    ["a kind of another API", [["insert", { rowKey: "a" }]], /"insert"/],
+    ["a kind in another case", [["Create", { rowKey: "a" }]], /"Create"/],
+    ["a wrong mode", [["update", { rowKey: "a" }, "merge"]], /"merge"/],
+    ["a condition in the place of the mode", [["update", { rowKey: "a" }, { etag: "1" }]], /mode/],
+    ["a delete with a condition", [["delete", { rowKey: "a" }, { etag: "1" }]], /delete/],
+    ["a create with a fourth element", [["create", { rowKey: "a" }, undefined, { etag: "1" }]], /create/],
+    ["an update with a fifth element", [["update", { rowKey: "a" }, "Merge", {}, 1]], /update/],
+    ["an upsert with an ETag", [["upsert", { rowKey: "a" }, "Merge", { etag: "1" }]], /upsert cannot have an ETag/],
+    ["a condition that is not an object", [["update", { rowKey: "a" }, "Merge", "1"]], /etag/],
+    ["an ETag that is not a string", [["update", { rowKey: "a" }, "Merge", { etag: 1 }]], /etag/],
+    ["no entity", [["create"]], /entity/],
+    ["one action instead of an array", ["create", { rowKey: "a" }], /array/],
+    ["no array", undefined, /^commit: .*array/],
+  ])("%s is a TypeError: the effect would be left out, or its condition", (_, actions, message) => {
+    const call = (): unknown => actionsIn("p", actions as readonly TableAction[], "commit");
+    expect(call).toThrow(TypeError);
+    expect(call).toThrow(message);
+  });
 });

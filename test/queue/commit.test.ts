@@ -99,6 +99,23 @@ describe("a commit", () => {
   });
 });
 
+describe("a commit of something else than actions", () => {
+  it.each([[[["bogus", { rowKey: "r" }]]], [undefined]])("%j rejects with a TypeError before any request, and records nothing", async (actions) => {
+    await enqueue(queue, "p");
+    const errors: unknown[] = [];
+    await consume((_, { commit, poison }) =>
+      commit(actions as never).then(undefined, (error: unknown) => {
+        errors.push(error);
+        poison("wrong");
+      }),
+    );
+    await pass(10);
+    expect(errors).toEqual([expect.any(TypeError)]);
+    expect(errors[0]).toMatchObject({ message: expect.stringMatching(/^commit: /) as string });
+    expect(table.rows.size).toBe(0);
+  });
+});
+
 describe("the partition", () => {
   it("is what partitionOf says, with the payload and the properties of the message, and is known to the handler", async () => {
     await enqueue(queue, "customer-1", { idempotencyKey: "k" });
@@ -130,6 +147,28 @@ describe("the partition", () => {
     expect(poisonQueue.messages).toHaveLength(1);
     expect(events).toEqual(["poisoned"]);
   });
+});
+
+describe("a function of the application that returns a promise", () => {
+  it.each<[string, Partial<CommitConsumerOptions<string>>, string]>([
+    ["partitionOf", { partitionOf: () => Promise.reject(new Error("no")) as never }, "poisoned"],
+    ["idempotencyKeyOf", { idempotencyKeyOf: () => Promise.reject(new Error("no")) as never }, "poisoned"],
+    ["retryDelayInMs", { retryDelayInMs: () => Promise.reject(new Error("no")) as never }, "error"],
+  ])("%s is refused, and its rejection does not end the process", async (_, options, event) => {
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    await queue.sendMessage("p");
+    await consume(() => Promise.reject(new Error("failed")), options);
+    await pass(10);
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(events).toContain(event);
+  });
+});
+
+it.each([[{}], [{ "~standard": {} }], ["schema"], [null]])("a schema that is not a Standard Schema (%j) is a TypeError of the constructor", (schema) => {
+  expect(() => new QueueConsumer(queue, vi.fn(), { schema: schema as never })).toThrow(TypeError);
+  expect(() => new QueueConsumer(queue, vi.fn(), { schema: schema as never })).toThrow(/schema must be a Standard Schema/);
 });
 
 describe("an inbox that is used otherwise than intended", () => {

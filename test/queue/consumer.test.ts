@@ -214,6 +214,32 @@ describe("messages of others", () => {
 });
 
 describe("a message that cannot be decoded", () => {
+  const circular: Record<string, unknown> = {};
+  circular["self"] = circular;
+  it.each<[string, unknown, string]>([
+    ["a BigInt", 5n, "5"],
+    ["a circular object", circular, "[object Object]"],
+    ["an object whose toJSON throws", { toJSON: () => { throw new Error("no"); } }, "[object Object]"], // prettier-ignore
+    ["an object that cannot be a text", Object.assign(Object.create(null) as object, { toJSON: () => { throw new Error("no"); } }), "unknown error"], // prettier-ignore
+    ["a symbol", Symbol("s"), "Symbol(s)"],
+  ])("is moved to the poison queue whatever the decoder throws: %s", async (_, thrown, error) => {
+    await queue.sendMessage("text");
+    await consume(vi.fn(), { decode: () => { throw thrown; } }); // prettier-ignore
+    await pass(10);
+    expect(poisons()).toEqual([expect.objectContaining({ poison: expect.objectContaining({ error }) as unknown })]);
+    expect(queue.messages).toEqual([]);
+  });
+
+  it("and cannot be moved or released is not renewed any more", async () => {
+    await queue.sendMessage("text");
+    poisonQueue.sendMessage = () => Promise.reject(new TypeError("down"));
+    const consumer = await consume(vi.fn(), { decode: () => { throw new Error("no"); }, retryDelayInMs: () => { throw new Error("my delay"); } }); // prettier-ignore
+    await pass(10);
+    expect(consumer.health().inFlight).toBe(0);
+    await consumer.stop();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   const schema = {
     "~standard": { version: 1, vendor: "test", validate: (value: unknown) => (typeof value === "number" ? { value } : { issues: [{ message: "not a number" }] }) },
   } as const;

@@ -218,6 +218,10 @@ describe("an inbox that", () => {
     ["too few results", async () => []],
     ["no results", async () => undefined as never],
     ["an unknown kind", async (deliveries) => deliveries.map(() => ({ kind: "done" }) as never)],
+    ["a claim without a count of failures", (...call) => claimWith({ failures: undefined as never }).claim(...call)],
+    ["a count of failures that is not a whole number", (...call) => claimWith({ failures: 0.5 }).claim(...call)],
+    ["a negative count of failures", (...call) => claimWith({ failures: -1 }).claim(...call)],
+    ["no claim", async (deliveries) => deliveries.map(() => ({ kind: "claimed" }) as never)],
     ["a synchronous exception", () => { throw new Error("not async"); }], // prettier-ignore
   ])("responds to a claim with %s: nothing is handled, and the error is reported", async (_, claim) => {
     const handler = vi.fn();

@@ -38,6 +38,8 @@ describe("enqueue", () => {
     await expect(enqueue(queue, "x".repeat(65_536))).rejects.toThrow(/Store the payload in a blob/);
     await expect(enqueue(queue, 1, { idempotencyKey: "" })).rejects.toThrow(RangeError);
     await expect(enqueue(queue, 1, { idempotencyKey: 5 as unknown as string })).rejects.toThrow(TypeError);
+    await expect(enqueue(queue, 1, { idempotencyKey: "a\uD800" })).rejects.toThrow(/well-formed Unicode/);
+    await expect(enqueue(queue, 1, { idempotencyKey: "\uDC00a" })).rejects.toThrow(RangeError);
     await expect(enqueue(queue, 1, { timeToLiveInSeconds: 0 })).rejects.toThrow(RangeError);
     await expect(enqueue(queue, 1, { abortSignal: AbortSignal.abort(new Error("no")) })).rejects.toThrow("no");
     expect(queue.faults.log).toEqual([]);
@@ -110,6 +112,20 @@ describe("redrive", () => {
     expect(await redrive(poison, queue, { maxMessages: 1 })).toEqual({ moved: 1, skipped: 0 });
   });
 
+  it("moves a message only if the filter returns true, and observes a promise that it returns", async () => {
+    const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    await put(poison, { body: 1 });
+    for (const filter of [() => undefined, () => 1, () => Promise.resolve(true), () => Promise.reject(new Error("no"))]) {
+      expect(await redrive(poison, queue, { filter: filter as unknown as () => boolean })).toEqual({ moved: 0, skipped: 1 });
+    }
+    await new Promise((resolve) => setTimeout(resolve));
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+    expect(poison.visible).toHaveLength(1);
+  });
+
   it("tells the filter why a message was poisoned, with dates and without the fields of the stored form", async () => {
     const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
     await put(poison, { body: 1 }, { insertedOn: "2026-01-02T03:04:05.000Z", poisonedOn: "2026-01-02T03:05:05.000Z", raw: true });
@@ -127,6 +143,7 @@ describe("redrive", () => {
     const [poison, queue] = [new FakeQueue("jobs-poison"), new FakeQueue()];
     await expect(redrive(poison, queue, { maxMessages: 0 })).rejects.toThrow(RangeError);
     await expect(redrive(poison, queue, { maxMessages: 1.5 })).rejects.toThrow(RangeError);
+    await expect(redrive(poison, queue, { filter: "r" as never })).rejects.toThrow(/^redrive: filter must be a function/);
     await expect(redrive(poison, queue, { max: 1 } as object)).rejects.toThrow(/unknown option "max"/);
     await expect(redrive(poison, undefined as unknown as FakeQueue)).rejects.toThrow(/redrive needs a QueueClient/);
     expect(poison.faults.log).toEqual([]);

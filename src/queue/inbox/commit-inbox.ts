@@ -69,11 +69,11 @@ export class CommitInbox {
 
   /** @internal Writes the actions if the key was not committed before. `call` counts the calls of one handler. */
   async commit(delivery: InboxDelivery, call: number, partitionKey: string, actions: readonly TableAction[], request: AdapterRequest): Promise<CommitResult> {
+    const prepared = actionsIn(partitionKey, actions, "commit");
     // The record itself is the hundredth action.
     if (actions.length >= maxGroup) throw new RangeError(`commit: at most ${maxGroup - 1} actions fit into a transaction with the record; got ${actions.length}`);
     const { messageId, dequeueCount } = delivery;
     const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
-    const prepared = actionsIn(partitionKey, actions, "commit");
     const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), delivery.idempotencyKey);
     return commitOnce(this.#table, { partitionKey, rowKey, record, actions: prepared }, request);
   }

@@ -89,12 +89,13 @@ function hex(byte: number): string {
 
 export function entityOf(partitionKey: string, rowKey: string, record: Partial<InboxRecord>): TableEntityLike {
   const { state, owner, messageId, dequeueCount, attempts, claimDurationInMs, group } = record;
-  const properties = Object.entries({ state, owner, messageId, dequeueCount, attempts, claimDurationInMs, group });
+  // Stored as holdInMs, as in the tables that exist: processes of two versions must see each other's claims.
+  const properties = Object.entries({ state, owner, messageId, dequeueCount, attempts, holdInMs: claimDurationInMs, group });
   return { partitionKey, rowKey, ...Object.fromEntries(properties.filter(([, value]) => value !== undefined)) };
 }
 
 export function recordOf(entity: object): InboxRecord {
-  const e = entity as Partial<InboxRecord> & { timestamp?: string };
+  const e = entity as Partial<InboxRecord> & { timestamp?: string; holdInMs?: number };
   if (!e.etag) throw new Error("the table returned an inbox record without its ETag");
   return {
     state: e.state ?? "claimed",
@@ -102,7 +103,7 @@ export function recordOf(entity: object): InboxRecord {
     messageId: e.messageId ?? "",
     dequeueCount: e.dequeueCount ?? 0,
     attempts: e.attempts ?? 0,
-    claimDurationInMs: e.claimDurationInMs ?? 0,
+    claimDurationInMs: e.holdInMs ?? 0,
     group: e.group,
     writtenAt: Date.parse(e.timestamp ?? ""),
     etag: e.etag,
