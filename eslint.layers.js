@@ -25,7 +25,7 @@ export const mayImport = {
   facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue"],
   cli: ["clients", "errors", "core", "lock", "queue"],
   // Shipped for the tests of applications: servers that implement the services, and use nothing else of this library.
-  testing: [],
+  testing: ["core"],
 };
 
 /** The folders that run in Node only, and may use its modules and start programs. */

@@ -1,3 +1,5 @@
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
@@ -35,6 +37,8 @@ export interface StartAzuriteOptions {
   args?: readonly string[] | undefined;
 }
 
+const optionNames: OptionNames<StartAzuriteOptions> = { abortSignal: 1, startTimeoutInMs: 1, resolveFrom: 1, args: 1 };
+
 /** A running Azurite. */
 export interface Azurite extends StorageEndpoints, AsyncDisposable {
   /** The connection string of the account `devstoreaccount1`, for all three services. */
@@ -59,6 +63,7 @@ export interface Azurite extends StorageEndpoints, AsyncDisposable {
  * @throws {@link AzuriteStartError} if it is not installed, exits early or does not listen in time.
  */
 export async function startAzurite(options: StartAzuriteOptions = {}): Promise<Azurite> {
+  checkOptions("startAzurite", options, optionNames);
   const { abortSignal, startTimeoutInMs = 30_000, resolveFrom, args = [] } = options;
   abortSignal?.throwIfAborted();
   const { pid, addresses, stop } = await launchAzurite(findAzurite(resolveFrom), args, startTimeoutInMs, abortSignal);

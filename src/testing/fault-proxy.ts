@@ -2,6 +2,8 @@ import { setMaxListeners } from "node:events";
 import { Agent, createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { serveExchange } from "./fault-exchange.js";
 import type { FaultRule } from "./fault-rule.js";
 import { RequestLog } from "./request-log.js";
@@ -23,6 +25,8 @@ export interface FaultProxyOptions {
    */
   logLimit?: number | undefined;
 }
+
+const optionNames: OptionNames<FaultProxyOptions> = { seed: 1, logLimit: 1 };
 
 /** Options of {@link FaultProxy.waitFor}. */
 export interface WaitForRequestOptions {
@@ -101,6 +105,7 @@ export async function startFaultProxy(
   rules: readonly FaultRule[] = [],
   options: FaultProxyOptions = {},
 ): Promise<FaultProxy> {
+  checkOptions("startFaultProxy", options, optionNames);
   const { seed = 1, logLimit = 10_000 } = options;
   const target = new URL(targetUrl);
   if (target.protocol !== "http:") throw new TypeError(`the fault proxy speaks http: only, not ${target.protocol}`);

@@ -1,3 +1,5 @@
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import type { ResponseFaultRuleOptions, FaultResponse, FaultRequest, FaultRule, FaultRuleOptions, FaultStage } from "./fault-rule.js";
 
 /** Options of {@link respondWith}. */
@@ -37,6 +39,21 @@ export interface StagedFaultRuleOptions extends ResponseFaultRuleOptions {
   at?: FaultStage | undefined;
 }
 
+const requestNames: OptionNames<FaultRuleOptions> = { name: 1, when: 1, probability: 1, times: 1 };
+const responseNames: OptionNames<ResponseFaultRuleOptions> = { name: 1, when: 1, probability: 1, times: 1, whenResponse: 1 };
+const stagedNames: OptionNames<StagedFaultRuleOptions> = { name: 1, when: 1, probability: 1, times: 1, whenResponse: 1, at: 1 };
+const respondNames: OptionNames<RespondWithOptions> = {
+  name: 1,
+  when: 1,
+  probability: 1,
+  times: 1,
+  whenResponse: 1,
+  at: 1,
+  errorCode: 1,
+  message: 1,
+  headers: 1,
+};
+
 const usualErrorCodes: Readonly<Record<number, string>> = {
   403: "AuthorizationFailure",
   404: "ResourceNotFound",
@@ -47,8 +64,12 @@ const usualErrorCodes: Readonly<Record<number, string>> = {
   503: "ServerBusy",
 };
 
-/** The service commits the request, and its response is lost: the client's connection is cut instead. */
+/**
+ * The service commits the request, and its response is lost: the client's connection is cut instead.
+ * @throws `TypeError` for an unknown option.
+ */
 export function dropResponse(options: ResponseFaultRuleOptions = {}): FaultRule {
+  checkOptions("dropResponse", options, responseNames);
   return { ...options, action: { kind: "drop-response" } };
 }
 
@@ -58,17 +79,26 @@ export function dropResponse(options: ResponseFaultRuleOptions = {}): FaultRule 
  * @throws `RangeError` if `afterBytes` is not a whole number, 0 or more.
  */
 export function cutBody(afterBytes: number, options: ResponseFaultRuleOptions = {}): FaultRule {
+  checkOptions("cutBody", options, responseNames);
   if (!Number.isSafeInteger(afterBytes) || afterBytes < 0) throw new RangeError(`afterBytes must be a whole number, 0 or more; got ${afterBytes}`);
   return { ...options, action: { kind: "cut-body", afterBytes } };
 }
 
-/** The request is lost: the client's connection is cut, and the service never receives the request. */
+/**
+ * The request is lost: the client's connection is cut, and the service never receives the request.
+ * @throws `TypeError` for an unknown option.
+ */
 export function dropRequest(options: FaultRuleOptions = {}): FaultRule {
+  checkOptions("dropRequest", options, requestNames);
   return { ...options, action: { kind: "drop-request" } };
 }
 
-/** The client receives an error response, 400 to 599, in the format of Azure Storage. */
+/**
+ * The client receives an error response, 400 to 599, in the format of Azure Storage.
+ * @throws `TypeError` for an unknown option.
+ */
 export function respondWith(status: number, options: RespondWithOptions = {}): FaultRule {
+  checkOptions("respondWith", options, respondNames);
   const { at = "request", errorCode, message, headers = {}, ...rule } = options;
   const code = errorCode ?? usualErrorCodes[status] ?? "InjectedFault";
   return {
@@ -82,18 +112,24 @@ export function respondWith(status: number, options: RespondWithOptions = {}): F
  *
  * A delayed request is carried out even if the client has given up in the meantime: that is how a late write of a client that is
  * considered dead arrives on a real network.
+ * @throws `TypeError` for an unknown option.
  */
 export function delay(
   durationInMs: number | { readonly minInMs: number; readonly maxInMs: number },
   options: StagedFaultRuleOptions = {},
 ): FaultRule {
+  checkOptions("delay", options, stagedNames);
   const { at = "request", ...rule } = options;
   const range = typeof durationInMs === "number" ? { minInMs: durationInMs, maxInMs: durationInMs } : durationInMs;
   return { ...rule, action: { kind: "delay", at, ...range } };
 }
 
-/** The client never receives a response: the connection stays open until the client or the proxy closes it. */
+/**
+ * The client never receives a response: the connection stays open until the client or the proxy closes it.
+ * @throws `TypeError` for an unknown option.
+ */
 export function hang(options: StagedFaultRuleOptions = {}): FaultRule {
+  checkOptions("hang", options, stagedNames);
   const { at = "request", ...rule } = options;
   return { ...rule, action: { kind: "hang", at } };
 }
@@ -101,10 +137,12 @@ export function hang(options: StagedFaultRuleOptions = {}): FaultRule {
 /**
  * The client receives a changed response. The `content-length` is set again if the body was replaced; other headers that describe
  * the body, such as `content-md5`, are up to the function.
+ * @throws `TypeError` for an unknown option.
  */
 export function rewriteResponse(
   rewrite: (response: FaultResponse, request: FaultRequest) => FaultResponse | Promise<FaultResponse>,
   options: ResponseFaultRuleOptions = {},
 ): FaultRule {
+  checkOptions("rewriteResponse", options, responseNames);
   return { ...options, action: { kind: "rewrite-response", rewrite } };
 }

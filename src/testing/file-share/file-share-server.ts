@@ -1,3 +1,5 @@
+import { checkOptions } from "../../core/validate.js";
+import type { OptionNames } from "../../core/validate.js";
 import { emulatorAccount } from "../connection-string.js";
 import { HttpListener } from "./http-listener.js";
 import { ServerClock } from "./server-clock.js";
@@ -26,6 +28,8 @@ export interface StartFileShareServerOptions {
    */
   accountKey?: string | undefined;
 }
+
+const optionNames: OptionNames<StartFileShareServerOptions> = { port: 1, accountName: 1, accountKey: 1 };
 
 /** A running file-share server. */
 export interface FileShareServer extends AsyncDisposable {
@@ -71,6 +75,7 @@ export interface FileShareServer extends AsyncDisposable {
  * @throws `Error` if another process listens on `port`.
  */
 export async function startFileShareServer(options: StartFileShareServerOptions = {}): Promise<FileShareServer> {
+  checkOptions("startFileShareServer", options, optionNames);
   const { port = 0, accountName = emulatorAccount.name, accountKey = emulatorAccount.key } = options;
   const clock = new ServerClock();
   const state = new FileShareState(clock);
