@@ -9,7 +9,7 @@ export interface Schedule {
   runs: { term: number; by: string }[];
 }
 
-/** What a scheduler tells whoever started it. */
+/** What a scheduler reports to the process that started it. */
 export type Report = { elected: number } | { ran: number };
 
 const [containerName = "", name = ""] = process.argv.slice(2);
@@ -19,7 +19,6 @@ const tell = (report: Report): void => void process.send?.(report);
 const election = new LeaderElection(new BlobLocks(container, { holder: name }), "scheduler", lead, {
   durationInSeconds: 15, // the least that Azure allows
 });
-await election.start();
 
 async function lead(term: LeadershipTerm): Promise<void> {
   tell({ elected: term.epoch });
@@ -38,9 +37,15 @@ async function lead(term: LeadershipTerm): Promise<void> {
   }
 }
 
-// An orderly end: the lease is given back, and the next one leads at once.
+// An orderly end: the lease is released, and the next scheduler leads at once.
 process.on("message", () => void election.stop().then(() => process.disconnect()));
-// Without whoever started it, there is nobody to schedule for, and maybe no storage either.
+// The process that started it has ended, and the storage with it: nothing is left to schedule.
 process.on("disconnect", () => process.exit());
-// It may have gone while this file was being loaded, before anybody listened.
+// It may have ended while this file was being loaded, before the listener was there.
 if (!process.connected) process.exit();
+
+await election.start().catch(async (error: unknown) => {
+  // The storage may be gone because the tour was interrupted: then this process is about to end, and has nothing to report.
+  await pause(2_000);
+  throw error;
+});
