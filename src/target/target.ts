@@ -86,6 +86,8 @@ export interface ServiceAdapter<T, Raw> {
   readonly journaled: boolean;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
+  /** Other requests may use the signal of a write meanwhile, so that it cannot count the sends of the write. */
+  readonly sharesSignal?: true;
   /** What a leased update leases; undefined: the target has no leases. */
   readonly leasable?: LeasableLike | undefined;
 

@@ -58,6 +58,8 @@ export async function commitTransaction(
   const { rowKey, base } = witness;
   const adapter: CommitAdapter<StoredEntity | undefined> = {
     journaled: true,
+    // A function that was detached for being slow may still read rows.
+    sharesSignal: true,
     equals: (a, b) => (a && b ? equalStored(a, b) : a === b),
     async read(request) {
       request.onRequest?.();

@@ -22,7 +22,7 @@ export type CommitOutcome<Raw> =
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "requiresLease" | "sharesSignal" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -58,7 +58,11 @@ export async function commit<Raw>(
       onConflict,
     },
     // A write of several requests must not count those that prepare it.
-    adapter.requiresLease ? { abortSignal: context.abortSignal, awaitSend: true } : { exclusiveSignal: context.abortSignal },
+    adapter.requiresLease
+      ? { abortSignal: context.abortSignal, awaitSend: true }
+      : adapter.sharesSignal
+        ? { abortSignal: context.abortSignal }
+        : { exclusiveSignal: context.abortSignal },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind !== "recognised") return outcome;
