@@ -1,4 +1,4 @@
-/* Somebody holds a lock and does not let go. Look who it is, and take it away from exactly that holder. */
+/* A process holds a lock and does not release it. Inspect the holder, and break the lock of exactly that holder. */
 import { BlobLocks, isConcurrencyError } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
@@ -7,11 +7,11 @@ import type { Sample } from "./support/sample.js";
 
 export const breakLock: Sample = {
   name: "break-lock",
-  title: "A lock that nobody gives back",
+  title: "A lock that is not released",
   helper: "BlobLocks.break",
   section: "docs/locks.md#named-locks",
   plan: "A service took a lock without an end and hangs. Find out who it is, and take the lock away.",
-  lesson: "A lock knows its holder and counts its holders. Only the one that was looked at is broken: had the lock changed hands in the meantime, nothing would have happened to the new holder.",
+  lesson: "A lock knows its holder and counts its holders. Only the lock of the holder that was inspected is broken: had another process acquired it in the meantime, nothing would have happened to the new holder.",
   async run(storage) {
     const container = await storage.container();
     const stuck = await new BlobLocks(container, { holder: "billing-7" }).acquire("invoices", { durationInSeconds: Infinity });
@@ -24,7 +24,7 @@ export const breakLock: Sample = {
         return error.holder;
       },
     );
-    say.trouble(`billing-8 waits for "invoices" in vain: ${holder} has it`);
+    say.trouble(`billing-8 cannot acquire "invoices": ${holder} holds it`);
 
     const seen = await locks.inspect("invoices");
     const broken = await locks.break("invoices", { expectedEpoch: seen.epoch });
@@ -39,7 +39,7 @@ export const breakLock: Sample = {
       return lock.epoch;
     });
 
-    check(holder === "billing-7" && broken, "the holder is known and can be put out");
+    check(holder === "billing-7" && broken, "the holder is known, and its lock can be broken");
     check(epoch > stuck.epoch, "each holder has a higher number than all before");
     return `billing-8 got the lock, as holder number ${epoch}`;
   },

@@ -37,7 +37,7 @@ export const gracefulShutdown: Sample = {
     const { receivedMessageItems: visible } = await queue.receiveMessages({ numberOfMessages: 32 });
     check(started === finished, "no handler is cut off");
     check(finished + visible.length === 10, "the rest can be seen at once");
-    return `${finished} were finished, ${visible.length} are there for whoever comes next`;
+    return `${finished} were finished, ${visible.length} are visible to the next consumer`;
   },
 };
 

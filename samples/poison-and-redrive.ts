@@ -1,4 +1,4 @@
-/* What fails too often is put aside with the reason, and brought back when the reason is gone. */
+/* A message that fails too often is moved to the poison queue with the reason, and moved back when the cause is fixed. */
 import { ConcurrentQueue } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
@@ -11,7 +11,7 @@ export const poisonAndRedrive: Sample = {
   helper: "ConcurrentQueue.redrive",
   section: "docs/queues.md#poison-messages",
   plan: "A job fails each time. It must neither be lost, nor be tried for ever.",
-  lesson: "A message that fails again and again would keep its consumers busy and hide the real trouble. Put aside with its reason, it waits until somebody has mended the cause.",
+  lesson: "A message that fails again and again keeps its consumers busy and hides the cause. In the poison queue, it waits with its reason until the cause is fixed; redrive then moves it back, with its key.",
   async run(storage) {
     const jobs = new ConcurrentQueue<{ job: string }>(await storage.queue(), {
       poisonQueue: await storage.queue(),
@@ -31,14 +31,14 @@ export const poisonAndRedrive: Sample = {
     const completed = new Promise<void>((resolve) => consumer.once("completed", () => resolve()));
     await consumer.start();
     const { error, attempt } = await poisoned;
-    say.trouble(`put aside after ${attempt} attempts: ${(error as Error).message}`);
+    say.trouble(`moved to the poison queue after ${attempt} attempts: ${(error as Error).message}`);
 
     onFire = false;
     const { moved } = await jobs.redrive();
     say.step(`the fire is out; ${moved} message is brought back`);
     await completed;
     await consumer.stop();
-    check(attempt === 2 && moved === 1, "it is put aside after the attempts that it has");
+    check(attempt === 2 && moved === 1, "it is moved to the poison queue after maxAttempts");
     check(printed.join() === "report", "it is handled once");
     return `"${printed.join()}" is printed in the end`;
   },

@@ -1,4 +1,4 @@
-/* At most three exports at a time, whoever starts them. */
+/* At most three exports at a time, in all processes together. */
 import { setTimeout as pause } from "node:timers/promises";
 import { BlobLocks, Semaphore } from "azure-storage-concurrency";
 import { check } from "./support/check.js";

@@ -21,7 +21,7 @@ export interface SampleStorage {
   queue(): Promise<QueueClient>;
   /** Azurite has no files: without a real account, it is on the file-share server of this library. */
   share(existing?: string): Promise<ShareClient>;
-  /** Always an emulator, for what nobody wants to do to a real account. */
+  /** Always an emulator, for what must not be done to a real account. */
   emulator(): Promise<Azurite>;
   close(): Promise<void>;
 }

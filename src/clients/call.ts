@@ -20,7 +20,7 @@ export interface AbortSignalLike {
  *
  * @example
  * ```ts
- * await readTarget(blob, { abortSignal: AbortSignal.timeout(5_000) });
+ * await readTarget(blob, { abortSignal: controller.signal });
  * ```
  */
 export interface CallOptions {

@@ -54,7 +54,7 @@ export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
 /** The service rejects it, too, but only after a request was sent, and with a code that does not give the reason. */
 function rejectSnapshot(url: unknown): void {
   if (typeof url === "string" && /[?&](snapshot|sharesnapshot|versionid)=/i.test(url)) {
-    throw new TypeError("a snapshot or an old version cannot be leased: nobody can change it");
+    throw new TypeError("A snapshot or an old version of a blob cannot be leased: it cannot be changed.");
   }
 }
 
