@@ -5,6 +5,7 @@ import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { limitOf, operationsOf } from "./operations.js";
+import type { Operation, OperationCache } from "./operations.js";
 import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import type { RowOptions } from "./row.js";
@@ -73,6 +74,8 @@ type Step =
 
 /** How long other callers wait for a function. */
 const detachAfterInMs = 1_000;
+/** How often at most it is checked whether other callers wait. */
+const minWaitInMs = 50;
 
 /** The time for the functions of a batch. After it none is started, or runs again, except that each batch completes one at least. */
 const maxBatchTimeInMs = 200;
@@ -90,6 +93,7 @@ export class TransactionBatch {
   readonly #startedAt = performance.now();
   readonly #runs: (Run | undefined)[] = [];
   readonly #steps: Step[] = [];
+  readonly #operations: OperationCache = new Map();
 
   constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings, requestOptions: () => RowOptions) {
     this.view = view;
@@ -161,7 +165,7 @@ export class TransactionBatch {
     if (!run) return { kind: call.isSettled() ? "abandoned" : "postponed" };
     for (;;) {
       // Not the time since its turn came: other callers have waited for it from its start.
-      const timeLeft = Math.max(1, detachAfterInMs - (performance.now() - run.startedAt));
+      const timeLeft = Math.max(minWaitInMs, detachAfterInMs - (performance.now() - run.startedAt));
       const waited = await waitOrDetach(run.ended, call, hasOtherWaiters, timeLeft);
       if (waited.kind !== "done") {
         run.close();
@@ -178,11 +182,10 @@ export class TransactionBatch {
   }
 
   #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
-    const { partitionKey, detectPhantoms } = this.#settings;
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
-    if (!isFirst && limitOf(operationsOf(this.view, partitionKey, detectPhantoms), this.view.written, partitionKey, "")) {
+    if (!isFirst && limitOf(this.operations(), this.view.written, this.#settings.partitionKey, "")) {
       undo();
       return this.#postpone(call, { overlay: run.overlay, result });
     }
@@ -190,6 +193,12 @@ export class TransactionBatch {
     if (result.kind === "failed") return result;
     for (const other of this.#runs) if (other && !other.isMerged) other.overlay.noteWrites(run.overlay.writes.keys());
     return { ...result, changed: run.overlay.writes.size > 0 };
+  }
+
+  /** One for each row that the merged transactions have read or written. */
+  operations(): Operation[] {
+    const { partitionKey, detectPhantoms } = this.#settings;
+    return operationsOf(this.view, partitionKey, detectPhantoms, this.#operations);
   }
 
   /** @param finished - What its function did, if that is not to be repeated. */

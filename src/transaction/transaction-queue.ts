@@ -6,7 +6,7 @@ import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "./commit-transaction.js";
 import type { TransactionOutcome } from "./commit-transaction.js";
-import { limitOf, operationsOf } from "./operations.js";
+import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
 import { queriesRowKey } from "./row.js";
@@ -55,7 +55,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   protected override async runBatch(): Promise<void> {
     // Calls that are made in the same tick are part of the first batch.
     await Promise.resolve();
-    const { table, partitionKey, detectPhantoms } = this.#settings;
+    const { table, partitionKey } = this.#settings;
     const calls = this.takeBatch(maxBatch);
     beginTogether(calls);
     const wasKnown = this.#rows.size > 0;
@@ -64,7 +64,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     await batch.run(() => this.waiting.some((call) => !call.isSettled()));
     this.#letDetachedRun(batch);
     this.requeue(batch.postponed());
-    const operations = operationsOf(view, partitionKey, detectPhantoms);
+    const operations = batch.operations();
     const outcome = operations.some(({ changes }) => changes)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
