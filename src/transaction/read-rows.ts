@@ -1,4 +1,5 @@
 import type { TableLike } from "../clients/table.js";
+import { linkSignals } from "../core/deadline.js";
 import type { RowRange } from "./overlay.js";
 import { noRow, queryRows, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
@@ -15,13 +16,26 @@ const maxParallelQueries = 8;
 /** Reads rows by their keys. Costs 1 request for a single row, 1 for each 14 of several; more if their keys are long. */
 export async function readRows(table: TableLike, partitionKey: string, rowKeys: readonly string[], options: RowOptions): Promise<Map<string, Row>> {
   const found = new Map<string, Row>();
-  const chunks = chunksOf([...new Set(rowKeys)], encodedLength(partitionFilter(partitionKey))).values();
+  const chunks = chunksOf([...new Set(rowKeys)], encodedLength(partitionFilter(partitionKey)));
+  const [first] = chunks;
+  if (first && chunks.length === 1) await readChunk(table, partitionKey, first, options, found);
+  if (chunks.length < 2) return found;
+  // If one of the requests fails, the others are cut off.
+  const { controller, unlink } = linkSignals(options.abortSignal);
+  const left = chunks.values();
   const readChunks = async (): Promise<void> => {
     // All workers take their chunks from the same iterator.
-    for (const chunk of chunks) await readChunk(table, partitionKey, chunk, options, found);
+    for (const chunk of left) await readChunk(table, partitionKey, chunk, { ...options, abortSignal: controller.signal }, found);
   };
-  await Promise.all(Array.from({ length: maxParallelQueries }, readChunks));
-  return found;
+  try {
+    await Promise.all(Array.from({ length: Math.min(chunks.length, maxParallelQueries) }, readChunks));
+    return found;
+  } catch (error) {
+    controller.abort(error);
+    throw error;
+  } finally {
+    unlink();
+  }
 }
 
 async function readChunk(table: TableLike, partitionKey: string, chunk: readonly string[], options: RowOptions, found: Map<string, Row>): Promise<void> {

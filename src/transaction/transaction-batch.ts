@@ -92,6 +92,7 @@ export class TransactionBatch {
   readonly #order: RunOrder;
   readonly #startedAt = performance.now();
   readonly #runs: (Run | undefined)[] = [];
+  readonly #started: TransactionRun[] = [];
   readonly #steps: Step[] = [];
   readonly #operations: OperationCache = new Map();
 
@@ -149,6 +150,7 @@ export class TransactionBatch {
       call,
     });
     this.#order.set(position, tx.overlay);
+    this.#started.push(tx);
     return {
       overlay: tx.overlay,
       startedAt: performance.now(),
@@ -250,9 +252,9 @@ export class TransactionBatch {
     return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind === "postponed");
   }
 
-  /** Whether a function of the batch may still be running. */
-  hasRunningFunctions(): boolean {
-    return this.#steps.some(({ kind }) => kind === "detached" || kind === "abandoned");
+  /** Whether reads are in flight that no result depends on: of functions that were not waited for, or that did not wait. */
+  hasPendingReads(): boolean {
+    return this.#started.some((tx) => tx.isReading);
   }
 
   /** The calls whose functions are still running, each with a promise of its end. */

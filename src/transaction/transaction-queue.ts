@@ -69,8 +69,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);
-    // A detached function, or that of a caller that has gone, may wait for a read: it ends now, and a detached one runs again.
-    if (batch.hasRunningFunctions()) this.abortRequests();
+    // A detached function, or that of a caller that has left, may wait for a read: it ends now, and a detached one runs again.
+    if (batch.hasPendingReads()) this.abortRequests();
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
   }

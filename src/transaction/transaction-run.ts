@@ -41,6 +41,7 @@ export class TransactionRun implements Transaction {
   #wrote = false;
   #closed = false;
   #mustRestart = false;
+  #pendingReads = 0;
 
   constructor(view: PartitionView, table: TableLike, partitionKey: string, settings: RunSettings) {
     this.partitionKey = partitionKey;
@@ -123,12 +124,26 @@ export class TransactionRun implements Transaction {
     this.#closed = true;
   }
 
+  /** Whether a read is in flight. Its function may have ended without waiting for it. */
+  get isReading(): boolean {
+    return this.#pendingReads > 0;
+  }
+
+  async #reading<R>(request: Promise<R>): Promise<R> {
+    this.#pendingReads++;
+    try {
+      return await request;
+    } finally {
+      this.#pendingReads--;
+    }
+  }
+
   async #getMany<T extends object>(method: string, rowKeys: readonly string[], options: TransactionReadOptions): Promise<(Entity<T> | undefined)[]> {
     for (const rowKey of rowKeys) this.#check(rowKey);
     const validate = checkValidate(method, options);
     const unvalidated = validate ? [] : rowKeys.filter((rowKey) => !this.#isOwn(rowKey));
     const [rows] = await Promise.all([
-      readRows(this.#table, this.partitionKey, unvalidated, this.#settings.options()),
+      this.#reading(readRows(this.#table, this.partitionKey, unvalidated, this.#settings.options())),
       this.#load(validate ? rowKeys : rowKeys.filter((rowKey) => this.#isOwn(rowKey))),
     ]);
     this.#checkOpen();
@@ -169,19 +184,19 @@ export class TransactionRun implements Transaction {
     }
     this.overlay.queried(range);
     if (detectPhantoms) {
-      await this.#view.load([queriesRowKey], options());
+      await this.#reading(this.#view.load([queriesRowKey], options()));
       this.#checkOpen();
       this.overlay.current(queriesRowKey);
     }
     await this.#loadDeferred();
-    const found = await this.#view.loadRange(range, filter, options());
+    const found = await this.#reading(this.#view.loadRange(range, filter, options()));
     return new Map([...found, ...written()].map((rowKey) => [rowKey, () => this.#value(rowKey)]));
   }
 
   /** The rows of a range as they are stored. They do not become part of the transaction. */
   async #queryStored(range: { from?: string | undefined; to?: string | undefined }, filter: string | undefined): Promise<Found> {
     await this.#loadDeferred();
-    const found = await queryRange(this.#table, this.partitionKey, range, filter, this.#settings.options());
+    const found = await this.#reading(queryRange(this.#table, this.partitionKey, range, filter, this.#settings.options()));
     const rows = [...found].filter(([rowKey]) => !isOwnRow(rowKey));
     return new Map(rows.map(([rowKey, row]) => [rowKey, () => (this.overlay.has(rowKey) ? this.#value(rowKey) : this.#entity(rowKey, row.stored))]));
   }
@@ -193,12 +208,12 @@ export class TransactionRun implements Transaction {
     const free = unread.filter((rowKey) => !predecessors.mayWrite(rowKey));
     for (const rowKey of unread) this.overlay.intendRead(rowKey);
     await Promise.all([
-      this.#view.load(free, options()),
+      this.#reading(this.#view.load(free, options())),
       free.length < unread.length ? this.#restartable(predecessors.whenDone(unread)) : undefined,
     ]);
     this.#checkOpen();
     if (free.length < unread.length) {
-      await this.#view.load(unread, options());
+      await this.#reading(this.#view.load(unread, options()));
       // Nothing of a call that has been rejected is applied.
       this.#checkOpen();
     }

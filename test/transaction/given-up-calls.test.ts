@@ -1,9 +1,10 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { runTransaction } from "../../src/index.js";
 import type { RunTransactionOptions, Transaction } from "../../src/index.js";
 import { delay } from "../../src/core/deadline.js";
-import { gate } from "../fakes/faults.js";
+import { gate, hang } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
 import { fakePartition, valueOf } from "./fakes/partition.js";
 import type { FakeTransactionTable } from "./fakes/fake-transaction-table.js";
@@ -104,4 +105,50 @@ describe.each(waysToGiveUp)("a call that is rejected because %s", (_, options, n
     await rejected;
     expect([valueOf(table, "a"), valueOf(table, "c"), valueOf(table, "slow")]).toEqual([1, undefined, 1]);
   });
+});
+
+describe("a read that the function starts and does not wait for", () => {
+  const kinds: [string, (tx: Transaction) => unknown][] = [
+    ["get", (tx) => tx.get("a")],
+    ["getMany", (tx) => tx.getMany(["a", "b"])],
+    ["query", (tx) => tx.query()],
+    ["unvalidated get", (tx) => tx.get("a", { validate: false })],
+    ["unvalidated query", (tx) => tx.query({}, { validate: false })],
+    ["get of a row that an earlier call writes", (tx) => tx.get("slow")],
+    ["get after the end", (tx) => void setTimeout(() => void tx.get("a"), 3_000)],
+  ];
+  const ends: [string, () => unknown, RunTransactionOptions][] = [
+    ["throws", () => { throw new Error("changed my mind"); }, {}],
+    ["returns", () => undefined, {}],
+    ["is given up", () => new Promise(() => undefined), { timeoutInMs: 500 }],
+  ];
+
+  test.each(kinds.flatMap(([kind, read]) => ends.map(([end, finish, options]) => [kind, end, read, finish, options] as const)))(
+    "is no unhandled rejection, and does not go on: %s, when the function %s",
+    async (kind, end, read, finish, options) => {
+      const unhandled: unknown[] = [];
+      const listener = (reason: unknown): void => void unhandled.push(reason);
+      process.on("unhandledRejection", listener);
+      onTestFinished(() => void process.off("unhandledRejection", listener));
+      const { service, table } = fakePartition({ a: 1, b: 1 });
+      const signals: (AbortSignal | undefined)[] = [];
+      const hung: Fault = (exchange) => {
+        signals.push(exchange.signal);
+        return hang(exchange);
+      };
+      service.next(kind.endsWith("query") || kind === "getMany" ? "listEntities" : "getEntity", hung);
+      const earlier = kind.includes("earlier") ? [slow(table)] : [];
+      const call = runTransaction(table, "p", (tx) => {
+        read(tx);
+        return finish();
+      }, options);
+      const [settled] = await inFakeTime(Promise.allSettled([call, slow(table), ...earlier]));
+      expect(settled.status).toBe(end === "returns" ? "fulfilled" : "rejected");
+      expect(signals.filter((signal) => !signal?.aborted)).toEqual([]);
+      vi.useRealTimers();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      vi.useFakeTimers();
+      expect(unhandled).toEqual([]);
+    },
+  );
 });
