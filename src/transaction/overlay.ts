@@ -1,5 +1,4 @@
 import type { StoredEntity } from "../target/stored-entity.js";
-import type { PartitionView } from "./partition-view.js";
 
 /** A range of row keys, both ends inclusive. */
 export interface RowRange {
@@ -11,12 +10,18 @@ export function isWithin(rowKey: string, { from, to }: RowRange): boolean {
   return (from === undefined || rowKey >= from) && (to === undefined || rowKey <= to);
 }
 
+/** What an overlay is on top of: the view of a batch. */
+interface BaseView {
+  isVisible(rowKey: string): boolean;
+  current(rowKey: string): StoredEntity | undefined;
+}
+
 /**
  * What one run of a function has read and written, on top of the view of its batch. It is private to the run: the batch merges it
  * into the view after the function has returned and if what it read is still so. Dropping it is the roll-back.
  */
 export class Overlay {
-  readonly #view: PartitionView;
+  readonly #view: BaseView;
   readonly #reads = new Map<string, StoredEntity | undefined>();
   readonly #writes = new Map<string, StoredEntity | null>();
   readonly #inserts = new Set<string>();
@@ -26,7 +31,7 @@ export class Overlay {
   readonly #rangeIntents: RowRange[] = [];
   #hasPhantom = false;
 
-  constructor(view: PartitionView) {
+  constructor(view: BaseView) {
     this.#view = view;
   }
 

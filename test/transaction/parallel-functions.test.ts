@@ -185,7 +185,7 @@ describe("the time of a batch", () => {
     let computed = 0;
     const now = performance.now.bind(performance);
     vi.spyOn(performance, "now").mockImplementation(() => now() + computed);
-    onTestFinished(() => vi.restoreAllMocks());
+    onTestFinished(() => void vi.restoreAllMocks());
     const calls = rowKeys.map((rowKey) =>
       runTransaction(table, "p", (tx) => {
         computed += 20;
