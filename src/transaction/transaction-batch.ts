@@ -177,8 +177,6 @@ export class TransactionBatch {
       if (run.mustRestart()) return this.#postpone(call);
       if (this.view.accepts(run.overlay)) return this.#merge(run, waited.result, call);
       if (position > 0 && this.#isOver()) return this.#postpone(call);
-      // An insert of a row that has turned out to exist would be attempted in vain.
-      call.readBeforeInsert ||= run.overlay.inserts.size > 0;
       run = this.#runs[position] = this.#start(position, call);
     }
   }
@@ -187,7 +185,8 @@ export class TransactionBatch {
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
-    if (!isFirst && limitOf(this.operations(), this.view.written, this.#settings.partitionKey, "")) {
+    const operations = isFirst ? [] : this.operations();
+    if (operations.some(({ changes }) => changes) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
       undo();
       return this.#postpone(call, { overlay: run.overlay, result });
     }

@@ -39,6 +39,8 @@ export class TransactionRun implements Transaction {
   /** Writes to rows that have not been read. The rows are read when the function has ended. */
   readonly #deferred: { rowKey: string; apply: () => void }[] = [];
   #wrote = false;
+  /** Its function has returned: it takes no more reads and writes. */
+  #returned = false;
   #closed = false;
   #mustRestart = false;
   #pendingReads = 0;
@@ -111,6 +113,8 @@ export class TransactionRun implements Transaction {
   /** Reads the rows that were written without having been read, and closes the transaction. */
   async finish(): Promise<void> {
     this.#checkOpen();
+    // What the function has left running could otherwise add writes whose rows are not read any more.
+    this.#returned = true;
     await this.#loadDeferred();
     this.#closed = true;
   }
@@ -154,7 +158,7 @@ export class TransactionRun implements Transaction {
   }
 
   async #query<T extends object>(query: TransactionQuery<T>, options: TransactionReadOptions): Promise<Entity<T>[]> {
-    this.#checkOpen();
+    this.#checkRunning();
     const validate = checkValidate("tx.query", options);
     const { from, to, filter, where } = query;
     if (filter !== undefined && !where && this.#wrote) {
@@ -214,7 +218,6 @@ export class TransactionRun implements Transaction {
     this.#checkOpen();
     if (free.length < unread.length) {
       await this.#reading(this.#view.load(unread, options()));
-      // Nothing of a call that has been rejected is applied.
       this.#checkOpen();
     }
     for (const rowKey of rowKeys) this.#applyDeferred(rowKey);
@@ -285,11 +288,17 @@ export class TransactionRun implements Transaction {
   }
 
   #check(rowKey: string): void {
-    this.#checkOpen();
+    this.#checkRunning();
     checkKey("rowKey", rowKey);
     if (isOwnRow(rowKey)) throw new RangeError(`Row keys that begin with ${ownRowPrefix} are reserved for the library.`);
   }
 
+  #checkRunning(): void {
+    if (this.#returned) throw new TypeError("The transaction is over: its function has returned.");
+    this.#checkOpen();
+  }
+
+  /** Checked after each wait: nothing of a call that has been rejected is applied. */
   #checkOpen(): void {
     if (this.#closed) throw new TypeError("The transaction is over: its function has returned, or runs again.");
     if (this.#settings.call.isSettled()) throw new TypeError("The transaction is over: its caller aborted it, or its time is over.");

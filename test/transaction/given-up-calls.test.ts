@@ -107,6 +107,29 @@ describe.each(waysToGiveUp)("a call that is rejected because %s", (_, options, n
   });
 });
 
+test("what a function has left running cannot add writes after it has returned", async () => {
+  const { service, table } = fakePartition({ a: 1, b: 1 });
+  const rows = gate();
+  service.next("getEntity", rows.fault);
+  const late: unknown[] = [];
+  const call = runTransaction(table, "p", (tx) => {
+    tx.update({ rowKey: "a", n: 2 });
+    setTimeout(() => {
+      for (const write of [() => tx.update({ rowKey: "b", n: 2 }), () => tx.create({ rowKey: "c", n: 2 })]) {
+        try {
+          write();
+        } catch (error) {
+          late.push(error);
+        }
+      }
+      rows.open();
+    }, 10);
+  });
+  await inFakeTime(call);
+  expect(late).toEqual([expect.any(TypeError), expect.any(TypeError)]);
+  expect([valueOf(table, "a"), valueOf(table, "b"), valueOf(table, "c")]).toEqual([2, 1, undefined]);
+});
+
 describe("a read that the function starts and does not wait for", () => {
   const kinds: [string, (tx: Transaction) => unknown][] = [
     ["get", (tx) => tx.get("a")],

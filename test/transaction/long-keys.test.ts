@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { runTransaction } from "../../src/index.js";
 import type { TableLike } from "../../src/index.js";
 import { fakePartition, set } from "./fakes/partition.js";
+import { answer, hang } from "../fakes/faults.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTransactionTable } from "./fakes/fake-transaction-table.js";
 import type { Numbered } from "./fakes/partition.js";
@@ -43,4 +44,17 @@ test("short keys are read 14 with one request, and a single one with a point rea
   const { service, table } = fakePartition();
   await runTransaction(table, "p", (tx) => tx.getMany(Array.from({ length: 29 }, (_, i) => `row-${i}`), { validate: false }));
   expect(service.operations.sort()).toEqual(["getEntity", "listEntities", "listEntities"]);
+});
+
+test("if one of several requests of a getMany fails, the others are cut off", async () => {
+  const { service, table } = fakePartition();
+  let hung: AbortSignal | undefined;
+  service.next("listEntities", answer(403, "AuthorizationFailure"), (exchange) => {
+    hung = exchange.signal;
+    return hang(exchange);
+  });
+  const rowKeys = Array.from({ length: 14 * 30 }, (_, i) => `row-${i}`);
+  const reading = runTransaction(table, "p", (tx) => tx.getMany(rowKeys, { validate: false }).catch((error: unknown) => [error, hung?.aborted]));
+  expect(await reading).toEqual([expect.objectContaining({ statusCode: 403 }), true]);
+  expect(service.count()).toBeLessThan(30);
 });

@@ -76,6 +76,15 @@ describe("50 transactions with rows of their own", () => {
     expect(tookInMs).toBe(20);
   });
 
+  test("that read more rows than a request can have are one batch, as long as they write nothing", async () => {
+    const { service, runs, tookInMs } = await measure((tx, rowKey) => tx.getMany([rowKey, `${rowKey}-2`, `${rowKey}-3`]));
+    expect(runs).toEqual(once);
+    expect(service.count("write")).toBe(0);
+    // 50 queries at once, and 11 to validate 150 rows, 8 at a time.
+    expect(service.count("read")).toBe(count + 11);
+    expect(tookInMs).toBe(60);
+  });
+
   test("that do not fit into one request run once each, and are committed in several", async () => {
     const { table, service, runs, tookInMs } = await measure(async (tx, rowKey) => {
       await Promise.all([add(tx, rowKey), add(tx, `${rowKey}-2`), add(tx, `${rowKey}-3`)]);
