@@ -25,6 +25,8 @@ export interface Model<S, I, O> {
   key(state: S): string;
   /** Whether an operation with this output changes nothing in any state. It may narrow down what is known of the state. */
   isRead(input: I, output: O): boolean;
+  /** Operations without an output that have the same effect in every state have the same name. Absent: no two of them have. */
+  effectOf?(input: I): string | undefined;
 }
 
 export type CheckResult =
@@ -157,9 +159,25 @@ class Search<S, I, O> {
       candidates.push(other);
     }
     const possible = candidates.filter(({ operation }) => operation.invokedAt <= firstReturn).sort((a, b) => b.operation.returnedAt - a.operation.returnedAt);
-    const optional = this.#unknown.filter(({ operation, bit }) => (applied & bit) === 0n && operation.invokedAt <= firstReturn);
+    const optional = this.#optional(applied, firstReturn);
     // From the end: known operations first, and of those the one that returned first.
     return { state, low, applied, entry, candidates: [...optional.reverse(), ...possible] };
+  }
+
+  /**
+   * The operations with an unknown outcome that may take effect now. Of those with the same effect only the first: the others
+   * can take effect later just as well.
+   */
+  #optional(applied: bigint, firstReturn: number): Entry<I, O>[] {
+    const effects = new Set<string>();
+    return this.#unknown.filter(({ operation, bit }) => {
+      if ((applied & bit) !== 0n || operation.invokedAt > firstReturn) return false;
+      const effect = this.#model.effectOf?.(operation.input);
+      if (effect === undefined) return true;
+      const isFirst = !effects.has(effect);
+      effects.add(effect);
+      return isFirst;
+    });
   }
 
   /**

@@ -1,4 +1,7 @@
-import { checkLinearizable, type Model, type Operation } from "./checker.js";
+import { checkLinearizable, type CheckResult, type Model, type Operation } from "./checker.js";
+
+/** The model of an object with this history. */
+export type ModelFor<S, I, O> = (history: readonly Operation<I, O>[]) => Model<S, I, O>;
 
 /** The smallest prefix of a history that cannot be explained. */
 export interface Counterexample<I, O> {
@@ -13,21 +16,22 @@ export interface Counterexample<I, O> {
  * Checks a history, and cuts it after the first return that cannot be explained. What has not returned by then counts as
  * unknown. If a prefix cannot be explained, no longer prefix can, so that a binary search finds the smallest one.
  */
-export function findCounterexample<S, I, O>(model: Model<S, I, O>, history: readonly Operation<I, O>[]): Counterexample<I, O> | undefined {
-  if (checkLinearizable(model, history).linearizable) return undefined;
+export function findCounterexample<S, I, O>(modelFor: ModelFor<S, I, O>, history: readonly Operation<I, O>[]): Counterexample<I, O> | undefined {
+  const check = (part: readonly Operation<I, O>[]): CheckResult => checkLinearizable(modelFor(part), part);
+  if (check(history).linearizable) return undefined;
   const returns = history.filter(({ output }) => output !== undefined).sort((a, b) => a.returnedAt - b.returnedAt);
   const upTo = (n: number): Operation<I, O>[] => prefixOf(history, returns[n]?.returnedAt ?? Infinity);
   let low = 0;
   let high = returns.length - 1;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (checkLinearizable(model, upTo(middle)).linearizable) low = middle + 1;
+    if (check(upTo(middle)).linearizable) low = middle + 1;
     else high = middle;
   }
   const operations = upTo(low);
   const last = returns[low];
   if (!last) throw new Error("a history without a return is always linearizable");
-  return { operations, last, order: checkLinearizable(model, operations).order };
+  return { operations, last, order: check(operations).order };
 }
 
 function prefixOf<I, O>(history: readonly Operation<I, O>[], end: number): Operation<I, O>[] {
@@ -41,7 +45,7 @@ const maxLines = 30;
 
 /** For people: one line for each operation, in the order of their invocations. */
 export function printCounterexample<S, I, O>(
-  model: Model<S, I, O>,
+  modelFor: ModelFor<S, I, O>,
   { operations, last, order }: Counterexample<I, O>,
   describe: (input: I, output: O | undefined) => string,
 ): string {
@@ -52,6 +56,7 @@ export function printCounterexample<S, I, O>(
     const mark = operation.returnedAt === last.returnedAt && operation.process === last.process ? "*" : " ";
     return `${mark}${time(operation.invokedAt)}${time(operation.returnedAt)}  ${operation.process.padEnd(8)}  ${describe(operation.input, operation.output)}`;
   });
+  const model = modelFor(operations);
   let state = model.initial;
   for (const index of order) {
     const operation = operations[index];

@@ -47,5 +47,5 @@ export type Output =
 export type HistoryEvent =
   | { readonly kind: "invoke"; readonly id: string; readonly object: string; readonly process: string; readonly input: Input; readonly at: number }
   | { readonly kind: "return"; readonly id: string; readonly output: Output; readonly at: number }
-  /** The call ended, and its outcome is unknown. `error` is for the statistics. */
+  /** The call ended, and its outcome is unknown: it may still take effect. */
   | { readonly kind: "unknown"; readonly id: string; readonly error: string };

@@ -1,4 +1,4 @@
-import type { Model } from "./checker.js";
+import type { Model, Operation } from "./checker.js";
 import type { Input, Output, Row, Tokens } from "./history.js";
 
 /** One row. The ETag is undefined until a read has shown the ETag of this version. */
@@ -11,32 +11,68 @@ type State = Readonly<Record<Row, Cell>>;
 
 const absent: Cell = { tokens: null, etag: undefined };
 
+/** The row exists, with content that no call has seen. */
+const unseen: Cell = { tokens: ["?"], etag: undefined };
+
 /**
  * A blob, or two entities of one partition, under the operations of the library. Each call has its effect at one moment, or
  * none if it rejects with an error that says that nothing was written. `docs/guarantees` excludes nothing from this by name but
  * unknown outcomes (a `CommitUnknownError`, an abort while a write is in flight, a process that dies), which the checker
  * treats as operations without an output.
+ *
+ * Content that no call of the history has seen, and that is not the beginning of such content either, cannot be seen later:
+ * tokens are only added. All such content is one state, as otherwise the search would try all orders of the writes that
+ * nothing is known of.
  */
-export const objectModel: Model<State, Input, Output> = {
-  initial: { main: absent, second: absent },
-  key: ({ main, second }) => `${keyOf(main)} | ${keyOf(second)}`,
-  isRead: (input, output) => output.kind !== "done" && (input.op === "read" || input.op === "keep" || output.kind === "rejected" || output.kind === "not found"),
-  step: (state, input, output) => {
-    // Nothing was written, whatever the state.
-    if (output?.kind === "rejected") return state;
-    switch (input.op) {
-      case "transact add":
-      case "transact move":
-      case "transact read":
-      case "transact create":
-        return transact(state, input, output);
-      default: {
-        const next = change(state[input.row], input, output);
-        return next && { ...state, [input.row]: next };
-      }
+export function modelFor(history: readonly Operation<Input, Output>[]): Model<State, Input, Output> {
+  const seen = new Seen(history);
+  return {
+    initial: { main: absent, second: absent },
+    key: ({ main, second }) => `${keyOf(main)} | ${keyOf(second)}`,
+    isRead: ({ op }, { kind }) => op === "read" || op === "keep" || kind === "rejected" || (kind === "not found" && op !== "deleteIfUnchanged"),
+    effectOf: (input) => ("token" in input && seen.hasToken(input.token) ? undefined : JSON.stringify({ ...input, token: "" })),
+    step: (state, input, output) => {
+      // Nothing was written, whatever the state.
+      if (output?.kind === "rejected") return state;
+      const next = "row" in input ? changeRow(state, input, output) : transact(state, input, output);
+      return next && { main: seen.merged(next.main), second: seen.merged(next.second) };
+    },
+  };
+}
+
+/** What the calls of a history have seen. */
+class Seen {
+  readonly #beginnings = new Set<string>();
+  readonly #tokens = new Set<string>();
+
+  constructor(history: readonly Operation<Input, Output>[]) {
+    for (const { input, output } of history) {
+      if (input.op === "deleteIfUnchanged") this.#add(input.tokens);
+      if (output?.kind === "value") this.#add(output.tokens);
+      if (output?.kind === "rows") [output.main, output.second].forEach((tokens) => this.#add(tokens));
     }
-  },
-};
+  }
+
+  hasToken(token: string): boolean {
+    return this.#tokens.has(token);
+  }
+
+  merged(cell: Cell): Cell {
+    return cell.tokens === null || this.#beginnings.has(cell.tokens.join()) ? cell : unseen;
+  }
+
+  #add(tokens: Tokens): void {
+    for (const [i, token] of (tokens ?? []).entries()) {
+      this.#tokens.add(token);
+      this.#beginnings.add((tokens ?? []).slice(0, i + 1).join());
+    }
+  }
+}
+
+function changeRow(state: State, input: Extract<Input, { row: Row }>, output: Output | undefined): State | undefined {
+  const next = change(state[input.row], input, output);
+  return next && { ...state, [input.row]: next };
+}
 
 /** The row after an operation on it alone; undefined: the output is impossible. */
 function change(cell: Cell, input: Extract<Input, { row: Row }>, output: Output | undefined): Cell | undefined {

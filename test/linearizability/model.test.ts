@@ -4,7 +4,7 @@ import type { Operation } from "../../integration/linearizability/checker.js";
 import { findCounterexample, printCounterexample } from "../../integration/linearizability/counterexample.js";
 import { describeOperation } from "../../integration/linearizability/describe.js";
 import type { Input, Output, Tokens } from "../../integration/linearizability/history.js";
-import { objectModel } from "../../integration/linearizability/model.js";
+import { modelFor } from "../../integration/linearizability/model.js";
 
 type Step = readonly [input: Input, output: Output | undefined];
 
@@ -14,7 +14,7 @@ function inSequence(...steps: Step[]): Operation<Input, Output>[] {
 }
 
 function isLinearizable(history: readonly Operation<Input, Output>[]): boolean {
-  return findCounterexample(objectModel, history) === undefined;
+  return findCounterexample(modelFor, history) === undefined;
 }
 
 const row = "main";
@@ -174,7 +174,7 @@ describe("transactions", () => {
 
 it("a counter-example is printed with the operation that cannot be explained", () => {
   const history = inSequence(update("a", ["a"], "created"), rejectedUpdate("b"), read(["a", "b"], "7"), read(["a"]));
-  const text = printCounterexample(objectModel, findCounterexample(objectModel, history)!, describeOperation);
+  const text = printCounterexample(modelFor, findCounterexample(modelFor, history)!, describeOperation);
   expect(text).toContain("update b (initial) → rejected: ConflictError");
   expect(text).toMatch(/^\* +4\.000 +5\.000 {2}p +read → \[a,b\] 7$/m);
   expect(text).toContain("3 operations up to its return");
