@@ -51,9 +51,11 @@ export function printCounterexample<S, I, O>(
 ): string {
   const start = Math.min(...operations.map(({ invokedAt }) => invokedAt));
   const time = (at: number): string => (at === Infinity ? "?" : (at - start).toFixed(3)).padStart(10);
+  const isLast = (operation: Operation<I, O>): boolean => operation.invokedAt === last.invokedAt && operation.process === last.process;
   const sorted = [...operations].sort((a, b) => a.invokedAt - b.invokedAt);
-  const lines = sorted.slice(-maxLines).map((operation) => {
-    const mark = operation.returnedAt === last.returnedAt && operation.process === last.process ? "*" : " ";
+  const printed = sorted.filter((operation, i) => i >= sorted.length - maxLines || isLast(operation));
+  const lines = printed.map((operation) => {
+    const mark = isLast(operation) ? "*" : " ";
     return `${mark}${time(operation.invokedAt)}${time(operation.returnedAt)}  ${operation.process.padEnd(8)}  ${describe(operation.input, operation.output)}`;
   });
   const model = modelFor(operations);
@@ -65,7 +67,7 @@ export function printCounterexample<S, I, O>(
   const explained = order.slice(-maxLines).map((index) => operations[index]).map((operation) => operation && describe(operation.input, operation.output));
   return [
     `not linearizable: the operation marked with * cannot be explained. ${operations.length} operations up to its return:`,
-    ...(operations.length > maxLines ? [`  (${operations.length - maxLines} earlier operations)`] : []),
+    ...(operations.length > printed.length ? [`  (${operations.length - printed.length} earlier operations)`] : []),
     " invoked   returned    process   operation",
     ...lines,
     `the longest order that explains the others has ${order.length} operations, and ends with:`,

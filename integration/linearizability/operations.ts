@@ -113,7 +113,8 @@ export function drawInput(random: Random, kind: ObjectClients["kind"], token: st
   const transactions: Input[] =
     kind === "blob" ? [] : [{ op: "transact add", token }, { op: "transact add", token }, { op: "transact read" }, { op: "transact move", token }, { op: "transact create", token }];
   const version = known && ({ op: "deleteIfUnchanged", ...known } as const);
-  return random.pick<Input>([
+  const pick = (list: [Input, ...Input[]]): Input => random.pick(list.filter((i) => !(process.env["LIN_SKIP"] ?? "").split(",").includes(i.op)) as [Input, ...Input[]]);
+  return pick([
     { op: "read", row },
     { op: "read", row },
     { op: "read", row },
