@@ -35,14 +35,15 @@ async function runRound(seed: number): Promise<RoundResult> {
   const unhandled: unknown[] = [];
   const onUnhandled = (reason: unknown): unknown => unhandled.push(reason);
   process.on("unhandledRejection", onUnhandled);
-  const service = new UnreliableService(random.fork("network"));
-  const processes = [clientsOf(service), clientsOf(service), clientsOf(service)] as const;
+  const services = { blobs: new UnreliableService(random.fork("blobs")), tables: new UnreliableService(random.fork("tables")) };
+  const processes = [clientsOf(services), clientsOf(services), clientsOf(services)] as const;
   const [direct] = processes;
   direct.list.put({ tokens: [] });
   direct.mixed.put({ tokens: [] });
   for (const row of ["a", "b"]) direct.table.put({ tokens: { type: "String", value: "" } }, "p", row);
   direct.log.put();
-  service.makeUnreliable();
+  services.blobs.makeUnreliable();
+  services.tables.makeUnreliable();
 
   const calls = Array.from({ length: callsPerRound }, (_, i) => drawCall(random, `t${i}`));
   let left = calls.length;
@@ -68,7 +69,7 @@ async function runRound(seed: number): Promise<RoundResult> {
   return {
     calls,
     problems: [
-      ...examine(calls, service, direct),
+      ...examine(calls, services, direct),
       ...unsettled.map((call) => `${describe(call)}: it never ended`),
       ...late.map((call) => `${describe(call)}: it ended too late`),
       ...unhandled.map((reason) => `unhandled rejection: ${String(reason)}`),

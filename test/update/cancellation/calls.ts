@@ -15,13 +15,19 @@ export interface Clients {
   readonly log: FakeAppendBlob;
 }
 
-export function clientsOf(service: UnreliableService): Clients {
+/** The services of an account. */
+export interface Services {
+  readonly blobs: UnreliableService;
+  readonly tables: UnreliableService;
+}
+
+export function clientsOf({ blobs: service, tables }: Services): Clients {
   const pipeline = {};
   const url = "https://account.blob.core.windows.net/c/";
   return {
     list: new LeasableBlob(service, { url: `${url}list.json`, pipeline }),
     mixed: new LeasableBlob(service, { url: `${url}mixed.json`, pipeline }),
-    table: new FakeTransactionTable(service, { tableName: "rows", pipeline }),
+    table: new FakeTransactionTable(tables, { tableName: "rows", pipeline }),
     log: new FakeAppendBlob(service, { url: `${url}log`, pipeline }),
   };
 }
@@ -39,7 +45,7 @@ export interface Call {
   readonly place: "list" | "mixed";
   /** The version that a delete is about. */
   etag?: string;
-  outcome?: "resolved" | "nothing written" | "unknown";
+  outcome?: "resolved" | "nothing written" | "unknown" | "defect";
   /** The outcome of a resolved call, or the rejection. */
   told?: string;
   tookInMs?: number;
@@ -79,10 +85,11 @@ export async function makeCall(call: Call, clients: Clients, random: Random, sig
   call.tookInMs = performance.now() - started;
 }
 
-/** By the guarantees: everything else means that nothing was written. */
+/** What a rejection says by the guarantees. An error of the service is passed on only if nothing was written. */
 function outcomeOf(error: unknown, signal: AbortSignal): Exclude<Call["outcome"], undefined | "resolved"> {
   if (signal.aborted && error === signal.reason) return "unknown";
-  return isConcurrencyError(error) && error.committed === "unknown" ? "unknown" : "nothing written";
+  if (isConcurrencyError(error)) return error.committed === "unknown" ? "unknown" : "nothing written";
+  return error instanceof Refusal || (error instanceof Error && error.name === "RestError") ? "nothing written" : "defect";
 }
 
 async function send(call: Call, { list, mixed, table, log }: Clients, random: Random, abortSignal: AbortSignal): Promise<string> {

@@ -1,15 +1,15 @@
 import type { StoredBlob } from "../../fakes/fake-block-blob.js";
 import type { StoredRow } from "../../fakes/fake-table.js";
-import type { Call, Clients } from "./calls.js";
+import type { Call, Clients, Services } from "./calls.js";
 import type { UnreliableService } from "./unreliable-service.js";
 
 /** Compares what the callers were told with all that was ever stored. Returns the contradictions. */
-export function examine(calls: readonly Call[], service: UnreliableService, clients: Clients): string[] {
+export function examine(calls: readonly Call[], { blobs, tables }: Services, clients: Clients): string[] {
   const histories = new Map<string, readonly string[][]>();
   const historyOf = (key: string): readonly string[][] => {
     const known = histories.get(key);
     if (known) return known;
-    const history = service.versions.filter((version) => version.key === key).map(({ value }) => tokensOf(value));
+    const history = [...blobs.versions, ...tables.versions].filter((version) => version.key === key).map(({ value }) => tokensOf(value));
     histories.set(key, history);
     return history;
   };
@@ -32,13 +32,14 @@ export function examine(calls: readonly Call[], service: UnreliableService, clie
         // No other call writes this content, so that each version with it is one application.
         return expectTimes(call, historyOf(clients.mixed.url).filter((tokens) => tokens.length === 1 && tokens[0] === call.token).length);
       case "deleteIfUnchanged":
-        return [];
+        return call.outcome === "defect" ? expectTimes(call, 0) : [];
     }
   });
-  return [...problems, ...examineDeletes(calls, service, clients.mixed.url)];
+  return [...problems, ...examineDeletes(calls, blobs, clients.mixed.url)];
 }
 
 function expectTimes(call: Call, times: number): string[] {
+  if (call.outcome === "defect") return [`${describe(call)}: no call rejects with that`];
   const resolved = call.told === "unchanged" ? 0 : 1;
   const right = call.outcome === "resolved" ? times === resolved : call.outcome === "nothing written" ? times === 0 : times <= 1;
   return right ? [] : [`${describe(call)}, but it is stored ${times} times`];

@@ -1,6 +1,6 @@
 import type { Random } from "../../../integration/chaos/random.js";
 import { type Exchange, FakeService, type RequestRecord } from "../../fakes/fake-service.js";
-import { busy, connectionReset, copyBelowSdk, failAfterCommit, type Fault, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../../fakes/faults.js";
+import { busy, connectionReset, failAfterCommit, type Fault, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../../fakes/faults.js";
 
 /** What was stored under a key at one time. */
 export interface Version {
@@ -69,7 +69,6 @@ export class UnreliableService extends FakeService {
       travel(loseRequest),
       travel(busy),
       travel(failAfterCommit),
-      travel(copyBelowSdk),
       lateArrival(random.between(0, 3_000)),
       lateArrival(random.between(0, 30_000)),
       hang,
