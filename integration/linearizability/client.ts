@@ -12,27 +12,39 @@ export interface Client {
   /** Unique in the run. */
   readonly process: string;
   readonly random: Random;
-  /** Resolves when the event cannot be lost any more, even if the process is killed. */
   readonly report: (event: HistoryEvent) => Promise<void>;
   /** Replaces the call of the library. Undefined: the outcome is unknown. */
   readonly perform?: (...args: Parameters<typeof perform>) => Promise<Output | undefined>;
 }
 
-/** Makes the next call. `known` is what the last call returned. */
-export async function callOnce(client: Client, count: number, known: Known | undefined): Promise<Known | undefined> {
+/** A call that is about to be made. */
+export interface NextCall {
+  /** Must be reported before the call is made. */
+  readonly invoked: HistoryEvent;
+  /** Makes the call, reports how it ended, and returns what the client knows after it. */
+  readonly make: () => Promise<Known | undefined>;
+}
+
+/** Draws the next call. `known` is what the last call returned. */
+export function nextCall(client: Client, count: number, known: Known | undefined): NextCall {
   const { name: object, process, random, library } = client;
-  const id = `${object}.${process}.${count}`;
-  const input = drawInput(random, client.object.kind, `${process}.${count}`, known);
-  const stop = new AbortController();
-  const options = drawOptions(random, stop);
-  await client.report({ kind: "invoke", id, object, process, input, at: machineTime() });
-  const outcome = await settled(client, input, options);
-  const at = machineTime();
-  clearTimeout(options.timer);
-  const output = "output" in outcome ? outcome.output : stop.signal.aborted && outcome.error === stop.signal.reason ? undefined : outputOf(library, outcome.error, input);
-  if (output) await client.report({ kind: "return", id, output, at });
-  else await client.report({ kind: "unknown", id, error: nameOf("error" in outcome ? outcome.error : undefined) });
-  return knownAfter(input, output);
+  const token = `${process}.${count}`;
+  const id = `${object} ${token}`;
+  const input = drawInput(random, client.object.kind, token, known);
+  return {
+    invoked: { kind: "invoke", id, object, process, input, at: machineTime() },
+    make: async () => {
+      const stop = new AbortController();
+      const options = drawOptions(random, stop);
+      const outcome = await settled(client, input, options);
+      const at = machineTime();
+      clearTimeout(options.timer);
+      const isAborted = "error" in outcome && stop.signal.aborted && outcome.error === stop.signal.reason;
+      const output = "output" in outcome ? outcome.output : isAborted ? undefined : outputOf(library, outcome.error, input);
+      await client.report(output ? { kind: "return", id, output, at } : { kind: "unknown", id, error: "error" in outcome ? nameOf(outcome.error) : "no error" });
+      return knownAfter(input, output);
+    },
+  };
 }
 
 async function settled({ library, object, perform: performOther = perform }: Client, input: Input, { call }: DrawnOptions): Promise<{ output: Output | undefined } | { error: unknown }> {

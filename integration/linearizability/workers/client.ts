@@ -3,7 +3,7 @@ import { ContainerClient } from "@azure/storage-blob";
 
 import { randomFrom } from "../../chaos/random.js";
 import { runWorker } from "../../support/worker-process.js";
-import { callOnce } from "../client.js";
+import { nextCall } from "../client.js";
 import { performByHand } from "../hand-written.js";
 import type { HistoryEvent } from "../history.js";
 import type { Known, Library, ObjectClients } from "../operations.js";
@@ -40,7 +40,12 @@ runWorker(async (config: ProcessConfig, parent) => {
           ...(config.updatesBy === "library" ? {} : { perform: performByHand }),
         };
         let known: Known | undefined;
-        for (let i = 0; i < round.calls; i++) known = await callOnce(client, i, known);
+        for (let i = 0; i < round.calls; i++) {
+          const call = nextCall(client, i, known);
+          // It has left this process before the call is made: a kill cannot hide the call.
+          await send(call.invoked);
+          known = await call.make();
+        }
       }),
     );
     parent.send("round done");

@@ -1,35 +1,18 @@
 import type { Random } from "../../../integration/chaos/random.js";
+import type { AppendBlobLike, BlockBlobLike, TableLike } from "../../../src/index.js";
 import { appendExactlyOnce, createIfNotExists, deleteIfUnchanged, isConcurrencyError, jsonBlob, leasedUpdate, optimisticUpdate, overwrite, runTransaction, tableEntity } from "../../../src/index.js";
-import { FakeAppendBlob } from "../../fakes/fake-append-blob.js";
-import { FakeTransactionTable } from "../../transaction/fakes/fake-transaction-table.js";
-import { LeasableBlob } from "./leasable-blob.js";
-import type { UnreliableService } from "./unreliable-service.js";
 
-/** The clients of one process. */
+/** What one call works on. */
 export interface Clients {
   /** Updates only: nothing that was added disappears. */
-  readonly list: LeasableBlob;
-  /** Is also overwritten, deleted and created. */
-  readonly mixed: LeasableBlob;
-  readonly table: FakeTransactionTable;
-  readonly log: FakeAppendBlob;
-}
-
-/** The services of an account. */
-export interface Services {
-  readonly blobs: UnreliableService;
-  readonly tables: UnreliableService;
-}
-
-export function clientsOf({ blobs: service, tables }: Services): Clients {
-  const pipeline = {};
-  const url = "https://account.blob.core.windows.net/c/";
-  return {
-    list: new LeasableBlob(service, { url: `${url}list.json`, pipeline }),
-    mixed: new LeasableBlob(service, { url: `${url}mixed.json`, pipeline }),
-    table: new FakeTransactionTable(tables, { tableName: "rows", pipeline }),
-    log: new FakeAppendBlob(service, { url: `${url}log`, pipeline }),
-  };
+  readonly list: BlockBlobLike;
+  /** For overwrites, creates and deletes. */
+  readonly mixed: BlockBlobLike;
+  /** Has the rows `a` and `b` in the partition `p`. */
+  readonly table: TableLike;
+  readonly log: AppendBlobLike;
+  /** The ETag of `mixed`, if it exists. */
+  readonly currentETag: () => string | undefined;
 }
 
 export const kinds = ["optimisticUpdate", "leasedUpdate", "update entity", "runTransaction", "appendExactlyOnce", "overwrite", "createIfNotExists", "deleteIfUnchanged"] as const;
@@ -62,9 +45,9 @@ interface Document {
   tokens: string[];
 }
 
-export function drawCall(random: Random, token: string): Call {
+export function drawCall(random: Random, token: string, kind: Kind = random.pick(kinds)): Call {
   return {
-    kind: random.pick(kinds),
+    kind,
     token,
     behaviour: random.pick<Behaviour>(["adds", "adds", "adds", "adds", "adds", "adds slowly", "adds slowly", "throws", "throws slowly", "hangs"]),
     timeoutInMs: random.pick([random.between(1, 50), random.between(50, 500), 3_000, 10_000, 20_000]),
@@ -92,7 +75,7 @@ function outcomeOf(error: unknown, signal: AbortSignal): Exclude<Call["outcome"]
   return error instanceof Refusal || (error instanceof Error && error.name === "RestError") ? "nothing written" : "defect";
 }
 
-async function send(call: Call, { list, mixed, table, log }: Clients, random: Random, abortSignal: AbortSignal): Promise<string> {
+async function send(call: Call, { list, mixed, table, log, currentETag }: Clients, random: Random, abortSignal: AbortSignal): Promise<string> {
   const { token, timeoutInMs } = call;
   const options = { abortSignal, timeoutInMs };
   const coalesce = random.next() < 0.6;
@@ -129,7 +112,7 @@ async function send(call: Call, { list, mixed, table, log }: Clients, random: Ra
     case "createIfNotExists":
       return (await createIfNotExists(jsonBlob<Document>(mixed), { tokens: [token] }, options)).outcome;
     case "deleteIfUnchanged": {
-      const etag = mixed.stored?.etag;
+      const etag = currentETag();
       if (etag === undefined) return "nothing to delete";
       call.etag = etag;
       await deleteIfUnchanged(jsonBlob<Document>(mixed), etag, options);
@@ -142,6 +125,7 @@ function behave(behaviour: Behaviour, delayInMs: number, add: () => void): undef
   const act = (): undefined => {
     add();
     if (behaviour.startsWith("throws")) throw new Refusal("the caller's function threw");
+    return undefined;
   };
   if (behaviour === "hangs") return new Promise(() => undefined);
   if (behaviour.endsWith("slowly")) return new Promise((resolve) => setTimeout(resolve, delayInMs)).then(act);

@@ -1,10 +1,11 @@
 import type { StoredBlob } from "../../fakes/fake-block-blob.js";
 import type { StoredRow } from "../../fakes/fake-table.js";
-import type { Call, Clients, Services } from "./calls.js";
+import type { Call } from "./calls.js";
+import type { FakeClients, Services } from "./fakes.js";
 import type { UnreliableService } from "./unreliable-service.js";
 
 /** Compares what the callers were told with all that was ever stored. Returns the contradictions. */
-export function examine(calls: readonly Call[], { blobs, tables }: Services, clients: Clients): string[] {
+export function examine(calls: readonly Call[], { blobs, tables }: Services, clients: FakeClients): string[] {
   const histories = new Map<string, readonly string[][]>();
   const historyOf = (key: string): readonly string[][] => {
     const known = histories.get(key);
@@ -38,7 +39,7 @@ export function examine(calls: readonly Call[], { blobs, tables }: Services, cli
   return [...problems, ...examineDeletes(calls, blobs, clients.mixed.url)];
 }
 
-function expectTimes(call: Call, times: number): string[] {
+export function expectTimes(call: Call, times: number): string[] {
   if (call.outcome === "defect") return [`${describe(call)}: no call rejects with that`];
   const resolved = call.told === "unchanged" ? 0 : 1;
   const right = call.outcome === "resolved" ? times === resolved : call.outcome === "nothing written" ? times === 0 : times <= 1;
