@@ -122,12 +122,12 @@ async function send(call: Call, { list, mixed, table, log, currentETag }: Client
 }
 
 function behave(behaviour: Behaviour, delayInMs: number, add: () => void): undefined | Promise<undefined> {
-  const act = (): undefined => {
+  const act = (): void => {
     add();
     if (behaviour.startsWith("throws")) throw new Refusal("the caller's function threw");
-    return undefined;
   };
   if (behaviour === "hangs") return new Promise(() => undefined);
-  if (behaviour.endsWith("slowly")) return new Promise((resolve) => setTimeout(resolve, delayInMs)).then(act);
-  return act();
+  if (behaviour.endsWith("slowly")) return new Promise((resolve) => setTimeout(resolve, delayInMs)).then(act).then(() => undefined);
+  act();
+  return undefined;
 }

@@ -68,6 +68,7 @@ export class UnreliableService extends FakeService {
       travel(loseAnswerForGood),
       travel(loseRequest),
       travel(busy),
+      travel(loseAnswerThenBusy),
       travel(failAfterCommit),
       lateArrival(random.between(0, 3_000)),
       lateArrival(random.between(0, 30_000)),
@@ -103,6 +104,12 @@ function travelling(thereInMs: number, backInMs: number, arrivesLateInMs: number
     return sent;
   };
 }
+
+/** The response is lost, the SDK sends again, and the service is too busy to handle that: the SDK reports the 503. */
+const loseAnswerThenBusy: Fault = async (exchange) => {
+  await exchange.send().catch(() => undefined);
+  return busy(exchange);
+};
 
 /** The client takes the request for lost, and it arrives later. */
 function lateArrival(afterInMs: number): Fault {
