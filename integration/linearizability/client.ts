@@ -64,7 +64,7 @@ interface DrawnOptions {
 function drawOptions(random: Random, stop: AbortController): DrawnOptions {
   const coalesce = random.next() < 0.5;
   const chance = random.next();
-  const timeoutInMs = chance < 0.08 ? random.between(5, 150) : 6_000;
+  const timeoutInMs = chance < 0.08 ? random.between(5, 150) : 4_000;
   if (chance < 0.94) return { call: { timeoutInMs, coalesce }, timer: undefined };
   return { call: { timeoutInMs, coalesce, abortSignal: stop.signal }, timer: setTimeout(() => stop.abort(), random.between(1, 120)) };
 }

@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly processes: number;
   /** Kill one process in every other round, and start another one in its place. */
   readonly kill: boolean;
+  /** The share of writes whose response is lost. */
+  readonly lostResponses: number;
   readonly library: string;
   readonly updatesBy: ProcessConfig["updatesBy"];
 }
@@ -32,7 +34,7 @@ export interface RunReport {
 const callers = 2;
 
 /** Lost, late, refused and repeated requests. A request that is late arrives although its sender has given it up. */
-const rules: readonly FaultRule[] = [
+const rulesFor = ({ lostResponses }: RunOptions): readonly FaultRule[] => [
   delay({ minInMs: 1, maxInMs: 25 }, { probability: 0.15 }),
   delay({ minInMs: 1, maxInMs: 25 }, { probability: 0.1, at: "response", name: "late response" }),
   delay({ minInMs: 150, maxInMs: 400 }, { probability: 0.02, name: "very late request" }),
@@ -40,13 +42,14 @@ const rules: readonly FaultRule[] = [
   dropRequest({ probability: 0.04 }),
   respondWith(503, { probability: 0.04 }),
   respondWith(500, { when: isWrite, probability: 0.04, at: "response", name: "500 after the commit" }),
-  dropResponse({ when: isWrite, probability: 0.12 }),
+  dropResponse({ when: isWrite, probability: lostResponses }),
   dropResponse({ when: isRead, probability: 0.04, name: "read lost" }),
 ];
 
 /** Several processes, each behind fault proxies of its own, make calls on the same objects. Returns what they reported. */
 export async function recordRun(options: RunOptions): Promise<RunReport> {
   const recorder = new Recorder();
+  const rules = rulesFor(options);
   const proxies: FaultProxy[] = [];
   const team: Worker<never>[] = [];
   let kills = 0;
