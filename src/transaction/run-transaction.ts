@@ -1,7 +1,7 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
-import { withCurrentHolds } from "../core/hold-context.js";
+import { rejectNestedUpdate, withCurrentHolds } from "../core/hold-context.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -86,12 +86,15 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
     checkKey("partitionKey", partitionKey);
     describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const call = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown), {
+    const url = partitionUrl(table, partitionKey);
+    rejectNestedUpdate("runTransaction", url);
+    const update = { call: "runTransaction", url, isSettled: () => call.isSettled() };
+    const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },
       trace,
-      url: partitionUrl(table, partitionKey),
+      url,
     });
     const { coalesce = true, detectPhantoms = false } = options;
     enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);
