@@ -55,8 +55,9 @@ const optionNames: OptionNames<RunTransactionOptions> = {
  * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost. Returns what the
  * function returned.
  *
- * Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with one. A delete costs one more,
- * after the commit.
+ * The commit rewrites every row that was read in order to validate it, so its ETag changes; rows that are read with
+ * `validate: false` are left alone. Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with
+ * one. A delete costs one more, after the commit.
  *
  * @example
  * ```ts
