@@ -47,8 +47,13 @@ export class Recorder {
   /** One text for each object whose history cannot be explained. */
   violations(): string[] {
     return this.objects.flatMap((name) => {
-      const found = findCounterexample(modelFor, this.historyOf(name));
-      return found ? [`${name}: ${printCounterexample(modelFor, found, describeOperation)}`] : [];
+      const history = this.historyOf(name);
+      const found = findCounterexample(modelFor, history);
+      if (!found) return [];
+      // What was seen afterwards often tells which of two contradicting calls was wrong.
+      const later = history.filter(({ output, returnedAt }) => output && returnedAt > found.last.returnedAt).sort((a, b) => a.returnedAt - b.returnedAt);
+      const lines = later.slice(0, 12).map(({ process, input, output }) => `  ${process.padEnd(8)}  ${describeOperation(input, output)}`);
+      return [[`${name}: ${printCounterexample(modelFor, found, describeOperation)}`, "what returned next:", ...lines].join("\n")];
     });
   }
 }
