@@ -153,9 +153,9 @@ export class RenewalLoop {
   async #renew(): Promise<Renewal> {
     // After a suspension past the deadline, the renewal may be the first timer to fire.
     if (!this.isHeld() && this.#lost) return { kind: "failed", error: this.#lastError };
-    // If the hold expires before a response arrives, this is the error that onLost gets.
-    this.#lastError ??= new RequestTimeoutError("a renewal got no response");
     const timeoutInMs = Math.max(1, this.#times.timeoutInMs(this.#untilDeadline(), this.#durationInMs));
+    // If the hold expires before a response arrives, this is the error that onLost gets.
+    this.#lastError ??= new RequestTimeoutError(timeoutInMs, "a renewal got no response");
     const renewal = await this.#renewable.renew(timeoutInMs).catch((error: unknown) => ({ kind: "failed" as const, error }));
     if (!this.isHeld() && this.#lost && (renewal.kind === "renewed" || renewal.kind === "last")) return { kind: "failed", error: this.#lastError };
     this.adopt(renewal);

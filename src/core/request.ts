@@ -57,6 +57,12 @@ export function growing(tryTimeoutInMs: number, timedOut: number): number {
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */
 export class RequestTimeoutError extends Error {
   override readonly name = "RequestTimeoutError";
+  readonly timeoutInMs: number;
+
+  constructor(timeoutInMs: number, message = "no response") {
+    super(`${message} within ${Math.round(timeoutInMs)} ms`);
+    this.timeoutInMs = timeoutInMs;
+  }
 }
 
 /** The SDK was about to send again a request that must be sent once. Whether the first send had an effect is not known. */
@@ -94,7 +100,7 @@ export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>,
 }
 
 function deadlineOf({ timeoutInMs = Infinity, abortSignal }: RequestLimits): Deadline {
-  return new Deadline(timeoutInMs, () => new RequestTimeoutError(`no response within ${Math.round(timeoutInMs)} ms`), abortSignal);
+  return new Deadline(timeoutInMs, () => new RequestTimeoutError(timeoutInMs), abortSignal);
 }
 
 /** The same for calls whose uncertain outcome does no harm, reads above all: returns the response, or throws the error. */

@@ -192,8 +192,8 @@ async function outcomeOfLostSend<V, S>(
     case "unchanged": {
       const rejected = sent.sends === 1 && (isConflict(error) || isNotFound(error));
       if (rejected && (await write.invalidateEarlierSends?.(error).catch(() => false))) return { kind: "conflict", error };
-      // Unchanged and leased: no send of this write can take effect, and sending it again does not help.
-      return isLeaseConflict(error) ? { kind: "rejected", error } : { kind: "send again", error };
+      // Leased by another client: sending it again does not help, but an earlier send takes effect if it arrives after the release.
+      return isLeaseConflict(error) ? { kind: "unknown", error } : { kind: "send again", error };
     }
   }
 }

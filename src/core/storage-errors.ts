@@ -2,7 +2,7 @@
  * The only file that names status and error codes of the storage services. It classifies by code, not by status: 412 and
  * 409 can mean a failed condition or a lease. The predicates are named after the service's own codes.
  */
-import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
 import { isMisuse } from "./validate.js";
 
 interface RestErrorLike {
@@ -213,6 +213,7 @@ export function failedOperation(error: unknown): number | undefined {
  * @param notFoundAdvice - What to do about a missing target. Without it, a 404 of the target itself is passed on.
  */
 export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?: string): unknown {
+  if (isRequestTimeout(error)) return toTimeoutError(error, url);
   if (isLeaseConflict(error)) {
     return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
@@ -220,6 +221,16 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
     return createError(TargetNotFoundError, `The file ${url} does not exist: a directory has that name.`, { url, cause: error });
   }
   return toNotFoundError(error, url, notFoundAdvice) ?? error;
+}
+
+/** A request of the library that got no response within its own limit: callers know the limit of a call only. */
+export function isRequestTimeout(error: unknown): error is Error & { readonly timeoutInMs: number } {
+  return error instanceof Error && error.name === "RequestTimeoutError";
+}
+
+export function toTimeoutError(error: Error & { readonly timeoutInMs: number }, url: string): OperationTimeoutError {
+  const message = `The service did not respond to a request for ${url} within ${Math.round(error.timeoutInMs)} ms. Nothing was written.`;
+  return createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, cause: error });
 }
 
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */

@@ -22,7 +22,7 @@ export const maxAttemptsWithoutProgress = 5;
 
 /** The time limit and the cancellation of one request, whose body is read after its response has arrived. */
 export function rangeDeadline({ settings: { tryTimeoutInMs }, stop }: RangeSource): Deadline {
-  return new Deadline(tryTimeoutInMs, () => new RequestTimeoutError(`not complete within ${tryTimeoutInMs} ms`), stop.signal);
+  return new Deadline(tryTimeoutInMs, () => new RequestTimeoutError(tryTimeoutInMs, "not complete"), stop.signal);
 }
 
 export function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {

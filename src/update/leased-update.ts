@@ -114,6 +114,8 @@ class LeasedRun<T, Raw> {
   /** Settles the call; never rejects. Attempts and deadline are those of the call, as in the queue of optimistic updates. */
   async run(): Promise<void> {
     const call = this.#call;
+    // Its signal had aborted before: it is not notified a second time.
+    if (call.isSettled()) return;
     call.onSettled = () => {
       if (this.#interruptible) this.#io.abort();
     };

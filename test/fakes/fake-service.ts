@@ -36,7 +36,7 @@ export class FakeService {
   readonly pipeline = {};
   readonly resources = new Map<string, unknown>();
   #script: { match: Matcher; fault: Fault }[] = [];
-  readonly #permanent: { match: Matcher; fault: Fault }[] = [];
+  #permanent: { match: Matcher; fault: Fault }[] = [];
   #etags = 0;
 
   /** The next requests that match get these faults, one each, in order. */
@@ -47,6 +47,12 @@ export class FakeService {
   /** All further requests that match get this fault, unless `next` has another for them. */
   each(match: Matcher, fault: Fault): void {
     this.#permanent.push({ match, fault });
+  }
+
+  /** No faults from now on. */
+  heal(): void {
+    this.#script = [];
+    this.#permanent = [];
   }
 
   count(match: Matcher = "any"): number {

@@ -62,11 +62,13 @@ describe("runTransaction with operationId", () => {
     for (const fault of [loseAnswerForGood, loseRequest]) {
       const { service, table } = fakePartition({ a: 1 });
       service.next("submitTransaction", fault);
-      service.next("getEntity", pass, pass, hang, hang, hang);
+      service.next("getEntity", pass, pass);
+      service.each("getEntity", hang);
       const error = rejection(runTransaction(table, "p", increment, { operationId: "order-1", timeoutInMs: 100 }));
       await vi.advanceTimersByTimeAsync(100);
       expect(await error).toBeInstanceOf(CommitUnknownError);
       expect(await error).toMatchObject({ operationId: "order-1" });
+      service.heal();
       await inFakeTime(runTransaction(table, "p", increment, { operationId: "order-1" }));
       expect(valueOf(table, "a")).toBe(2);
     }

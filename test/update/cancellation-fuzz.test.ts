@@ -12,8 +12,8 @@ import { UnreliableService } from "./cancellation/unreliable-service.js";
  * Each round has a seed of its own, which a failure prints. `CANCELLATION_SEED=<seed> CANCELLATION_ROUNDS=1` repeats it exactly:
  * time, network and jitter are simulated. `CANCELLATION_ROUNDS=1000` searches for more.
  */
-const firstSeed = Number(process.env["CANCELLATION_SEED"] ?? 230);
-const rounds = Number(process.env["CANCELLATION_ROUNDS"] ?? 70);
+const firstSeed = Number(process.env["CANCELLATION_SEED"] ?? 1);
+const rounds = Number(process.env["CANCELLATION_ROUNDS"] ?? 150);
 const callsPerRound = 30;
 
 beforeEach(() => {

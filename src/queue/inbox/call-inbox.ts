@@ -13,7 +13,7 @@ export interface InboxCallLimits {
 /** Calls an inbox that an application may have written. Raced: it may ignore its signal, or never settle. */
 export async function callInbox<R>(call: (request: AdapterRequest) => Promise<R>, limits: InboxCallLimits): Promise<R> {
   const { timeoutInMs = Infinity, tracingOptions = {}, abortSignals } = limits;
-  const limit = new Deadline(timeoutInMs, () => new RequestTimeoutError(`the inbox did not respond within ${Math.round(timeoutInMs)} ms`), ...abortSignals);
+  const limit = new Deadline(timeoutInMs, () => new RequestTimeoutError(timeoutInMs, "the inbox did not respond"), ...abortSignals);
   if (limit.signal.aborted) throw limit.signal.reason;
   try {
     return await limit.race(call({ abortSignal: limit.signal, tracingOptions }));
