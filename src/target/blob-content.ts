@@ -11,8 +11,10 @@ import { createError, SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
+import { bytesCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
+import { jsonCodec } from "./json.js";
+import type { JsonDocument } from "./json.js";
 import type { Journal } from "./journal.js";
 import { requireClient, targetOf } from "./target.js";
 import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
@@ -35,10 +37,15 @@ export interface JsonBlobOptions<T> extends BlobContentOptions {
    * @defaultValue none: any JSON value is valid
    */
   schema?: StandardSchemaLike<T> | undefined;
+  /**
+   * Whether an update may replace an object or a list by a value of another kind: an object by a list, or either by a single value.
+   * @defaultValue false: a mutator that returns a number by mistake, such as `(draft) => draft.count`, is a `TypeError`
+   */
+  allowKindChange?: boolean | undefined;
 }
 
 const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1 };
-const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
@@ -52,7 +59,7 @@ const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 
  */
 export function jsonBlob<T = unknown>(blob: BlockBlobLike, options: JsonBlobOptions<T> = {}): UpdateTarget<T> {
   checkOptions("jsonBlob", options, jsonNames);
-  return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, string>, options);
+  return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, JsonDocument>, options);
 }
 
 /**
@@ -105,18 +112,22 @@ function contentTarget<T, Raw>(
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
   const url = redactUrl(blob.url);
-  const { schema, keepTier = false } = options;
+  const { schema, keepTier = false, allowKindChange = false } = options;
 
   const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, allowKindChange, identity ? identityOf(identity) : 0]),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,
-    encode: codec.encode,
+    encode(value, previous) {
+      const raw = codec.encode(value, previous);
+      if (previous !== undefined && !allowKindChange) codec.checkKind?.(previous, raw);
+      return raw;
+    },
     equals: codec.equals,
     validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 

@@ -10,8 +10,10 @@ import type { OptionNames } from "../core/validate.js";
 import { createError, SchemaError } from "../errors.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
+import { bytesCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
+import { jsonCodec } from "./json.js";
+import type { JsonDocument } from "./json.js";
 import {
   checkFile,
   deleteStagingFile,
@@ -44,10 +46,15 @@ export interface JsonFileOptions<T> extends FileContentOptions {
    * @defaultValue none: any JSON value is valid
    */
   schema?: StandardSchemaLike<T> | undefined;
+  /**
+   * Whether an update may replace an object or a list by a value of another kind: an object by a list, or either by a single value.
+   * @defaultValue false: a mutator that returns a number by mistake, such as `(draft) => draft.count`, is a `TypeError`
+   */
+  allowKindChange?: boolean | undefined;
 }
 
 const contentNames: OptionNames<FileContentOptions> = { maxSizeInBytes: 1 };
-const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1 };
+const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a file. HTTP headers, metadata, attributes, creation time and permissions are kept.
@@ -62,7 +69,7 @@ const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, sc
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): LeasedTarget<T> {
   checkOptions("jsonFile", options, jsonNames);
-  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
+  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, JsonDocument>, options);
 }
 
 /**
@@ -116,7 +123,7 @@ function contentTarget<T, Raw>(
 ): LeasedTarget<T> {
   checkFile(file);
   const url = redactUrl(file.url);
-  const { schema } = options;
+  const { schema, allowKindChange = false } = options;
   const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
   if (file.name.length + stagingSuffix.length > maxNameLength) {
     throw new RangeError(`The name of ${url} is too long: the library writes new content to a file with the suffix ${stagingSuffix} first.`);
@@ -172,13 +179,17 @@ function contentTarget<T, Raw>(
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxSizeInBytes, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, file.url, maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
     leasable: file,
     staleETag: fileStaleETag,
     requiresLease: true,
     journaled: false,
     decode: codec.decode,
-    encode: codec.encode,
+    encode(value, previous) {
+      const raw = codec.encode(value, previous);
+      if (previous !== undefined && !allowKindChange) codec.checkKind?.(previous, raw);
+      return raw;
+    },
     equals: codec.equals,
     validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
