@@ -48,6 +48,12 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
   fromBytes: (bytes) => bytes,
 };
 
+/** Content that cannot be read or written as it is. */
+export function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
+  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
+  return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
+}
+
 /** The output of a schema for a value. Rejects with a `SchemaError`. */
 export async function checkSchema<T>(schema: StandardSchemaLike<T>, value: unknown, phase: "read" | "write", url: string): Promise<T> {
   const result = await schema["~standard"].validate(value);

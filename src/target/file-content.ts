@@ -7,10 +7,10 @@ import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, SchemaError } from "../errors.js";
+import { ContentTooLargeError, createError } from "../errors.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
+import { bytesCodec, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
@@ -33,7 +33,7 @@ import { putUnleased } from "./unleased-file.js";
 /** Options of {@link textFile}, {@link bytesFile} and {@link encodedFile}. */
 export interface FileContentOptions {
   /**
-   * A larger file is neither read nor written: the call rejects with a {@link SchemaError}.
+   * A larger file is neither read nor written: the call rejects with a {@link ContentTooLargeError}.
    * @defaultValue 67_108_864 (64 MiB): the content is held in memory several times
    */
   maxSizeInBytes?: number | undefined;
@@ -132,6 +132,11 @@ function contentTarget<T, Raw>(
   const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
+  function tooLarge(what: string, sizeInBytes: number): ContentTooLargeError {
+    const message = `${what}, more than maxSizeInBytes (${maxSizeInBytes}). Nothing was written.`;
+    return createError(ContentTooLargeError, message, { url, sizeInBytes, maxSizeInBytes });
+  }
+
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
     // No retries by the SDK: it would resume a broken download, and could join parts of two versions.
     const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
@@ -139,7 +144,7 @@ function contentTarget<T, Raw>(
     const length = response.contentLength ?? 0;
     if (length > maxSizeInBytes) {
       discardBody(response);
-      throw unusable(url, "read", `it has ${length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`, { etag });
+      throw tooLarge(`${url} has ${length} bytes`, length);
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the response for ${url} was cut off`, { cause });
@@ -162,7 +167,7 @@ function contentTarget<T, Raw>(
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
     if (bytes.length <= maxSizeInBytes) return bytes;
-    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`));
+    throw new WriteNotSentError(tooLarge(`${url} would have ${bytes.length} bytes`, bytes.length));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -207,7 +212,7 @@ function contentTarget<T, Raw>(
     },
 
     async write(base, raw, _journal, context) {
-      const keep = base.keep as Kept;
+      const keep = (base.keep as Kept | undefined) ?? { properties: fresh, length: 0, hashed: false, readOnly: false };
       if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "the file has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
@@ -268,9 +273,4 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
       ...(filePermissionKey && { filePermissionKey }),
     },
   };
-}
-
-function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
-  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
-  return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }

@@ -47,7 +47,7 @@ export interface Snapshot<Raw> {
   readonly raw: Raw;
   readonly etag: string;
   readonly journal: Journal | undefined;
-  /** What a write has to preserve (headers, tags, ...). Only the adapter interprets it. */
+  /** What a write has to preserve (headers, ...). Only the adapter interprets it. Undefined: the target is recreated, so nothing. */
   readonly keep?: unknown;
 }
 
@@ -86,8 +86,8 @@ export interface ServiceAdapter<T, Raw> {
   readonly journaled: boolean;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
-  /** Other requests may use the signal of a write meanwhile, so that it cannot count the sends of the write. */
-  readonly sharesSignal?: true;
+  /** Other requests may use the signal of a write from this base meanwhile, so that it cannot count the sends of the write. */
+  readonly sharesSignal?: true | ((base: Snapshot<Raw> | undefined) => boolean);
   /** What a leased update leases; undefined: the target has no leases. */
   readonly leasable?: LeasableLike | undefined;
 

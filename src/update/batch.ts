@@ -105,6 +105,11 @@ export class Batch<T, Raw> {
     return this.#lastWriter >= 0;
   }
 
+  /** Whether one mutator deleted the target and a later one created it again: nothing of the deleted one is to be kept. */
+  get isRecreated(): boolean {
+    return this.#before[0] !== undefined && this.#steps.some((step) => step.kind === "changed" && step.created);
+  }
+
   /**
    * Runs the mutators one after the other; each sees the changes of those before it. One that fails has no effect. When the time
    * of a batch is over, the remaining calls are postponed: with large documents, all at once would block the event loop.

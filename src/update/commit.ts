@@ -60,7 +60,7 @@ export async function commit<Raw>(
     // A write of several requests must not count those that prepare it.
     adapter.requiresLease
       ? { abortSignal: context.abortSignal, awaitSend: true }
-      : adapter.sharesSignal
+      : sharesSignal(adapter, plan)
         ? { abortSignal: context.abortSignal }
         : { exclusiveSignal: context.abortSignal },
   );
@@ -79,6 +79,10 @@ function send<Raw>(
   if (draft !== undefined) return base ? adapter.write(base, draft, journal, context) : adapter.create(draft, journal, context);
   if (!base) throw new TypeError("nothing to delete");
   return adapter.delete(base.etag, context).then(() => null);
+}
+
+function sharesSignal<Raw>({ sharesSignal: shares }: CommitAdapter<Raw>, { base }: Plan<Raw>): boolean {
+  return typeof shares === "function" ? shares(base) : shares === true;
 }
 
 function isGone<Raw>(adapter: CommitAdapter<Raw>, context: RequestContext): Promise<boolean> {

@@ -192,7 +192,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       return;
     }
     const readAt = ++logicalTime;
-    const plan = { base: base.snapshot, draft: batch.draft, journaling: this.#settings.journaling };
+    const { snapshot } = base;
+    const plan = { base: snapshot && batch.isRecreated ? { ...snapshot, keep: undefined } : snapshot, draft: batch.draft, journaling: this.#settings.journaling };
     const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(writers, calls));
     this.endWrite(writers);
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));

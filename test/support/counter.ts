@@ -30,7 +30,7 @@ export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, str
   const asText = (snapshot: Snapshot<JsonDocument>): Snapshot<string> => ({ ...snapshot, raw: snapshot.raw.text });
   const asDocument = (snapshot: Snapshot<string>): Snapshot<JsonDocument> => ({ ...snapshot, raw: document(snapshot.raw) });
   return {
-    ...adapter,
+    ...(adapter as unknown as ServiceAdapter<Counter, string>),
     decode: (raw) => adapter.decode(document(raw)),
     encode: (value, previous) => adapter.encode(value, previous === undefined ? undefined : document(previous)).text,
     equals: (a, b) => adapter.equals(document(a), document(b)),
