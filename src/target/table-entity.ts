@@ -8,7 +8,7 @@ import type { EdmType } from "./edm.js";
 import { defaultJournalName, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { journalLimitError, journalWithin } from "./journal-room.js";
-import { entityDiff, entitySize, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
+import { entityDiff, entitySize, entityUrl, entityValue, equalStored, isTombstone, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -163,11 +163,12 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     async read(context) {
       let bodyText: string | undefined;
       try {
-        const entity = await table.getEntity(partitionKey, rowKey, {
+        const response = await table.getEntity(partitionKey, rowKey, {
           ...tableOptions(context),
           disableTypeConversion: true,
           onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
         });
+        const [entity = response] = separateCollisions([response], bodyText);
         const stored = new Map(storedFromResponse(entity, bodyText));
         const journalText = stored.get(context.journalName)?.value;
         stored.delete(context.journalName);
@@ -224,7 +225,9 @@ export function encodeEntity(
   for (const name of [defaultJournalName, tombstoneName]) {
     if (Object.hasOwn(value, name)) throw new TypeError(`The property ${name} is reserved for the library: rename it.`);
   }
-  return storedFromValue(value, previous, types);
+  const stored = storedFromValue(value, previous, types);
+  if (previous) removesProperty(previous, stored); // of this mutator, not of the whole batch
+  return stored;
 }
 
 const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;
