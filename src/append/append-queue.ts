@@ -7,6 +7,7 @@ import { isBlockCountExceeded } from "../core/storage-errors.js";
 import { beginTogether, redactUrl } from "../core/telemetry.js";
 import { createError, LimitError, TargetNotFoundError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
+import { newWriteId } from "../target/journal.js";
 import type { RequestContext } from "../target/target.js";
 import { appendBlock, claimEnd } from "./append-block.js";
 import type { AppendOutcome } from "./append-block.js";
@@ -133,7 +134,7 @@ class AppendQueue extends CallQueue<AppendCall> {
     // Some may have been enqueued while the end was read or claimed.
     beginTogether(calls);
     for (const call of calls) call.attempts++;
-    if (!this.beginWrite(calls, calls)) {
+    if (!this.beginWrite(calls, calls, this.#state?.claims[0]?.id ?? newWriteId())) {
       this.requeue(calls);
       return;
     }

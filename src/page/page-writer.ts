@@ -12,7 +12,7 @@ import { blobOptions } from "../target/blob-requests.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
-import { runCall } from "../update/single-call.js";
+import { runCall } from "../update/run-call.js";
 
 /** Options of {@link claimPages}. */
 export interface ClaimPagesOptions extends TimedCallOptions {
@@ -20,8 +20,8 @@ export interface ClaimPagesOptions extends TimedCallOptions {
   conditions?: LeaseCondition | undefined;
 }
 
-const claimNames: OptionNames<ClaimPagesOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, conditions: 1 };
-const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1 };
+const claimNames: OptionNames<ClaimPagesOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, tryTimeoutInMs: 1, conditions: 1 };
+const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, tryTimeoutInMs: 1 };
 
 /**
  * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service

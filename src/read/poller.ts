@@ -6,11 +6,11 @@ import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
-import { checkedResult, readIfChanged } from "../target/target.js";
+import { checkedResult, readIfChanged, readSnapshot } from "../target/target.js";
 import type { ReadResult, RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
-import { checkTimeout } from "../update/options.js";
+import { updateDefaults } from "../update/options.js";
 import type { TargetOptions, TargetSettings } from "../update/options.js";
-import { runCall } from "../update/single-call.js";
+import { runCall } from "../update/run-call.js";
 
 /** A state that {@link watch} yields. If the target exists, it can be passed to an update as `startFrom`. */
 export type WatchState<T> =
@@ -86,7 +86,7 @@ export function checkWatchOptions(options: WatchOptions): WatchSettings {
     pollIntervalInMs,
     maxPollIntervalInMs: checkNumber("maxPollIntervalInMs", maxPollIntervalInMs, { ...bounds, min: pollIntervalInMs }),
     maxFailureTimeInMs: checkNumber("maxFailureTimeInMs", options.maxFailureTimeInMs ?? watchDefaults.maxFailureTimeInMs, { min: 0 }),
-    tryTimeoutInMs: checkTimeout(options.tryTimeoutInMs, "tryTimeoutInMs"),
+    tryTimeoutInMs: checkNumber("tryTimeoutInMs", options.tryTimeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 }),
     onError,
   };
 }
@@ -166,7 +166,7 @@ export class TargetPoller<T> {
 
   async #readOnce(context: RequestContext): Promise<PollResult<T>> {
     const adapter = this.#adapter;
-    const found = await (this.#etag === undefined ? adapter.read(context) : readIfChanged(adapter, this.#etag, context));
+    const found = await (this.#etag === undefined ? readSnapshot(adapter, context) : readIfChanged(adapter, this.#etag, context));
     if (!found || found === "unchanged") return { found };
     const returned = this.#returned;
     // Another version with the same value: for example, the metadata when only the content was rewritten.

@@ -1,8 +1,9 @@
-import type { BlobConditions, BlobHttpHeadersLike, BlobUploadOptions, BlockBlobLike } from "../clients/blob.js";
+import type { BlobCallOptions, BlobConditions, BlobHttpHeadersLike, BlobUploadOptions, BlockBlobLike } from "../clients/blob.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { identityOf } from "../core/identity.js";
+import { read } from "../core/request.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isConflict, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -16,7 +17,7 @@ import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
 import type { Journal } from "./journal.js";
-import { requireClient, targetOf } from "./target.js";
+import { requireClient, targetOf, withSignal } from "./target.js";
 import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob}, {@link bytesBlob} and {@link encodedBlob}. */
@@ -143,9 +144,6 @@ function contentTarget<T, Raw>(
     read: (context) => readWhole(() => readOnce(context), isTorn, context.abortSignal),
     readIfChanged: (etag, context) => unlessUnchanged(readWhole(() => readOnce(context, { ifNoneMatch: etag }), isTorn, context.abortSignal)),
 
-    // Tags and tier are read with the signal of the call.
-    sharesSignal: (base) => keepTier || hasTags(base),
-
     async write(base, raw, journal, context) {
       const keep = (base.keep as Kept | undefined) ?? fresh;
       if (keep.obstacle !== undefined) throw new WriteNotSentError(unusable(url, "write", keep.obstacle));
@@ -163,7 +161,8 @@ function contentTarget<T, Raw>(
       await blob.delete(blobOptions(context, { ifMatch: etag }));
     },
 
-    overwrite: async (raw, context) => (await upload(raw, undefined, fresh, blobOptions(context), context)).etag,
+    overwrite: async (raw, context, { ifMatch, journal }) =>
+      (await upload(raw, journal, fresh, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }), context)).etag,
   };
 
   const fresh: Kept = {
@@ -196,11 +195,15 @@ function contentTarget<T, Raw>(
 
   /** Read as late as possible: an update of the tags that was confirmed before this is not undone by the write. */
   async function readUnversioned(base: Snapshot<Raw>, context: RequestContext): Promise<Unversioned> {
-    // The requests must not count as sends of the write.
-    const preparation = { ...context, abortSignal: context.preparationSignal ?? context.abortSignal };
+    // With a signal of their own: they must not count as sends of the write.
+    const prepare = <R>(send: (options: (conditions?: BlobConditions) => BlobCallOptions) => Promise<R>): Promise<R> =>
+      read((abortSignal) => send((conditions) => blobOptions(withSignal(context, abortSignal), conditions)), {
+        abortSignal: context.preparationSignal,
+        timeoutInMs: context.tryLimit.timeoutInMs(0),
+      });
     try {
-      const properties = keepTier ? await blob.getProperties(blobOptions(preparation, { ifMatch: base.etag })) : undefined;
-      const tags = hasTags(base) || properties?.tagCount ? (await blob.getTags(blobOptions(preparation))).tags : undefined;
+      const properties = keepTier ? await prepare((options) => blob.getProperties(options({ ifMatch: base.etag }))) : undefined;
+      const { tags } = hasTags(base) || properties?.tagCount ? await prepare((options) => blob.getTags(options())) : { tags: undefined };
       // A tier inferred from the account must not be pinned.
       const tier = properties?.accessTierInferred ? undefined : properties?.accessTier;
       return { ...(tags && { tags }), ...(tier !== undefined && { tier }) };

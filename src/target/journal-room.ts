@@ -12,15 +12,13 @@ export interface JournalPlace {
 }
 
 /**
- * The journal in at most this many characters: the oldest ids are dropped first, which shortens the time for which this library
- * recognises a write whose response was lost. Throws if the id of this write does not fit: without it, a lost response could not be
+ * The journal in at most this many characters: the oldest entries are dropped first, which shortens the time for which this library
+ * recognises a write whose response was lost. Throws if the entry of this write does not fit: without it, a lost response could not be
  * resolved, and the caller has to say that it does without.
  */
 export function journalWithin(journal: Journal, room: number, place: JournalPlace): string {
-  for (let { ids } = journal; ids.length > 0; ids = ids.slice(0, -1)) {
-    const text = formatJournal({ ...journal, ids });
-    if (text.length <= room) return text;
-  }
+  const text = formatJournal(journal, room);
+  if (text.length <= room) return text;
   throw journalLimitError(place);
 }
 

@@ -2,6 +2,7 @@ import { jsonCodec } from "../../src/target/json.js";
 import type { JsonDocument } from "../../src/target/json.js";
 import { adapterOf } from "../../src/target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot } from "../../src/target/target.js";
+import { tryLimitOf } from "../../src/core/request.js";
 import { jsonBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -45,13 +46,14 @@ export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, str
     },
     write: async (base, raw, journal, context) => asText(await adapter.write(asDocument(base), document(raw), journal, context)),
     create: async (raw, journal, context) => asText(await adapter.create(document(raw), journal, context)),
-    overwrite: (raw, context) => adapter.overwrite(document(raw), context),
+    overwrite: (raw, context, how) => adapter.overwrite!(document(raw), context, how),
   };
 }
 
 export function requestContext(rest: Partial<RequestContext> = {}): RequestContext {
   return {
     abortSignal: new AbortController().signal,
+    tryLimit: tryLimitOf(8_000),
     tracingOptions: undefined,
     leaseId: undefined,
     journalName: "asc_journal",
