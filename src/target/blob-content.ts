@@ -17,7 +17,7 @@ import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
 import type { Journal } from "./journal.js";
-import { requireClient, targetOf, withSignal } from "./target.js";
+import { readOnlyReason, requireClient, targetOf, withSignal } from "./target.js";
 import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob}, {@link bytesBlob} and {@link encodedBlob}. */
@@ -130,6 +130,7 @@ function contentTarget<T, Raw>(
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
     key: JSON.stringify([kind, blob.url, keepTier, allowKindChange, identity ? identityOf(identity) : 0]),
+    ...readOnlyReason(blob),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,

@@ -26,7 +26,7 @@ import {
   siblingOf,
   stagingSuffix,
 } from "./file-requests.js";
-import { leasedTargetOf } from "./target.js";
+import { leasedTargetOf, readOnlyReason } from "./target.js";
 import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 
@@ -186,6 +186,7 @@ function contentTarget<T, Raw>(
     credentialScope: credentialScopeOf(file),
     key: JSON.stringify([kind, file.url, maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
     leasable: file,
+    ...readOnlyReason(file),
     staleETag: fileStaleETag,
     requiresLease: true,
     journaled: false,

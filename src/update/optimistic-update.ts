@@ -12,7 +12,7 @@ import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
-import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, resolveTarget, versionError } from "./options.js";
+import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, requireWritable, resolveTarget, versionError } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
 
 const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
@@ -60,6 +60,7 @@ export function optimisticUpdate<I = unknown, const T = I>(
     if (typeof mutator !== "function") throw new TypeError("optimisticUpdate: the mutator must be a function.");
     const settings = checkTargetSettings(options);
     const adapter = resolveTarget(target, settings);
+    requireWritable(adapter, "optimisticUpdate");
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const { ifMatch } = options;
