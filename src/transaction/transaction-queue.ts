@@ -1,15 +1,15 @@
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import type { FailedWrite } from "../core/call-queue.js";
 import { beginTogether } from "../core/telemetry.js";
-import { defaultJournalName, formatJournal, newWriteId } from "../target/journal.js";
+import { defaultJournalName, formatJournal, maxOperationIds, newWriteId } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction, tokenOfWrite } from "./commit-transaction.js";
 import type { TransactionOutcome } from "./commit-transaction.js";
-import { limitOf, operationsOf } from "./operations.js";
+import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
-import { queriesRowKey } from "./row.js";
+import { operationsRowKey, queriesRowKey } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
@@ -55,26 +55,36 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   protected override async runBatch(): Promise<void> {
     // Calls that are made in the same tick are part of the first batch.
     await Promise.resolve();
-    const { table, partitionKey, detectPhantoms } = this.#settings;
-    const calls = this.takeBatch(maxBatch);
+    const { table, partitionKey } = this.#settings;
+    const calls = this.#takeCalls();
     beginTogether(calls);
     const wasKnown = this.#rows.size > 0;
     const view = new PartitionView(table, partitionKey, this.#rows);
-    const batch = new TransactionBatch(view, calls, this.#settings);
-    await batch.run(() => this.#rowOptions(calls), () => this.waiting.some((call) => !call.isSettled()));
-    for (const [call, done] of batch.detached()) {
-      void done.then(() => enqueueTransaction({ ...this.#settings, coalesce: false }, call));
-    }
+    const batch = new TransactionBatch(view, calls, this.#settings, () => this.#rowOptions(calls));
+    await batch.run(() => this.waiting.some((call) => !call.isSettled()));
+    this.#letDetachedRun(batch);
     this.requeue(batch.postponed());
-    const operations = operationsOf(view, partitionKey, detectPhantoms);
+    const operations = batch.operations();
     const outcome = operations.some(({ changes }) => changes)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);
-    // A detached function, or that of a caller that has gone, may wait for a read: it ends now, and a detached one runs again.
-    if (batch.hasRunningFunctions()) this.abortRequests();
+    // A detached function, or that of a caller that has left, may wait for a read: it ends now, and a detached one runs again.
+    if (batch.hasPendingReads()) this.abortRequests();
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
+  }
+
+  /** A write can store so many operation ids: the calls after that wait for the next batch. */
+  #takeCalls(): TransactionCall[] {
+    const calls = this.takeBatch(maxBatch);
+    const identified = calls.filter(({ settings }) => settings.operationId !== undefined);
+    const next = identified[maxOperationIds];
+    if (!next) return calls;
+    const batch = calls.slice(0, calls.indexOf(next));
+    this.requeue(calls.slice(batch.length));
+    this.waitFor(batch);
+    return batch;
   }
 
   protected override beforeIdle(): Promise<void> {
@@ -85,12 +95,22 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.#rows = new Map();
   }
 
+  /** Detached calls run again on their own when their functions have ended: two runs of one function never overlap. */
+  #letDetachedRun(batch: TransactionBatch): void {
+    for (const [call, done] of batch.detached()) {
+      void done.then(() => {
+        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        enqueueTransaction({ ...this.#settings, coalesce: false }, call);
+      });
+    }
+  }
+
   /** Nothing to write. Reads at different moments saw one state only if all of them are still valid afterwards. */
   async #validate(batch: TransactionBatch, wasKnown: boolean): Promise<string> {
     const calls = batch.unsettled();
     const { view } = batch;
     // With phantom detection a query counts as a read of its own: several queries may have found nothing.
-    const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
+    const severalReads = view.severalReads || view.touched.has(queriesRowKey);
     this.waitFor(calls);
     if (!(wasKnown || severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
       this.endWrite([]);
@@ -103,8 +123,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     return "conflict";
   }
 
-  async #commit(batch: TransactionBatch, operations: readonly Operation[]): Promise<string> {
+  async #commit(batch: TransactionBatch, merged: readonly Operation[]): Promise<string> {
     const { table, partitionKey } = this.#settings;
+    const { operationIds } = batch;
+    const operations = operationIds.length === 0 ? merged : merged.map((operation) => (operation.rowKey === operationsRowKey ? { ...operation, changes: true } : operation));
     const limit = limitOf(operations, batch.view.written, partitionKey, partitionUrl(table, partitionKey));
     if (limit) {
       this.#requeueFailed({ kind: "rejected", error: limit }, batch, undefined);
@@ -112,16 +134,17 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     }
     const writers = batch.writers();
     const calls = batch.unsettled();
-    // A caller has left since its function ran, and was told that nothing was written: the others run again without it.
+    // A caller has left since its function ran, and was told that nothing was written: the others go into a batch without it.
     const writeId = newWriteId();
     if (!this.beginWrite(writers, calls, tokenOfWrite(operations, writeId))) {
-      this.requeue(calls);
+      this.requeue(batch.withdraw());
       return "interrupted";
     }
     const context = this.requestFor(calls, undefined, defaultJournalName);
-    const mayRepeat = writers.every(({ settings }) => settings.onUnknown === "retry");
+    // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
+    const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
-    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId }, onConflict);
+    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, operationIds }, onConflict);
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {
@@ -174,8 +197,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   #rowOptions(calls: readonly TransactionCall[]): RowOptions {
-    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
-    return { abortSignal, onRequest, ...(tracingOptions && { tracingOptions }) };
+    const { abortSignal, tryLimit, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
+    return { abortSignal, tryLimit, onRequest, ...(tracingOptions && { tracingOptions }) };
   }
 }
 

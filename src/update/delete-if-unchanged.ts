@@ -1,4 +1,5 @@
 import type { BlockBlobLike } from "../clients/blob.js";
+import { rejectNestedUpdate } from "../core/hold-context.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, CommitUnknownError } from "../errors.js";
@@ -43,6 +44,7 @@ export async function deleteIfUnchanged(
   const adapter = resolveTarget<unknown>(target, settings);
   requireWritable(adapter, "deleteIfUnchanged");
   requireConditional(adapter, "deleteIfUnchanged");
+  rejectNestedUpdate("deleteIfUnchanged", adapter.url);
   checkIfMatch("deleteIfUnchanged", etag);
   const mayRepeat = checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]) === "retry";
   await runCall("deleteIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {

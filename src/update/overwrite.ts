@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { WriteOutcomeOptions } from "../clients/call.js";
+import { rejectNestedUpdate } from "../core/hold-context.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isServerBusy } from "../core/storage-errors.js";
@@ -67,6 +68,7 @@ export async function overwrite<I>(
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
   requireWritable(adapter, "overwrite");
+  rejectNestedUpdate("overwrite", adapter.url);
   const { ifMatch } = options;
   if (ifMatch !== undefined) {
     requireConditional(adapter, "overwrite with ifMatch");
