@@ -9,6 +9,7 @@ export interface ConcurrencyErrorMap {
   ALREADY_EXISTS: AlreadyExistsError;
   TRANSACTION_LIMIT: LimitError<"TRANSACTION_LIMIT", "operations" | "bytes" | "entity" | "properties">;
   APPEND_LIMIT: LimitError<"APPEND_LIMIT", "record" | "blocks" | "size">;
+  JOURNAL_LIMIT: LimitError<"JOURNAL_LIMIT", "metadata" | "properties" | "entity">;
   FENCED: FencedError;
   LOCK_MODE_MISMATCH: LockModeMismatchError;
   ID_COUNTER: IdCounterError;
@@ -152,14 +153,16 @@ export class AlreadyExistsError extends ConcurrencyError {
 }
 
 /**
- * A transaction ({@link runTransaction}) or a record ({@link appendExactlyOnce}) exceeds a limit. Nothing was written.
+ * A transaction ({@link runTransaction}), a record ({@link appendExactlyOnce}) or the journal of an update exceeds a limit. Nothing was
+ * written.
  *
  * `TRANSACTION_LIMIT`: `"operations"` (100 in a transaction), `"bytes"` (4 MiB), `"entity"` (1 MiB for one entity), `"properties"`
  * (252 in one entity). `APPEND_LIMIT`: `"record"` (larger than a block can be), `"blocks"` (the blob has 50,000 blocks), `"size"`
- * (the blob would grow beyond `maxSizeInBytes`); for the last two, continue in another blob.
+ * (the blob would grow beyond `maxSizeInBytes`); for the last two, continue in another blob. `JOURNAL_LIMIT`: beside the caller's own
+ * data there is no room for the journal, in the `"metadata"` (8 KiB), the `"properties"` (252) or the `"entity"` (1 MiB).
  */
-// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- two codes of one class, each with limits of its own
-export class LimitError<C extends "TRANSACTION_LIMIT" | "APPEND_LIMIT", L extends string> extends ConcurrencyError {
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- several codes of one class, each with limits of its own
+export class LimitError<C extends "TRANSACTION_LIMIT" | "APPEND_LIMIT" | "JOURNAL_LIMIT", L extends string> extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LimitError", code: "TRANSACTION_LIMIT", retryable: false };
   declare readonly code: C;
@@ -310,12 +313,14 @@ export class ContentChangedError extends ConcurrencyError {
   declare readonly restarts: number;
 }
 
-/** The content is larger than the `maxSizeInBytes` of {@link downloadConsistent}. Only its first range was requested. */
+/**
+ * The content is larger than the `maxSizeInBytes` of {@link downloadConsistent}, {@link jsonFile}, ... It was not read, or not written.
+ */
 export class ContentTooLargeError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "ContentTooLargeError", code: "CONTENT_TOO_LARGE", retryable: false };
   declare readonly code: "CONTENT_TOO_LARGE";
-  /** The size of the stored content. */
+  /** The size of the stored content, or of that which was to be written. */
   declare readonly sizeInBytes: number;
   /** The limit that the caller has set. */
   declare readonly maxSizeInBytes: number;

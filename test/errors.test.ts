@@ -14,6 +14,7 @@ const errors: { readonly [code in ConcurrencyErrorCode]: AnyConcurrencyError } =
   ALREADY_EXISTS: createError(library.AlreadyExistsError, "m", { url, cause: "c" }),
   TRANSACTION_LIMIT: createError<Extract<AnyConcurrencyError, { code: "TRANSACTION_LIMIT" }>>(library.LimitError, "m", { url, code: "TRANSACTION_LIMIT", limit: "bytes", cause: "c" }),
   APPEND_LIMIT: createError<Extract<AnyConcurrencyError, { code: "APPEND_LIMIT" }>>(library.LimitError, "m", { url, code: "APPEND_LIMIT", limit: "size", cause: "c" }),
+  JOURNAL_LIMIT: createError<Extract<AnyConcurrencyError, { code: "JOURNAL_LIMIT" }>>(library.LimitError, "m", { url, code: "JOURNAL_LIMIT", limit: "metadata", cause: "c" }),
   FENCED: createError(library.FencedError, "m", { url, epoch: 1, fencedBy: 2, cause: "c" }),
   LOCK_MODE_MISMATCH: createError(library.LockModeMismatchError, "m", { url, setting: "granularity", expected: "a", found: "b", cause: "c" }),
   ID_COUNTER: createError(library.IdCounterError, "m", { url, reason: "reset", cause: "c" }),
@@ -37,7 +38,7 @@ describe("an error", () => {
     expect(error).toBeInstanceOf(library.ConcurrencyError);
     expect(error).toMatchObject({ code, message: "m", cause: "c" });
     expect(error.url).toBe(code === "PRECONDITION" ? undefined : url);
-    const isLimit = code === "TRANSACTION_LIMIT" || code === "APPEND_LIMIT";
+    const isLimit = code === "TRANSACTION_LIMIT" || code === "APPEND_LIMIT" || code === "JOURNAL_LIMIT";
     expect(error.name).toBe(isLimit ? "LimitError" : Object.getPrototypeOf(error).constructor.name); // eslint-disable-line @typescript-eslint/no-unsafe-member-access -- the class
     expect(String(error)).toBe(`${error.name}: m`);
     expect([false, "unknown"]).toContain(error.committed);

@@ -94,15 +94,15 @@ describe("what is stored", () => {
 
   it("is larger than maxSizeInBytes, before or after", async () => {
     await file.uploadData(Buffer.from("12345"));
-    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 4 }), () => "x")).rejects.toMatchObject({ name: "SchemaError", phase: "read" });
-    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 5 }), () => "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
-    await expect(overwrite(textFile(file, { maxSizeInBytes: 5 }), "123456")).rejects.toMatchObject({ name: "SchemaError", phase: "write" });
+    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 4 }), () => "x")).rejects.toMatchObject({ code: "CONTENT_TOO_LARGE", sizeInBytes: 5, maxSizeInBytes: 4 });
+    await expect(leasedUpdate(textFile(file, { maxSizeInBytes: 5 }), () => "123456")).rejects.toMatchObject({ code: "CONTENT_TOO_LARGE", sizeInBytes: 6, maxSizeInBytes: 5 });
+    await expect(overwrite(textFile(file, { maxSizeInBytes: 5 }), "123456")).rejects.toMatchObject({ code: "CONTENT_TOO_LARGE", sizeInBytes: 6, maxSizeInBytes: 5 });
     await expectUntouched("12345");
   });
 
   it("is larger than what is held in memory without being asked", async () => {
     await file.create(65 * 1024 ** 2);
-    await expect(leasedUpdate(bytesFile(file), () => new Uint8Array(1))).rejects.toMatchObject({ name: "SchemaError", phase: "read" });
+    await expect(leasedUpdate(bytesFile(file), () => new Uint8Array(1))).rejects.toMatchObject({ code: "CONTENT_TOO_LARGE", sizeInBytes: 65 * 1024 ** 2 });
     expect((await file.getProperties()).contentLength).toBe(65 * 1024 ** 2);
   });
 

@@ -22,7 +22,7 @@ export function nameTheValue(): void {
   typeOf(asc.queueMetadata(queue)).is<LeasedTarget<Metadata>>();
   typeOf(asc.shareMetadata(share)).is<LeasedTarget<Metadata>>();
   typeOf(asc.jsonFile<Counter>(file)).is<LeasedTarget<Counter>>();
-  typeOf(asc.jsonFile(file, { schema: settingsSchema, maxSizeInBytes: 10 })).is<LeasedTarget<Settings>>();
+  typeOf(asc.jsonFile(file, { schema: settingsSchema, maxSizeInBytes: 10, allowKindChange: true })).is<LeasedTarget<Settings>>();
   typeOf(asc.textFile(file)).is<LeasedTarget<string>>();
   typeOf(asc.bytesFile(file)).is<LeasedTarget<Uint8Array>>();
   typeOf(asc.fileMetadata(file)).is<LeasedTarget<Metadata>>();

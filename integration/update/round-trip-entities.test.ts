@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 
 import { createIfNotExists, type EdmType, optimisticUpdate, overwrite, readTarget, DELETE, tableEntity } from "../../src/index.js";
-import { freshTable } from "../support/clients.js";
+import { freshTable, tableClient } from "../support/clients.js";
 
 interface Typed {
   type: EdmType;
@@ -201,5 +201,32 @@ describe("an update of an entity", () => {
       }),
       { numRuns: 40, seed: 1 },
     );
+  });
+
+  it("keeps properties with names that the SDK uses for its own, which other clients can store", async () => {
+    const foreign = tableClient(table.tableName);
+    // The SDK cannot send these names: another client of the REST API can.
+    foreign.pipeline.addPolicy({
+      name: "otherNames",
+      sendRequest: (request, next) => {
+        if (typeof request.body === "string") {
+          request.body = request.body.replace(/"own_/g, '"');
+          request.headers.set("Content-Length", request.body.length);
+        }
+        return next(request);
+      },
+    });
+    for (const name of ["etag", "timestamp"]) {
+      const rowKey = nextRow();
+      await foreign.createEntity({ partitionKey: "p", rowKey, n: 1, extra: 2, [`own_${name}`]: "mine" });
+      const target = tableEntity<{ n: number; extra?: number }>(table, "p", rowKey);
+      const { value } = await optimisticUpdate(target, (entity) => { entity.n++; });
+      expect(value).toEqual({ partitionKey: "p", rowKey, n: 2, extra: 2 });
+      await expect(optimisticUpdate(target, (entity) => { delete entity.extra; })).rejects.toThrow(`"${name}"`);
+      let stored: Record<string, unknown> = {};
+      await table.getEntity("p", rowKey, { onResponse: ({ bodyAsText }) => (stored = JSON.parse(bodyAsText ?? "") as typeof stored) });
+      expect([stored[name], stored["n"], stored["extra"]]).toEqual(["mine", 2, 2]);
+      expect(await optimisticUpdate(target, () => DELETE)).toMatchObject({ outcome: "deleted" });
+    }
   });
 });

@@ -37,6 +37,10 @@ export interface BlobResponseLike {
   contentDisposition?: string | undefined;
   contentMD5?: Uint8Array | undefined;
   tagCount?: number | undefined;
+  /** The encryption scope of the blob. */
+  encryptionScope?: string | undefined;
+  /** The hash of the customer-provided key with which the blob is encrypted. */
+  encryptionKeySha256?: string | undefined;
 }
 
 /** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
@@ -57,7 +61,10 @@ export interface BlobPropertiesLike extends BlobResponseLike {
 export interface BlobLike {
   readonly url: string;
   getProperties(options?: BlobCallOptions): Promise<BlobPropertiesLike>;
-  setMetadata(metadata?: Record<string, string>, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
+  setMetadata(
+    metadata?: Record<string, string>,
+    options?: BlobCallOptions & { encryptionScope?: string },
+  ): Promise<{ etag?: string | undefined }>;
   setHTTPHeaders(headers?: BlobHttpHeadersLike, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
   getTags(options?: BlobCallOptions): Promise<{ tags: Record<string, string> }>;
   setTags(tags: Record<string, string>, options?: BlobCallOptions): Promise<unknown>;
@@ -76,6 +83,7 @@ export interface BlobUploadOptions extends BlobCallOptions {
   metadata?: Record<string, string>;
   tags?: Record<string, string>;
   tier?: string;
+  encryptionScope?: string;
 }
 
 /**

@@ -44,7 +44,7 @@ export interface ConcurrentFileOptions<T> extends JsonFileOptions<T> {
   defaults?: Omit<LeasedUpdateOptions<T>, "lease" | keyof CallOptions> | undefined;
 }
 
-const optionNames: OptionNames<ConcurrentFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, target: 1, crashGuard: 1, defaults: 1 };
+const optionNames: OptionNames<ConcurrentFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, allowKindChange: 1, target: 1, crashGuard: 1, defaults: 1 };
 
 /**
  * All helpers for one file of a share in one class. Files have no ETag conditions: `update` is a {@link leasedUpdate}, and there is

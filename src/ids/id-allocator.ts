@@ -8,7 +8,7 @@ import { createError, IdCounterError } from "../errors.js";
 import type { Entity } from "../target/table-entity.js";
 import type { AnyInput, UpdateTarget } from "../target/target.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
-import { checkTargetSettings, requireConditional, resolveTarget, updateDefaults } from "../update/options.js";
+import { checkTargetSettings, requireConditional, requireWritable, resolveTarget, updateDefaults } from "../update/options.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 
 /** Options of {@link IdAllocator}. */
@@ -91,6 +91,7 @@ export class IdAllocator implements Disposable {
     checkOptions("IdAllocator", options, optionNames);
     const { blockSize = defaults.blockSize, start = defaults.start, prefetch = defaults.prefetch } = options;
     const adapter = resolveTarget<AnyInput>(target, checkTargetSettings({}));
+    requireWritable(adapter, "IdAllocator");
     requireConditional(adapter, "IdAllocator");
     this.#url = redactUrl(adapter.url);
     this.#target = target;

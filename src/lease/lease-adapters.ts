@@ -5,6 +5,7 @@ import type { LeasableBlobLike, LeaseResponseLike, LeaseCallOptions, LeaseProper
 import type { LeasableShareLike, ShareLike } from "../clients/file.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
+import { isSnapshotUrl } from "../core/snapshot-url.js";
 import { redactUrl } from "../core/telemetry.js";
 
 /** The options of every lease request. */
@@ -53,7 +54,7 @@ export function leaseAdapterOf(target: LeasableLike): LeaseAdapter {
 
 /** The service rejects it, too, but only after a request was sent, and with a code that does not give the reason. */
 function rejectSnapshot(url: unknown): void {
-  if (typeof url === "string" && /[?&](snapshot|sharesnapshot|versionid)=/i.test(url)) {
+  if (isSnapshotUrl(url)) {
     throw new TypeError("A snapshot or an old version of a blob cannot be leased: it cannot be changed.");
   }
 }

@@ -1,27 +1,30 @@
-import type { BlobConditions, BlobHttpHeadersLike, BlockBlobLike } from "../clients/blob.js";
+import type { BlobCallOptions, BlobConditions, BlobHttpHeadersLike, BlobUploadOptions, BlockBlobLike } from "../clients/blob.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { identityOf } from "../core/identity.js";
-import { isConflict } from "../core/storage-errors.js";
+import { read } from "../core/request.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
+import { isConflict, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, SchemaError } from "../errors.js";
-import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { blobOptions, blobStaleETag, encryptionObstacle, headersOf, joinMetadata, splitMetadata, tagCondition, unlessUnchanged } from "./blob-requests.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
+import { bytesCodec, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
+import { jsonCodec } from "./json.js";
+import type { JsonDocument } from "./json.js";
 import type { Journal } from "./journal.js";
-import { requireClient, targetOf } from "./target.js";
+import { readOnlyReason, requireClient, targetOf, withSignal } from "./target.js";
 import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
 
 /** Options of {@link textBlob}, {@link bytesBlob} and {@link encodedBlob}. */
 export interface BlobContentOptions {
   /**
    * Also read the access tier, and write it again. Not needed in Azure (a rewritten blob keeps its tier), but Azurite resets
-   * it. Costs one more request for each read.
+   * it. Costs one more request for each write.
    * @defaultValue false
    */
   keepTier?: boolean | undefined;
@@ -35,10 +38,15 @@ export interface JsonBlobOptions<T> extends BlobContentOptions {
    * @defaultValue none: any JSON value is valid
    */
   schema?: StandardSchemaLike<T> | undefined;
+  /**
+   * Whether an update may replace an object or a list by a value of another kind: an object by a list, or either by a single value.
+   * @defaultValue false: a mutator that returns a number by mistake, such as `(draft) => draft.count`, is a `TypeError`
+   */
+  allowKindChange?: boolean | undefined;
 }
 
 const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1 };
-const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
@@ -52,7 +60,7 @@ const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 
  */
 export function jsonBlob<T = unknown>(blob: BlockBlobLike, options: JsonBlobOptions<T> = {}): UpdateTarget<T> {
   checkOptions("jsonBlob", options, jsonNames);
-  return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, string>, options);
+  return contentTarget("jsonBlob", blob, jsonCodec as ContentCodec<T, JsonDocument>, options);
 }
 
 /**
@@ -89,11 +97,20 @@ export function encodedBlob<T>(blob: BlockBlobLike, codec: Codec<T>, options: Bl
 
 /** What a rewrite of the content has to send again, because Put Blob drops everything that it is not given. */
 interface Kept {
-  headers: BlobHttpHeadersLike;
-  metadata: Record<string, string>;
-  journalText: string | undefined;
-  tags: Record<string, string> | undefined;
-  tier: string | undefined;
+  readonly headers: BlobHttpHeadersLike;
+  readonly metadata: Record<string, string>;
+  readonly journalText: string | undefined;
+  /** Their names and values are read when they are written: another client may set them at any time, and the ETag stays the same. */
+  readonly hasTags: boolean;
+  readonly encryptionScope: string | undefined;
+  /** Why the blob cannot be written. */
+  readonly obstacle: string | undefined;
+}
+
+/** What a write keeps, and what can change without another ETag. */
+interface Unversioned {
+  readonly tags?: Record<string, string>;
+  readonly tier?: string;
 }
 
 function contentTarget<T, Raw>(
@@ -105,26 +122,39 @@ function contentTarget<T, Raw>(
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
   const url = redactUrl(blob.url);
-  const { schema, keepTier = false } = options;
+  const { schema, keepTier = false, allowKindChange = false } = options;
 
   const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, allowKindChange, identity ? identityOf(identity) : 0]),
+    ...readOnlyReason(blob),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,
-    encode: codec.encode,
+    encode(value, previous) {
+      const raw = codec.encode(value, previous);
+      if (previous !== undefined && !allowKindChange) codec.checkKind?.(previous, raw);
+      return raw;
+    },
     equals: codec.equals,
     validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
     read: (context) => readWhole(() => readOnce(context), isTorn, context.abortSignal),
     readIfChanged: (etag, context) => unlessUnchanged(readWhole(() => readOnce(context, { ifNoneMatch: etag }), isTorn, context.abortSignal)),
 
-    write: (base, raw, journal, context) =>
-      upload(raw, journal, base.keep as Kept, blobOptions(context, { ifMatch: base.etag }), context),
+    async write(base, raw, journal, context) {
+      const keep = (base.keep as Kept | undefined) ?? fresh;
+      if (keep.obstacle !== undefined) throw new WriteNotSentError(unusable(url, "write", keep.obstacle));
+      const unversioned = base.keep === undefined ? {} : await readUnversioned(base, context);
+      const { tags }: Unversioned = unversioned;
+      const condition = tags && tagCondition(tags);
+      const conditions = { ifMatch: base.etag, ...(condition !== undefined && { tagConditions: condition }) };
+      const kept = { ...keep, hasTags: condition !== undefined };
+      return upload(raw, journal, kept, { ...blobOptions(context, conditions), ...unversioned }, context);
+    },
 
     create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
 
@@ -140,8 +170,9 @@ function contentTarget<T, Raw>(
     headers: { blobContentType: codec.contentType },
     metadata: {},
     journalText: undefined,
-    tags: undefined,
-    tier: undefined,
+    hasTags: false,
+    encryptionScope: undefined,
+    obstacle: undefined,
   };
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
@@ -149,29 +180,54 @@ function contentTarget<T, Raw>(
     const etag = requireETag(response.etag, url);
     const bytes = await readBody(response);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
-      throw unusable(url, `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
+      throw unusable(url, "read", `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
     }
     const { own, journal, journalText } = splitMetadata(response.metadata, context.journalName);
-    const keep: Kept = { headers: headersOf(response), metadata: own, journalText, tags: undefined, tier: undefined };
-    if (response.tagCount) keep.tags = (await blob.getTags(blobOptions(context))).tags;
-    if (keepTier) keep.tier = await explicitTier(blob, etag, context);
+    const keep: Kept = {
+      headers: headersOf(response),
+      metadata: own,
+      journalText,
+      hasTags: Boolean(response.tagCount),
+      encryptionScope: response.encryptionScope,
+      obstacle: encryptionObstacle(response),
+    };
     return { raw: parse(bytes, etag), etag, journal, keep };
+  }
+
+  /** Read as late as possible: an update of the tags that was confirmed before this is not undone by the write. */
+  async function readUnversioned(base: Snapshot<Raw>, context: RequestContext): Promise<Unversioned> {
+    // With a signal of their own: they must not count as sends of the write.
+    const prepare = <R>(send: (options: (conditions?: BlobConditions) => BlobCallOptions) => Promise<R>): Promise<R> =>
+      read((abortSignal) => send((conditions) => blobOptions(withSignal(context, abortSignal), conditions)), {
+        abortSignal: context.preparationSignal,
+        timeoutInMs: context.tryLimit.timeoutInMs(0),
+      });
+    try {
+      const properties = keepTier ? await prepare((options) => blob.getProperties(options({ ifMatch: base.etag }))) : undefined;
+      const { tags } = hasTags(base) || properties?.tagCount ? await prepare((options) => blob.getTags(options())) : { tags: undefined };
+      // A tier inferred from the account must not be pinned.
+      const tier = properties?.accessTierInferred ? undefined : properties?.accessTier;
+      return { ...(tags && { tags }), ...(tier !== undefined && { tier }) };
+    } catch (error) {
+      // Otherwise the response was lost: the write is tried again from the start.
+      if (!isDefinitive(error)) throw error;
+      throw new WriteNotSentError(error, isConflict(error) || isNotFound(error));
+    }
   }
 
   async function upload(
     raw: Raw,
     journal: Journal | undefined,
     keep: Kept,
-    request: ReturnType<typeof blobOptions>,
+    request: BlobUploadOptions,
     context: RequestContext,
   ): Promise<Snapshot<Raw>> {
     const bytes = codec.toBytes(raw);
     const response = await blob.upload(bytes, bytes.length, {
       ...request,
       blobHTTPHeaders: keep.headers,
-      metadata: joinMetadata(keep.metadata, context.journalName, journal, keep.journalText),
-      ...(keep.tags && { tags: keep.tags }),
-      ...(keep.tier !== undefined && { tier: keep.tier }),
+      metadata: joinMetadata(keep.metadata, context.journalName, journal, keep.journalText, url),
+      ...(keep.encryptionScope !== undefined && { encryptionScope: keep.encryptionScope }),
     });
     return { raw, etag: requireETag(response.etag, url), journal, keep };
   }
@@ -180,7 +236,7 @@ function contentTarget<T, Raw>(
     try {
       return codec.fromBytes(bytes);
     } catch (error) {
-      throw unusable(url, error instanceof Error ? error.message : String(error), { etag, cause: error });
+      throw unusable(url, "read", error instanceof Error ? error.message : String(error), { etag, cause: error });
     }
   }
 
@@ -192,18 +248,7 @@ function isTorn(error: unknown): boolean {
   return isConflict(error) || (error instanceof Error && error.name === "AbortError");
 }
 
-/** The tier, if it was set for this blob. A tier inferred from the account must not be pinned. */
-async function explicitTier(blob: BlockBlobLike, etag: string, context: RequestContext): Promise<string | undefined> {
-  const properties = await blob.getProperties(blobOptions(context, { ifMatch: etag }));
-  return properties.accessTierInferred ? undefined : properties.accessTier;
-}
-
-function unusable(url: string, message: string, details: { etag?: string; cause?: unknown } = {}): SchemaError {
-  return createError(SchemaError, `The content of ${url} cannot be used: ${message}. Nothing was written.`, {
-    url,
-    phase: "read",
-    issues: [{ message }],
-    etag: undefined,
-    ...details,
-  });
+/** What a recreated blob has is not kept: its `keep` is undefined. */
+function hasTags(base: Snapshot<unknown> | undefined): boolean {
+  return (base?.keep as Kept | undefined)?.hasTags === true;
 }

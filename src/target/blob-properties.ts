@@ -1,8 +1,10 @@
 import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients/blob.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { blobOptions, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { blobOptions, encryptionObstacle, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { unusable } from "./content.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeaders, StringMap } from "./property-set.js";
 import { targetOf } from "./target.js";
@@ -21,24 +23,34 @@ import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./t
 export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string>> {
   interface Kept {
     journalText: string | undefined;
+    encryptionScope: string | undefined;
+    /** Why it cannot be written. */
+    obstacle: string | undefined;
   }
+  const adapter = propertyAdapter("blobMetadata", blob, "blob");
+  const { url } = adapter;
   return targetOf<Record<string, string>, Record<string, string>>({
-    ...propertyAdapter("blobMetadata", blob, "blob"),
+    ...adapter,
     journaled: true,
     encode: metadataOf,
-    ...propertyReads(blob, ({ metadata }, etag, { journalName }) => {
-      const { own, journal, journalText } = splitMetadata(metadata, journalName);
-      return { raw: own, etag, journal, keep: { journalText } satisfies Kept };
+    ...propertyReads(blob, (properties, etag, { journalName }) => {
+      const { own, journal, journalText } = splitMetadata(properties.metadata, journalName);
+      const { encryptionScope } = properties;
+      return { raw: own, etag, journal, keep: { journalText, encryptionScope, obstacle: encryptionObstacle(properties) } satisfies Kept };
     }),
     async write(base, raw, journal, context) {
       const keep = base.keep as Kept;
-      const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText);
-      const response = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
-      return { raw, etag: requireETag(response.etag, redactUrl(blob.url)), journal: journal ?? base.journal, keep };
+      if (keep.obstacle !== undefined) throw new WriteNotSentError(unusable(url, "write", keep.obstacle));
+      const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText, url);
+      const response = await blob.setMetadata(metadata, {
+        ...blobOptions(context, { ifMatch: base.etag }),
+        ...(keep.encryptionScope !== undefined && { encryptionScope: keep.encryptionScope }),
+      });
+      return { raw, etag: requireETag(response.etag, url), journal: journal ?? base.journal, keep };
     },
     async overwrite(raw, context, { ifMatch, journal }) {
-      const metadata = joinMetadata(raw, context.journalName, journal, undefined);
-      return requireETag((await blob.setMetadata(metadata, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }))).etag, redactUrl(blob.url));
+      const metadata = joinMetadata(raw, context.journalName, journal, undefined, url);
+      return requireETag((await blob.setMetadata(metadata, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }))).etag, url);
     },
   });
 }

@@ -1,7 +1,8 @@
 import type { BlobResponseLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isNotModified } from "../core/storage-errors.js";
-import { formatJournal, parseJournal } from "./journal.js";
+import { parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
+import { journalWithin } from "./journal-room.js";
 import type { RequestContext } from "./target.js";
 
 /** Shared by the adapters of blobs: the options of a request, and the journal in the metadata. */
@@ -28,6 +29,19 @@ export async function unlessUnchanged<R>(read: Promise<R>): Promise<R | "unchang
   }
 }
 
+/** The condition that these tags are stored; undefined: there are none, which no condition can express. */
+export function tagCondition(tags: Record<string, string>): string | undefined {
+  // Tags cannot contain quotes, so nothing needs to be escaped.
+  const parts = Object.entries(tags).map(([name, value]) => `"${name}" = '${value}'`);
+  return parts.length > 0 ? parts.sort().join(" AND ") : undefined;
+}
+
+/** What keeps the library from writing a blob whose content or metadata it has read; undefined: nothing. */
+export function encryptionObstacle(response: BlobResponseLike): string | undefined {
+  // The service would reject the write, or store it under the key of the account.
+  return response.encryptionKeySha256 === undefined ? undefined : "it is encrypted with a customer-provided key, which the library does not have";
+}
+
 /** The caller's metadata without the journal. Metadata names are case-insensitive, and returned in lower case. */
 export function splitMetadata(
   metadata: Record<string, string> | undefined,
@@ -46,12 +60,22 @@ export function joinMetadata(
   journalName: string,
   journal: Journal | undefined,
   previousText: string | undefined,
+  url: string,
 ): Record<string, string> {
-  const text = journal ? formatJournal(journal) : previousText;
+  const text = journal ? journalWithin(journal, roomIn(own, journalName), { url, limit: "metadata", need: "8 KiB of metadata" }) : previousText;
   if (text !== undefined && Object.keys(own).some((name) => name.toLowerCase() === journalName.toLowerCase())) {
     throw new TypeError(`The metadata name ${JSON.stringify(journalName)} is that of the journal: rename one of them.`);
   }
   return text === undefined ? own : { ...own, [journalName]: text };
+}
+
+/** The maximum size of all metadata, names included. */
+const maxMetadataInBytes = 8_192;
+
+function roomIn(own: Record<string, string>, journalName: string): number {
+  let used = journalName.length;
+  for (const [name, value] of Object.entries(own)) used += name.length + value.length;
+  return maxMetadataInBytes - used;
 }
 
 /** The headers of a blob in the form in which they are written. `Content-MD5` is left to the service. */

@@ -1,6 +1,6 @@
 import type { BlobLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { blobOptions } from "./blob-requests.js";
+import { blobOptions, tagCondition } from "./blob-requests.js";
 import { propertyAdapter, stringValues } from "./property-set.js";
 import { targetOf } from "./target.js";
 import type { UpdateTarget } from "./target.js";
@@ -49,8 +49,6 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
 
 const noCondition = "no tags";
 
-/** Tags cannot contain quotes, so nothing needs to be escaped. */
 function conditionOf(tags: Record<string, string>): string {
-  const parts = Object.entries(tags).map(([name, value]) => `"${name}" = '${value}'`);
-  return parts.length > 0 ? parts.sort().join(" AND ") : noCondition;
+  return tagCondition(tags) ?? noCondition;
 }

@@ -1,4 +1,3 @@
-import { deepEqual } from "fast-equals";
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { retry } from "../core/retry.js";
@@ -9,7 +8,10 @@ import { createError, SchemaError } from "../errors.js";
 export interface ContentCodec<T, Raw> {
   readonly contentType: string;
   readonly decode: (raw: Raw) => T;
-  readonly encode: (value: T) => Raw;
+  /** `previous`: what the value was decoded from, if it was. Throws a `TypeError` for a value that cannot be stored. */
+  readonly encode: (value: T, previous?: Raw) => Raw;
+  /** Throws a `TypeError` if one is a value of another kind than the other, which is hardly ever meant. */
+  readonly checkKind?: (before: Raw, after: Raw) => void;
   readonly equals: (a: Raw, b: Raw) => boolean;
   readonly toBytes: (raw: Raw) => Uint8Array;
   /** Throws if the content is not of this type. */
@@ -19,31 +21,6 @@ export interface ContentCodec<T, Raw> {
 const encoder = new TextEncoder();
 // `fatal`: otherwise invalid UTF-8 would become replacement characters, and the next write would make them permanent.
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-const jsonDecoder = new TextDecoder("utf-8", { fatal: true });
-
-export const jsonCodec: ContentCodec<unknown, string> = {
-  contentType: "application/json",
-  decode: (raw): unknown => JSON.parse(raw),
-  encode(value) {
-    const text = JSON.stringify(value) as string | undefined;
-    if (text === undefined) throw new TypeError(`A value of type ${typeof value} cannot be stored as JSON.`);
-    // JSON.stringify silently turns NaN and Infinity into null. Only a text that contains null can have had them.
-    if (text.includes("null")) JSON.stringify(value, rejectNonFinite);
-    return text;
-  },
-  equals: (a, b) => a === b || deepEqual(JSON.parse(a), JSON.parse(b)),
-  toBytes: (raw) => encoder.encode(raw),
-  fromBytes(bytes) {
-    const text = jsonDecoder.decode(bytes);
-    try {
-      JSON.parse(text);
-    } catch {
-      // The engine's own message quotes the text, which must not appear in logs.
-      throw new SyntaxError("it is not valid JSON");
-    }
-    return text;
-  },
-};
 
 export const textCodec: ContentCodec<string, string> = {
   contentType: "text/plain; charset=utf-8",
@@ -71,11 +48,10 @@ export const bytesCodec: ContentCodec<Uint8Array, Uint8Array> = {
   fromBytes: (bytes) => bytes,
 };
 
-function rejectNonFinite(key: string, value: unknown): unknown {
-  if (typeof value === "number" && !Number.isFinite(value)) {
-    throw new TypeError(`JSON cannot represent ${value} (at ${JSON.stringify(key)}): it would be stored as null.`);
-  }
-  return value;
+/** Content that cannot be read or written as it is. */
+export function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
+  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
+  return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }
 
 /** The output of a schema for a value. Rejects with a `SchemaError`. */
@@ -103,7 +79,7 @@ export async function validateDocument<T, Raw>(
   url: string,
 ): Promise<Raw> {
   const output = await checkSchema(schema, codec.decode(raw), phase, url);
-  return codec.encode(asDocument(output, codec.decode(raw)) as T);
+  return codec.encode(asDocument(output, codec.decode(raw)) as T, raw);
 }
 
 /** A copy of a schema's output as JSON, with those properties of its input that it does not have. */

@@ -5,6 +5,8 @@ export type EdmType = "Binary" | "Boolean" | "DateTime" | "Double" | "Guid" | "I
 export interface EdmValue {
   readonly type: EdmType;
   readonly value: string | number | boolean;
+  /** The SDK cannot send a property of this name. */
+  readonly unsendable?: true;
 }
 
 const edmTypes: ReadonlySet<string> = new Set<EdmType>(["Binary", "Boolean", "DateTime", "Double", "Guid", "Int32", "Int64", "String"]);
@@ -38,14 +40,15 @@ export function fromEdm({ type, value }: EdmValue): unknown {
 
 /**
  * The stored form of a JavaScript value. `wanted` is the type that the caller requires, `previous` the type that the property
- * had before: a number keeps its numeric type.
+ * had before: a number keeps its numeric type, and text for a Guid or DateTime has to be one. A caller that wants another type says so:
+ * `{ type: "String", value }`.
  */
 export function toEdm(name: string, value: unknown, wanted: EdmType | undefined, previous: EdmType | undefined): EdmValue {
   if (isTyped(value)) return convert(name, value.value, value.type);
   if (wanted) return convert(name, value, wanted);
   switch (typeof value) {
     case "string":
-      return convert(name, value, "String");
+      return convert(name, value, previous === "Guid" || previous === "DateTime" ? previous : "String");
     case "boolean":
       return convert(name, value, "Boolean");
     case "bigint":
@@ -95,7 +98,7 @@ const forms: Record<EdmType, (value: unknown) => string | number | boolean | und
       // toISOString writes years after 9999 in a form that the service does not accept.
       return value.getTime() >= -11644473600000 && value.getTime() < 253402300800000 ? value.toISOString() : undefined;
     }
-    return typeof value === "string" && dateTime.test(value) ? value : undefined;
+    return typeof value === "string" && dateTime.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined;
   },
   Guid: (value) => (typeof value === "string" && guid.test(value) ? value : undefined),
   Binary: (value) => {

@@ -7,11 +7,13 @@ import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, SchemaError } from "../errors.js";
+import { ContentTooLargeError, createError } from "../errors.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, jsonCodec, readBody, readWhole, textCodec, validateDocument } from "./content.js";
+import { bytesCodec, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
+import { jsonCodec } from "./json.js";
+import type { JsonDocument } from "./json.js";
 import {
   checkFile,
   deleteStagingFile,
@@ -24,14 +26,14 @@ import {
   siblingOf,
   stagingSuffix,
 } from "./file-requests.js";
-import { leasedTargetOf } from "./target.js";
+import { leasedTargetOf, readOnlyReason } from "./target.js";
 import type { LeasedTarget, RequestContext, Snapshot } from "./target.js";
 import { putUnleased } from "./unleased-file.js";
 
 /** Options of {@link textFile}, {@link bytesFile} and {@link encodedFile}. */
 export interface FileContentOptions {
   /**
-   * A larger file is neither read nor written: the call rejects with a {@link SchemaError}.
+   * A larger file is neither read nor written: the call rejects with a {@link ContentTooLargeError}.
    * @defaultValue 67_108_864 (64 MiB): the content is held in memory several times
    */
   maxSizeInBytes?: number | undefined;
@@ -44,10 +46,15 @@ export interface JsonFileOptions<T> extends FileContentOptions {
    * @defaultValue none: any JSON value is valid
    */
   schema?: StandardSchemaLike<T> | undefined;
+  /**
+   * Whether an update may replace an object or a list by a value of another kind: an object by a list, or either by a single value.
+   * @defaultValue false: a mutator that returns a number by mistake, such as `(draft) => draft.count`, is a `TypeError`
+   */
+  allowKindChange?: boolean | undefined;
 }
 
 const contentNames: OptionNames<FileContentOptions> = { maxSizeInBytes: 1 };
-const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1 };
+const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a file. HTTP headers, metadata, attributes, creation time and permissions are kept.
@@ -62,7 +69,7 @@ const jsonNames: OptionNames<JsonFileOptions<unknown>> = { maxSizeInBytes: 1, sc
  */
 export function jsonFile<T = unknown>(file: FileLike, options: JsonFileOptions<T> = {}): LeasedTarget<T> {
   checkOptions("jsonFile", options, jsonNames);
-  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, string>, options);
+  return contentTarget("jsonFile", file, jsonCodec as ContentCodec<T, JsonDocument>, options);
 }
 
 /**
@@ -116,7 +123,7 @@ function contentTarget<T, Raw>(
 ): LeasedTarget<T> {
   checkFile(file);
   const url = redactUrl(file.url);
-  const { schema } = options;
+  const { schema, allowKindChange = false } = options;
   const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
   if (file.name.length + stagingSuffix.length > maxNameLength) {
     throw new RangeError(`The name of ${url} is too long: the library writes new content to a file with the suffix ${stagingSuffix} first.`);
@@ -125,6 +132,11 @@ function contentTarget<T, Raw>(
   const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
+  function tooLarge(what: string, sizeInBytes: number): ContentTooLargeError {
+    const message = `${what}, more than maxSizeInBytes (${maxSizeInBytes}). Nothing was written.`;
+    return createError(ContentTooLargeError, message, { url, sizeInBytes, maxSizeInBytes });
+  }
+
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
     // No retries by the SDK: it would resume a broken download, and could join parts of two versions.
     const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
@@ -132,7 +144,7 @@ function contentTarget<T, Raw>(
     const length = response.contentLength ?? 0;
     if (length > maxSizeInBytes) {
       discardBody(response);
-      throw unusable(url, "read", `it has ${length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`, { etag });
+      throw tooLarge(`${url} has ${length} bytes`, length);
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the response for ${url} was cut off`, { cause });
@@ -155,7 +167,7 @@ function contentTarget<T, Raw>(
   function toBytes(raw: Raw): Uint8Array {
     const bytes = codec.toBytes(raw);
     if (bytes.length <= maxSizeInBytes) return bytes;
-    throw new WriteNotSentError(unusable(url, "write", `it would have ${bytes.length} bytes, more than maxSizeInBytes (${maxSizeInBytes})`));
+    throw new WriteNotSentError(tooLarge(`${url} would have ${bytes.length} bytes`, bytes.length));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -172,14 +184,19 @@ function contentTarget<T, Raw>(
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxSizeInBytes, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, file.url, maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
     leasable: file,
+    ...readOnlyReason(file),
     staleETag: fileStaleETag,
     requiresLease: true,
     writeSteps: (raw) => 4 + Math.ceil(codec.toBytes(raw).length / maxRangeInBytes),
     journaled: false,
     decode: codec.decode,
-    encode: codec.encode,
+    encode(value, previous) {
+      const raw = codec.encode(value, previous);
+      if (previous !== undefined && !allowKindChange) codec.checkKind?.(previous, raw);
+      return raw;
+    },
     equals: codec.equals,
     validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
@@ -197,7 +214,7 @@ function contentTarget<T, Raw>(
     },
 
     async write(base, raw, _journal, context) {
-      const keep = base.keep as Kept;
+      const keep = (base.keep as Kept | undefined) ?? { properties: fresh, length: 0, hashed: false, readOnly: false };
       if (keep.readOnly) throw new WriteNotSentError(unusable(url, "write", "the file has the attribute ReadOnly"));
       const bytes = toBytes(raw);
       const { length } = bytes;
@@ -258,9 +275,4 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
       ...(filePermissionKey && { filePermissionKey }),
     },
   };
-}
-
-function unusable(url: string, phase: "read" | "write", message: string, details: { cause?: unknown; etag?: string } = {}): SchemaError {
-  const what = phase === "read" ? `The content of ${url} cannot be used` : `${url} cannot be written`;
-  return createError(SchemaError, `${what}: ${message}. Nothing was written.`, { url, phase, issues: [{ message }], etag: undefined, ...details });
 }

@@ -3,7 +3,7 @@ import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobStaleETag } from "./blob-requests.js";
-import { requireClient } from "./target.js";
+import { readOnlyReason, requireClient } from "./target.js";
 import type { ServiceAdapter } from "./target.js";
 
 /** Shared by targets that are a set of strings: metadata, HTTP headers, tags. */
@@ -30,7 +30,7 @@ export interface HttpHeaders {
 interface PropertyAdapter
   extends Pick<
     ServiceAdapter<StringMap, StringMap>,
-    "kind" | "url" | "credentialScope" | "key" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
+    "kind" | "url" | "credentialScope" | "key" | "readOnly" | "leasable" | "staleETag" | "notFoundAdvice" | "decode" | "equals" | "create" | "delete"
   > {
   readonly validate: undefined;
 }
@@ -45,6 +45,7 @@ export function propertyAdapter(kind: string, client: { readonly url: string }, 
     credentialScope: credentialScopeOf(client),
     key: JSON.stringify([kind, client.url]),
     leasable: client as LeasableLike,
+    ...readOnlyReason(client),
     staleETag: blobStaleETag,
     notFoundAdvice: `create the ${what} first`,
     decode: (raw) => ({ ...raw }),

@@ -6,8 +6,39 @@ import type { EdmType, EdmValue } from "./edm.js";
 /** The properties of an entity as they are stored, without keys, ETag and timestamp. */
 export type StoredEntity = ReadonlyMap<string, EdmValue>;
 
-/** Members of every entity of the SDK that are not properties of the entity. */
-const reserved: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp"]);
+/** The names that the SDK gives to what is not a property of the entity, and the names of the service. */
+const systemMembers: ReadonlyMap<string, string> = new Map([
+  ["partitionKey", "PartitionKey"],
+  ["rowKey", "RowKey"],
+  ["etag", "odata.etag"],
+  ["timestamp", "Timestamp"],
+]);
+
+/** Properties that the SDK mistakes for its own members. */
+const collisions: unique symbol = Symbol("properties that collide with members of the SDK");
+const mayCollide = /"(?:partitionKey|rowKey|etag|timestamp)"\s*:/;
+
+/**
+ * Entities as the SDK returned them with `disableTypeConversion: true`, and the text that they were parsed from. The service accepts
+ * properties with the names that the SDK uses for keys, ETag and timestamp. The SDK then returns the property in place of the
+ * ETag: what the service says is restored, and such properties are kept apart. They can be neither read nor written with the SDK.
+ */
+export function separateCollisions(entities: readonly object[], bodyText: string | undefined): readonly object[] {
+  if (bodyText === undefined || !mayCollide.test(bodyText)) return entities;
+  const body = JSON.parse(bodyText) as object & { value?: unknown };
+  const found = (Array.isArray(body.value) ? body.value : [body]) as Record<string, unknown>[];
+  return entities.map((entity, index) => {
+    const stored = found[index] ?? {};
+    const system: Record<string, unknown> = {};
+    const collided = new Map<string, EdmValue>();
+    for (const [ours, theirs] of systemMembers) {
+      if (!Object.hasOwn(stored, ours)) continue;
+      system[ours] = stored[theirs];
+      collided.set(ours, { type: "String", value: String(stored[ours]), unsendable: true });
+    }
+    return collided.size === 0 ? entity : { ...entity, ...system, [collisions]: collided };
+  });
+}
 
 /**
  * The stored form of what `getEntity({ disableTypeConversion: true })` returned, and of the text that it was parsed from. The
@@ -28,7 +59,7 @@ function storedFrom(entity: object, findDoubles: () => ReadonlySet<string> | und
   const stored = new Map<string, EdmValue>();
   let doubles: ReadonlySet<string> | undefined;
   for (const [name, property] of Object.entries(entity)) {
-    if (reserved.has(name) || name.includes("odata.") || !isStored(property)) continue;
+    if (systemMembers.has(name) || name.includes("odata.") || !isStored(property)) continue;
     let { type } = property;
     if (type === "Int32") {
       doubles ??= findDoubles() ?? new Set<string>();
@@ -36,6 +67,7 @@ function storedFrom(entity: object, findDoubles: () => ReadonlySet<string> | und
     }
     stored.set(name, toEdm(name, { type: wideEnough(type, property.value), value: property.value }, undefined, undefined));
   }
+  for (const [name, property] of (entity as { [collisions]?: StoredEntity })[collisions] ?? []) stored.set(name, property);
   return stored;
 }
 
@@ -65,7 +97,7 @@ function doublesIn(bodyText: string): ReadonlySet<string>[] {
 
 /** The value that a mutator gets. */
 export function entityValue(stored: StoredEntity, partitionKey: string, rowKey: string): Record<string, unknown> {
-  const properties = [...stored].map(([name, property]) => [name, fromEdm(property)] as const);
+  const properties = [...stored].filter(([, { unsendable }]) => !unsendable).map(([name, property]) => [name, fromEdm(property)] as const);
   return Object.fromEntries([["partitionKey", partitionKey], ["rowKey", rowKey], ...properties]);
 }
 
@@ -80,7 +112,7 @@ export function storedFromValue(
 ): StoredEntity {
   const stored = new Map<string, EdmValue>();
   for (const [name, property] of Object.entries(value)) {
-    if (reserved.has(name) || name.startsWith("odata.") || property === undefined || property === null) continue;
+    if (systemMembers.has(name) || name.startsWith("odata.") || property === undefined || property === null) continue;
     const before = previous?.get(name);
     if (before) {
       const seen = fromEdm(before);
@@ -91,6 +123,8 @@ export function storedFromValue(
     } else checkName(name);
     stored.set(name, toEdm(name, property, ownType(types, name), before?.type));
   }
+  // What the caller cannot see stays.
+  for (const [name, property] of previous ?? []) if (property.unsendable) stored.set(name, property);
   return stored;
 }
 
@@ -124,9 +158,19 @@ function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
  * are, or a Replace of the entity if a property was removed, which a Merge cannot do.
  */
 export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge" | "Replace"; properties: Record<string, EdmValue> } {
-  const removed = [...from.keys()].some((name) => !to.has(name));
+  const removed = removesProperty(from, to);
   const send = removed ? [...to] : [...to].filter(([name, property]) => !isSame(property, from.get(name)));
   return { mode: removed ? "Replace" : "Merge", properties: Object.fromEntries(send) };
+}
+
+/** Throws if a property was removed, and the Replace that this needs would lose another one. */
+export function removesProperty(from: StoredEntity, to: StoredEntity): boolean {
+  const removed = [...from.keys()].find((name) => !to.has(name));
+  const lost = removed === undefined ? undefined : [...to].find(([, { unsendable }]) => unsendable);
+  if (!lost) return removed !== undefined;
+  throw new TypeError(
+    `The property ${JSON.stringify(removed)} cannot be removed: the entity also has a property ${JSON.stringify(lost[0])}, a name that the SDK cannot write, and that would be lost. Assign another value to ${JSON.stringify(removed)}, or rename the property ${JSON.stringify(lost[0])}.`,
+  );
 }
 
 /** The size of an entity as the service calculates it: two bytes per character, and a few for each property. */

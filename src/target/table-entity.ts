@@ -5,9 +5,10 @@ import { checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
-import { defaultJournalName, formatJournal, parseJournal } from "./journal.js";
+import { defaultJournalName, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityUrl, entityValue, equalStored, isTombstone, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
+import { journalLimitError, journalWithin } from "./journal-room.js";
+import { entityDiff, entitySize, entityUrl, entityValue, equalStored, isTombstone, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -112,6 +113,10 @@ export function keysOf({ partitionKey, rowKey }: EntityKeyLike): EntityKey {
   return { partitionKey, rowKey };
 }
 
+/** The limits of the service for one entity. The properties do not include keys and timestamp. */
+const maxProperties = 252;
+const maxEntityInBytes = 1_048_576;
+
 function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions): UpdateTarget<Entity, object> {
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
@@ -130,10 +135,17 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     };
   }
 
-  function toSend(properties: object, journal: Journal | undefined, context: RequestContext): TableEntityLike {
+  /** `stored`: the entity after the write, which the service limits in size. */
+  function toSend(properties: object, stored: StoredEntity, journal: Journal | undefined, context: RequestContext): TableEntityLike {
     const entity: TableEntityLike = { ...properties, partitionKey, rowKey };
-    if (journal) entity[context.journalName] = formatJournal(journal);
+    if (journal) entity[context.journalName] = journalFor(stored, journal, context.journalName);
     return entity;
+  }
+
+  function journalFor(stored: StoredEntity, journal: Journal, name: string): string {
+    if (stored.size >= maxProperties) throw journalLimitError({ url, limit: "properties", need: `${maxProperties} properties` });
+    const used = entitySize(stored, partitionKey, rowKey) + entitySize(new Map([[name, { type: "String", value: "" }]]), "", "") - 4;
+    return journalWithin(journal, Math.floor((maxEntityInBytes - used) / 2), { url, limit: "entity", need: "1 MiB for an entity" });
   }
 
   return targetOf<Entity, StoredEntity, object>({
@@ -151,11 +163,12 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     async read(context) {
       let bodyText: string | undefined;
       try {
-        const entity = await table.getEntity(partitionKey, rowKey, {
+        const response = await table.getEntity(partitionKey, rowKey, {
           ...tableOptions(context),
           disableTypeConversion: true,
           onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
         });
+        const [entity = response] = separateCollisions([response], bodyText);
         const stored = new Map(storedFromResponse(entity, bodyText));
         const journalText = stored.get(context.journalName)?.value;
         stored.delete(context.journalName);
@@ -171,7 +184,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
 
     async write(base, raw, journal, context) {
       const { mode, properties } = entityDiff(base.raw, raw);
-      const entity = toSend(properties, journal, context);
+      const entity = toSend(properties, raw, journal, context);
       // A Replace by a writer that does not journal must not drop the journal of other writers.
       if (!journal && mode === "Replace" && base.keep !== undefined) entity[context.journalName] = base.keep;
       const { etag } = await table.updateEntity(entity, mode, { ...tableOptions(context), etag: base.etag });
@@ -179,7 +192,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     },
 
     async create(raw, journal, context) {
-      const entity = toSend(Object.fromEntries(raw), journal, context);
+      const entity = toSend(Object.fromEntries(raw), raw, journal, context);
       const { etag } = await (tombstone === undefined
         ? table.createEntity(entity, tableOptions(context))
         : table.updateEntity(entity, "Replace", { ...tableOptions(context), etag: tombstone }));
@@ -191,7 +204,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     },
 
     async overwrite(raw, context, { ifMatch, journal }) {
-      const entity = toSend(Object.fromEntries(raw), journal, context);
+      const entity = toSend(Object.fromEntries(raw), raw, journal, context);
       const options = tableOptions(context);
       const { etag } = await (ifMatch === undefined
         ? table.upsertEntity(entity, "Replace", options)
@@ -215,7 +228,9 @@ export function encodeEntity(
   for (const name of [defaultJournalName, tombstoneName]) {
     if (Object.hasOwn(value, name)) throw new TypeError(`The property ${name} is reserved for the library: rename it.`);
   }
-  return storedFromValue(value, previous, types);
+  const stored = storedFromValue(value, previous, types);
+  if (previous) removesProperty(previous, stored); // of this mutator, not of the whole batch
+  return stored;
 }
 
 const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;

@@ -2,6 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
 import { readWithTries } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
+import { isSnapshotUrl } from "../core/snapshot-url.js";
 import type { Journal } from "./journal.js";
 
 declare const valueType: unique symbol;
@@ -49,7 +50,7 @@ export interface Snapshot<Raw> {
   readonly raw: Raw;
   readonly etag: string;
   readonly journal: Journal | undefined;
-  /** What a write has to preserve (headers, tags, ...). Only the adapter interprets it. */
+  /** What a write has to preserve (headers, ...). Only the adapter interprets it. Undefined: the target is recreated, so nothing. */
   readonly keep?: unknown;
 }
 
@@ -91,6 +92,8 @@ export interface ServiceAdapter<T, Raw> {
   readonly key: string;
   /** A well-formed ETag that never matches: the ETag of a value that has been superseded. */
   readonly staleETag: string;
+  /** Why nothing can be written: the client is one of a snapshot. Undefined: it can be written. */
+  readonly readOnly?: string | undefined;
   /** What to do about a missing target, if an initial value does not help. */
   readonly notFoundAdvice?: string;
   /** Whether a write can carry a journal. Otherwise a lost response is resolved by comparing the intended with the stored value. */
@@ -198,6 +201,11 @@ export function requireClient(kind: string, client: unknown, wanted: string, met
   const given = (client ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof given["url"] === "string" && methods.every((name) => typeof given[name] === "function")) return;
   throw new TypeError(`${kind} needs ${wanted}; got ${client === null ? "null" : typeof client === "object" ? "another object" : typeof client}.`);
+}
+
+/** The reason why nothing can be written through a client, for {@link ServiceAdapter.readOnly}. */
+export function readOnlyReason({ url }: { readonly url: string }): { readonly readOnly?: string } {
+  return isSnapshotUrl(url) ? { readOnly: "its client is one of a snapshot or an old version, which cannot be changed" } : {};
 }
 
 /** The result of {@link readTarget}: a value and its ETag. */

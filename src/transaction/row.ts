@@ -6,7 +6,7 @@ import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { isTombstone, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
+import { isTombstone, separateCollisions, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 
 /** One row as it is stored, or a row that does not exist. */
@@ -55,11 +55,12 @@ export function readRow(table: TableLike, partitionKey: string, rowKey: string, 
     onRequest?.();
     let bodyText: string | undefined;
     try {
-      const entity = await table.getEntity(partitionKey, rowKey, {
+      const response = await table.getEntity(partitionKey, rowKey, {
         ...request,
         disableTypeConversion: true,
         onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
       });
+      const [entity = response] = separateCollisions([response], bodyText);
       return rowFrom(entity, storedFromResponse(entity, bodyText), table);
     } catch (error) {
       if (isNotFound(error)) return noRow;
@@ -97,8 +98,9 @@ export async function* queryRows(
   for await (const page of pages) {
     if (!first) onRequest?.();
     first = false;
-    const stored = storedFromPage(page, bodyText);
-    for (const [index, entity] of page.entries()) {
+    const entities = separateCollisions(page, bodyText);
+    const stored = storedFromPage(entities, bodyText);
+    for (const [index, entity] of entities.entries()) {
       const { rowKey } = entity as { rowKey?: unknown };
       yield [String(rowKey), rowFrom(entity, stored[index] ?? new Map(), table)];
     }

@@ -118,6 +118,11 @@ export class Batch<T, Raw> {
     return this.#lastWriter >= 0;
   }
 
+  /** Whether one mutator deleted the target and a later one created it again: nothing of the deleted one is to be kept. */
+  get isRecreated(): boolean {
+    return this.#before[0] !== undefined && this.#steps.some((step) => step.kind === "changed" && step.created);
+  }
+
   /**
    * Runs the mutators one after the other; each sees the changes of those before it. One that fails has no effect. When the time
    * of a batch is over, the remaining calls are postponed: with large documents, all at once would block the event loop.
@@ -304,6 +309,7 @@ async function applyMutator<T, Raw>(
       result = outcome.result as typeof result;
     } else result = running as typeof result;
     if (result === DELETE) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
+    if (result !== undefined && result !== value) rejectChangedDraft(adapter, value, start);
     let raw = adapter.encode(result === undefined ? value : result, start);
     if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", raw: draft };
     if (adapter.validate) {
@@ -316,4 +322,23 @@ async function applyMutator<T, Raw>(
   } catch (error) {
     return { kind: "failed", error };
   }
+}
+
+/**
+ * Throws if a mutator changed its draft and returned another value: `(draft) => draft.items.push(1)` would replace the document by a
+ * number. Costs one encoding, and only for mutators that return a value.
+ */
+function rejectChangedDraft<T, Raw>(adapter: Pick<ServiceAdapter<T, Raw>, "decode" | "encode" | "equals">, draft: T, start: Raw): void {
+  if (typeof draft !== "object" || draft === null) return;
+  let raw: Raw | undefined;
+  try {
+    raw = adapter.encode(draft, start);
+  } catch {
+    // It was valid before the mutator ran.
+  }
+  // The codec of a caller may encode a value in another way than it was stored: then its own encoding of the start counts.
+  if (raw !== undefined && (adapter.equals(start, raw) || adapter.equals(adapter.encode(adapter.decode(start), start), raw))) return;
+  throw new TypeError(
+    "The mutator changed its draft and returned another value, so that one of them would be lost: change the draft and return nothing, or leave it as it is and return the new value.",
+  );
 }

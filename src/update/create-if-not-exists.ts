@@ -10,7 +10,7 @@ import { checkedResult, readSnapshot } from "../target/target.js";
 import type { Snapshot, Target } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
-import { checkTargetSettings, resolveTarget, targetOptionNames } from "./options.js";
+import { checkTargetSettings, requireWritable, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
 
@@ -34,6 +34,7 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
   checkOptions("createIfNotExists", options, targetOptionNames);
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
+  requireWritable(adapter, "createIfNotExists");
   return runCall("createIfNotExists", options, settings, adapter.url, async (context, { markWrite, attempts: trace, span }) => {
     // The adapter accepts a value without the keys of its entity.
     const encoded = adapter.encode(value as unknown as T, undefined);

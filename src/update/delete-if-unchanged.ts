@@ -6,7 +6,7 @@ import { createError, CommitUnknownError } from "../errors.js";
 import { newWriteId } from "../target/journal.js";
 import type { AnyInput, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
-import { checkIfMatch, checkTargetSettings, requireConditional, resolveTarget, versionError } from "./options.js";
+import { checkIfMatch, checkTargetSettings, requireConditional, requireWritable, resolveTarget, versionError } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
 
@@ -42,6 +42,7 @@ export async function deleteIfUnchanged(
   checkOptions("deleteIfUnchanged", options, optionNames);
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
+  requireWritable(adapter, "deleteIfUnchanged");
   requireConditional(adapter, "deleteIfUnchanged");
   rejectNestedUpdate("deleteIfUnchanged", adapter.url);
   checkIfMatch("deleteIfUnchanged", etag);

@@ -15,7 +15,7 @@ import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
 import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
-import { checkTargetSettings, operationIdFor, resolveTarget } from "./options.js";
+import { checkTargetSettings, operationIdFor, requireWritable, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 
 /**
@@ -52,6 +52,7 @@ export function leasedUpdate<I = unknown, const T = I>(
     const checked = checkLeasedOptions(options);
     const settings = checkTargetSettings({ journal: options.journal });
     const adapter = resolveTarget(target, settings);
+    requireWritable(adapter, "leasedUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const acquireAccess = planAccess(adapter, options);
     // The mutator gets one signal for the caller's cancellation and for the loss of the lease.

@@ -12,7 +12,7 @@ import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
-import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, resolveTarget, versionError } from "./options.js";
+import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, requireWritable, resolveTarget, versionError } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
 
 const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
@@ -60,6 +60,7 @@ export function optimisticUpdate<I = unknown, const T = I>(
     if (typeof mutator !== "function") throw new TypeError("optimisticUpdate: the mutator must be a function.");
     const settings = checkTargetSettings(options);
     const adapter = resolveTarget(target, settings);
+    requireWritable(adapter, "optimisticUpdate");
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const { ifMatch } = options;
@@ -213,8 +214,9 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const writers = batch.writers();
     const calls = batch.unsettled();
     // A caller has left since its mutator ran: its change must not be written, so the others run again without it.
+    const { snapshot } = base;
     const plan = {
-      base: base.snapshot,
+      base: snapshot && batch.isRecreated ? { ...snapshot, keep: undefined } : snapshot,
       draft: batch.draft,
       journaling: this.#settings.journaling,
       mayRepeat: writers.every(({ settings }) => settings.onUnknown === "retry"),

@@ -131,6 +131,11 @@ export function requireConditional(adapter: { readonly requiresLease?: true; rea
   throw new TypeError(`${helper} needs If-Match, which the service does not support for ${adapter.kind}: use leasedUpdate.`);
 }
 
+/** Throws for a snapshot or an old version: some writes through such a client change the blob itself, others never end. */
+export function requireWritable(adapter: { readonly readOnly?: string | undefined; readonly url: string }, helper: string): void {
+  if (adapter.readOnly !== undefined) throw new TypeError(`${helper} cannot write ${adapter.url}: ${adapter.readOnly}. Use a client of the blob or file itself.`);
+}
+
 function isBlockBlob(target: unknown): target is BlockBlobLike {
   const client = target as Partial<BlockBlobLike> | null | undefined;
   return typeof client === "object" && typeof client?.upload === "function" && typeof client.download === "function";

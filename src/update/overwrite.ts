@@ -12,7 +12,7 @@ import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { AnyInput, RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { commit } from "./commit.js";
-import { checkIfMatch, checkTargetSettings, operationIdFor, requireConditional, resolveTarget, updateDefaults, versionError } from "./options.js";
+import { checkIfMatch, checkTargetSettings, operationIdFor, requireConditional, requireWritable, resolveTarget, updateDefaults, versionError } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
 
@@ -67,6 +67,7 @@ export async function overwrite<I>(
   checkOptions("overwrite", options, overwriteNames);
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
+  requireWritable(adapter, "overwrite");
   rejectNestedUpdate("overwrite", adapter.url);
   const { ifMatch } = options;
   if (ifMatch !== undefined) {

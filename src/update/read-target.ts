@@ -13,7 +13,7 @@ export type ReadIfChangedResult<T> =
   | { readonly changed: false; readonly etag: string; readonly value?: undefined };
 
 /**
- * Reads a target once. Costs 1 request (2 for the content of a blob that has tags).
+ * Reads a target once. Costs 1 request.
  *
  * @example
  * ```ts

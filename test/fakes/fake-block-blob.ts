@@ -13,6 +13,9 @@ export interface StoredBlob {
   /** Undefined: the account's. */
   tier: string | undefined;
   leaseId: string | undefined;
+  encryptionScope?: string | undefined;
+  /** The hash of a customer-provided key. The real service rejects reads without the key; a policy of the caller may add it. */
+  encryptionKeySha256?: string | undefined;
 }
 
 /** A block blob in memory, behind a client as the SDK's. Several clients of one URL see the same blob. */
@@ -84,16 +87,18 @@ export class FakeBlockBlob implements BlockBlobLike {
     return this.#request("upload", "write", options, blobError, () => {
       const before = this.#checkedForWrite(options.conditions);
       if (contentLength > this.maxSizeInBytes) throw blobError(413, "RequestBodyTooLarge");
-      const { blobHTTPHeaders = {}, metadata = {}, tags = {}, tier } = options;
+      const { blobHTTPHeaders = {}, metadata = {}, tags = {}, tier, encryptionScope } = options;
       // Without a tier it falls back to the account's, as on Azurite.
-      return this.#store({ content: new Uint8Array(body), metadata, headers: blobHTTPHeaders, tags, tier, leaseId: before?.leaseId });
+      return this.#store({ content: new Uint8Array(body), metadata, headers: blobHTTPHeaders, tags, tier, leaseId: before?.leaseId, encryptionScope });
     });
   }
 
-  setMetadata(metadata: Record<string, string> = {}, options: BlobCallOptions = {}): Promise<{ etag?: string }> {
-    return this.#request("setMetadata", "write", options, blobError, () =>
-      this.#store({ ...this.#checked(options.conditions, blobError), metadata }),
-    );
+  setMetadata(metadata: Record<string, string> = {}, options: BlobCallOptions & { encryptionScope?: string } = {}): Promise<{ etag?: string }> {
+    return this.#request("setMetadata", "write", options, blobError, () => {
+      const blob = this.#checked(options.conditions, blobError);
+      if (blob.encryptionScope !== options.encryptionScope) throw blobError(409, "BlobCustomerSpecifiedEncryptionMismatch");
+      return this.#store({ ...blob, metadata });
+    });
   }
 
   setHTTPHeaders(headers: BlobHttpHeadersLike = {}, options: BlobCallOptions = {}): Promise<{ etag?: string }> {
@@ -189,6 +194,8 @@ export class FakeBlockBlob implements BlockBlobLike {
       contentDisposition: headers.blobContentDisposition,
       contentMD5: headers.blobContentMD5,
       tagCount: Object.keys(blob.tags).length || undefined,
+      encryptionScope: blob.encryptionScope,
+      encryptionKeySha256: blob.encryptionKeySha256,
     };
   }
 }

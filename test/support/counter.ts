@@ -1,5 +1,8 @@
+import { jsonCodec } from "../../src/target/json.js";
+import type { JsonDocument } from "../../src/target/json.js";
+import { adapterOf } from "../../src/target/target.js";
+import type { RequestContext, ServiceAdapter, Snapshot } from "../../src/target/target.js";
 import { tryLimitOf } from "../../src/core/request.js";
-import { adapterOf, type RequestContext, type ServiceAdapter } from "../../src/target/target.js";
 import { jsonBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -21,8 +24,30 @@ export function counterBlob(): { service: FakeService; blob: FakeBlockBlob } {
   return { service, blob };
 }
 
+/** The adapter of the blob, with texts as the stored form. */
 export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, string> {
-  return adapterOf(jsonBlob(blob)) as ServiceAdapter<Counter, string>;
+  const adapter = adapterOf(jsonBlob(blob)) as ServiceAdapter<Counter, JsonDocument>;
+  const document = (text: string): JsonDocument => jsonCodec.fromBytes(new TextEncoder().encode(text));
+  const asText = (snapshot: Snapshot<JsonDocument>): Snapshot<string> => ({ ...snapshot, raw: snapshot.raw.text });
+  const asDocument = (snapshot: Snapshot<string>): Snapshot<JsonDocument> => ({ ...snapshot, raw: document(snapshot.raw) });
+  return {
+    ...(adapter as unknown as ServiceAdapter<Counter, string>),
+    decode: (raw) => adapter.decode(document(raw)),
+    encode: (value, previous) => adapter.encode(value, previous === undefined ? undefined : document(previous)).text,
+    equals: (a, b) => adapter.equals(document(a), document(b)),
+    validate: undefined,
+    read: async (context) => {
+      const found = await adapter.read(context);
+      return found && asText(found);
+    },
+    readIfChanged: async (etag, context) => {
+      const found = await adapter.readIfChanged!(etag, context);
+      return typeof found === "object" ? asText(found) : found;
+    },
+    write: async (base, raw, journal, context) => asText(await adapter.write(asDocument(base), document(raw), journal, context)),
+    create: async (raw, journal, context) => asText(await adapter.create(document(raw), journal, context)),
+    overwrite: (raw, context, how) => adapter.overwrite!(document(raw), context, how),
+  };
 }
 
 export function requestContext(rest: Partial<RequestContext> = {}): RequestContext {

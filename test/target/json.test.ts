@@ -1,0 +1,312 @@
+import fc from "fast-check";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { createIfNotExists, encodedBlob, jsonBlob, optimisticUpdate, overwrite, readTarget, tableEntity } from "../../src/index.js";
+import type { Codec } from "../../src/index.js";
+import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakeService } from "../fakes/fake-service.js";
+import { FakeTable } from "../fakes/fake-table.js";
+import { rejection } from "../support/outcome.js";
+
+function blobOf(text: string): { service: FakeService; blob: FakeBlockBlob; text: () => string } {
+  const service = new FakeService();
+  const blob = new FakeBlockBlob(service);
+  blob.put(new TextEncoder().encode(text));
+  return { service, blob, text: () => Buffer.from(blob.stored!.content).toString() };
+}
+
+interface Doc {
+  n: number;
+  [name: string]: unknown;
+}
+const increment = (doc: Doc): void => {
+  doc.n++;
+};
+
+describe("a number that a mutator does not touch", () => {
+  for (const literal of [
+    "1234567890123456789",
+    "-1234567890123456789",
+    "12345678901234567890123",
+    "0.12345678901234567890123",
+    "1e400",
+    "-1e400",
+    "1e-400",
+    "-0",
+    "-0.0",
+    "1.0",
+    "1.50",
+    "0.30000000000000004",
+    "1e2",
+    "1E+2",
+    "100000000000000000000000",
+  ]) {
+    it(`keeps its digits: ${literal}`, async () => {
+      const { blob, text } = blobOf(`{"n":0,"id":${literal},"list":[{"id":${literal}}]}`);
+      await optimisticUpdate<Doc>(blob, increment);
+      await optimisticUpdate<Doc>(blob, increment);
+      expect(text()).toBe(`{"n":2,"id":${literal},"list":[{"id":${literal}}]}`);
+    });
+  }
+
+  it("keeps its digits over the mutators of one batch, and in a document that is a single number", async () => {
+    const { blob, text } = blobOf('{ "n": 0, "id": 1234567890123456789 }');
+    await Promise.all([1, 2, 3].map(() => optimisticUpdate<Doc>(blob, increment)));
+    expect(text()).toBe('{"n":3,"id":1234567890123456789}');
+    const single = blobOf("1234567890123456789");
+    expect((await optimisticUpdate(single.blob, () => undefined)).outcome).toBe("unchanged");
+  });
+
+  it("is unchanged for an update that changes nothing", async () => {
+    const { service, blob } = blobOf('{"n":0, "id":1234567890123456789, "one":1.0}');
+    expect((await optimisticUpdate<Doc>(blob, (doc) => ({ ...doc }))).outcome).toBe("unchanged");
+    expect(service.count("write")).toBe(0);
+  });
+
+  it("keeps its digits if its object is moved, sorted or copied", async () => {
+    const { blob, text } = blobOf('{"n":0,"list":[{"id":1234567890123456789,"k":2},{"id":1234567890123456790,"k":1}]}');
+    await optimisticUpdate<Doc & { list: { id: number; k: number }[] }>(blob, (doc) => {
+      doc.list.sort((a, b) => a.k - b.k);
+      doc.list.unshift({ id: 7, k: 0 });
+    });
+    expect(text()).toBe('{"n":0,"list":[{"id":7,"k":0},{"id":1234567890123456790,"k":1},{"id":1234567890123456789,"k":2}]}');
+    const { blob: other, text: otherText } = blobOf('{"n":0,"a":1234567890123456789,"b":1234567890123456790}');
+    await optimisticUpdate<Doc>(other, (doc) => ({ ...doc, n: 1 }));
+    expect(otherText()).toBe('{"n":1,"a":1234567890123456789,"b":1234567890123456790}');
+  });
+
+  it("keeps its digits if it is copied to another place, and no other number looks the same", async () => {
+    const { blob, text } = blobOf('{"n":0,"list":[1234567890123456789,5]}');
+    await optimisticUpdate<Doc & { list: number[] }>(blob, (doc) => {
+      doc["last"] = doc.list.shift();
+    });
+    expect(text()).toBe('{"n":0,"list":[5],"last":1234567890123456789}');
+  });
+
+  it("is an error that names its place if it cannot be told which stored number it was", async () => {
+    const { service, blob } = blobOf('{"n":0,"list":[1234567890123456789,1234567890123456790]}');
+    const error = await rejection(optimisticUpdate<Doc & { list: number[] }>(blob, (doc) => void doc.list.shift()));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain("list[0]");
+    expect(service.count("write")).toBe(0);
+    // In the same places they are what they were.
+    expect((await optimisticUpdate<Doc>(blob, increment)).outcome).toBe("updated");
+  });
+
+  it("is another number once the mutator assigns one", async () => {
+    const { blob, text } = blobOf('{"n":1.0,"id":1234567890123456789,"big":1e400}');
+    await optimisticUpdate<Doc>(blob, (doc) => {
+      doc.n = 2;
+      doc["id"] = 5;
+      delete doc["big"];
+    });
+    expect(text()).toBe('{"n":2,"id":5}');
+  });
+
+  it("keeps its digits under a schema", async () => {
+    const schema = z.object({ n: z.number(), list: z.array(z.object({ id: z.number() })), level: z.string().default("info") });
+    const { blob, text } = blobOf('{"n":1.0,"list":[{"id":1234567890123456789}],"other":12345678901234567891}');
+    await optimisticUpdate(jsonBlob<z.infer<typeof schema>>(blob, { schema }), (doc) => void (doc.level = "debug"));
+    expect(text()).toBe('{"n":1.0,"list":[{"id":1234567890123456789}],"level":"debug","other":12345678901234567891}');
+  });
+
+  it("survives in any document: strings that look like numbers, escapes, spaces", async () => {
+    const numbers = fc.constantFrom("1234567890123456789", "1e400", "-0", "1.0", "5", "1.5e-7", "0.1");
+    const strings = fc.oneof(fc.string(), fc.constantFrom(":1e5", "[1.0,", '\\"', '\\\\",1e9')).map((text) => JSON.stringify(text));
+    const { document } = fc.letrec<{ document: string }>((tie) => ({
+      document: fc.oneof(
+        { maxDepth: 3 },
+        numbers,
+        strings,
+        fc.array(tie("document"), { maxLength: 3 }).map((items) => `[ ${items.join(" , ")} ]`),
+        fc.array(fc.tuple(fc.uuid(), tie("document")), { maxLength: 3 }).map((members) => `{${members.map(([name, value]) => `"${name}" :\n${value}`).join(",")}}`),
+      ),
+    }));
+    await fc.assert(
+      fc.asyncProperty(document, async (inner) => {
+        const { blob, text } = blobOf(`{"n":0,"inner":${inner}}`);
+        await optimisticUpdate<Doc>(blob, increment);
+        const [before, after] = [`{"n":1,"inner":${inner}}`, text()];
+        const numbersOf = (json: string): string[] => [...json.replace(/"(?:[^"\\]|\\.)*"/g, "s").matchAll(/-?\d[\d.eE+-]*/g)].map(([n]) => n);
+        expect(numbersOf(after)).toEqual(numbersOf(before));
+        expect(JSON.parse(after)).toEqual(JSON.parse(before));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("is found in a document with a string of many megabytes", async () => {
+    const { blob, text } = blobOf(`{"n":0,"long":"${'x\\"'.repeat(5_000_000)}","id":1234567890123456789}`);
+    await optimisticUpdate<Doc>(blob, increment);
+    expect(text().slice(-27)).toBe('","id":1234567890123456789}'.slice(-27));
+  });
+});
+
+describe("what JSON cannot represent", () => {
+  class Point {
+    x = 1;
+  }
+  for (const [what, value] of [
+    ["a Map", new Map([["a", 1]])],
+    ["a Set", new Set([1])],
+    ["a RegExp", /x/],
+    ["an object of a class", new Point()],
+    ["a Uint8Array", new Uint8Array(2)],
+    ["a function", () => 1],
+    ["a symbol", Symbol("s")],
+    ["a bigint", 5n],
+    ["NaN", Number.NaN],
+    ["Infinity", Number.POSITIVE_INFINITY],
+    ["an invalid date", new Date(Number.NaN)],
+    ["an empty place of a list", [, 1]],
+  ] as const) {
+    it(`is refused with its place: ${what}`, async () => {
+      for (const stored of ['{"n":0,"list":[{}]}', '{"n":0,"list":[{}],"id":1234567890123456789}']) {
+        const { service, blob } = blobOf(stored);
+        const error = await rejection(optimisticUpdate<Doc & { list: Record<string, unknown>[] }>(blob, (doc) => void (doc.list[0]!["deep"] = value)));
+        expect(error).toBeInstanceOf(TypeError);
+        expect(error.message).toContain("list[0].deep");
+        const returned = await rejection(optimisticUpdate<Doc>(blob, (doc) => ({ ...doc, deep: value })));
+        expect(returned).toBeInstanceOf(TypeError);
+        expect(returned.message).toMatch(/at deep\b/);
+        expect(await rejection(overwrite(jsonBlob(blob), { deep: value }))).toBeInstanceOf(TypeError);
+        expect(service.count("write")).toBe(0);
+      }
+    });
+  }
+
+  it("is refused even where it would be stored as what was there before", async () => {
+    const { blob } = blobOf('{"n":0,"set":{}}');
+    expect(await rejection(optimisticUpdate<Doc>(blob, (doc) => void (doc["set"] = new Set([1]))))).toBeInstanceOf(TypeError);
+  });
+
+  it("a cycle is a TypeError, too", async () => {
+    for (const stored of ['{"n":0}', '{"n":0,"id":1234567890123456789}']) {
+      const { blob } = blobOf(stored);
+      expect(await rejection(optimisticUpdate<Doc>(blob, (doc) => void (doc["self"] = doc)))).toBeInstanceOf(TypeError);
+    }
+  });
+
+  it("does not concern dates, other objects with toJSON, objects without a prototype and undefined", async () => {
+    const { blob, text } = blobOf('{"n":0,"gone":1}');
+    const money = { toJSON: () => "5 EUR" };
+    const bare = Object.assign(Object.create(null) as object, { a: 1 });
+    await optimisticUpdate<Doc>(blob, (doc) => {
+      Object.assign(doc, { at: new Date(0), money, bare, gone: undefined });
+    });
+    expect(text()).toBe('{"n":0,"at":"1970-01-01T00:00:00.000Z","money":"5 EUR","bare":{"a":1}}');
+  });
+});
+
+describe("a mutator that changes its draft and returns another value", () => {
+  it("is an error, and nothing is written", async () => {
+    const { service, blob } = blobOf('{"n":0,"list":[]}');
+    const target = jsonBlob<Doc & { list: number[] }>(blob);
+    const both = "changed its draft and returned another value";
+    expect((await rejection(optimisticUpdate(target, ((doc: { list: number[] }) => doc.list.push(1)) as never))).message).toContain(both);
+    expect((await rejection(optimisticUpdate(target, ((doc: Doc) => doc.n++) as never))).message).toContain(both);
+    const error = await rejection(
+      optimisticUpdate(target, async (doc) => {
+        doc.n = 1;
+        return { n: 2, list: [] };
+      }),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(both);
+    expect(service.count("write")).toBe(0);
+  });
+
+  it("may return the draft itself, or delete the target", async () => {
+    const { blob } = blobOf('{"n":0}');
+    const { value } = await optimisticUpdate<Doc>(blob, (doc) => {
+      doc.n = 1;
+      return doc;
+    });
+    expect(value).toEqual({ n: 1 });
+  });
+
+  it("may return another value if it leaves the draft as it is, whatever the spelling of what is stored", async () => {
+    const { blob, text } = blobOf('{ "n": 1.0, "b": [1, 2] }');
+    await optimisticUpdate<Doc>(blob, (doc) => ({ ...doc, n: 5 }));
+    expect(text()).toBe('{"n":5,"b":[1,2]}');
+    const loose: Codec<{ n: number }> = {
+      decode: (bytes) => ({ n: Number(new TextDecoder().decode(bytes)) }),
+      encode: ({ n }) => new TextEncoder().encode(`  ${n}`),
+    };
+    const { blob: other, text: otherText } = blobOf("7");
+    await optimisticUpdate(encodedBlob(other, loose), ({ n }) => ({ n: n + 1 }));
+    expect(otherText()).toBe("  8");
+    expect(await rejection(optimisticUpdate(encodedBlob(other, loose), (draft) => ({ n: draft.n++ })))).toBeInstanceOf(TypeError);
+  });
+
+  it("is an error for an entity, too", async () => {
+    const table = new FakeTable(new FakeService());
+    table.put({ n: { type: "Int32", value: 1 } });
+    const error = await rejection(
+      optimisticUpdate(tableEntity<{ n: number }>(table, "p", "r"), (draft) => {
+        draft.n++;
+        return { ...draft, n: 7 };
+      }),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect(table.property("n")?.value).toBe(1);
+  });
+});
+
+describe("a change of the kind of a document", () => {
+  const documents = { object: '{"n":1}', list: "[1]", "single value": "1" };
+  const values = { object: { n: 2 }, list: [2], "single value": 2 };
+  const kinds = ["object", "list", "single value"] as const;
+  for (const before of kinds) {
+    for (const after of kinds) {
+      const allowed = before === after || before === "single value";
+      it(`from ${before} to ${after} is ${allowed ? "allowed" : "an error unless it is meant"}`, async () => {
+        const { service, blob, text } = blobOf(documents[before]);
+        const update = (target: Parameters<typeof optimisticUpdate>[0]) => optimisticUpdate(target, () => values[after]);
+        if (allowed) expect((await update(blob)).outcome).toBe("updated");
+        else {
+          const error = await rejection(update(blob));
+          expect(error).toBeInstanceOf(TypeError);
+          expect(error.message).toContain("allowKindChange");
+          expect(service.count("write")).toBe(0);
+          expect((await update(jsonBlob(blob, { allowKindChange: true }))).outcome).toBe("updated");
+        }
+        expect(JSON.parse(text())).toEqual(values[after]);
+      });
+    }
+  }
+
+  it("is not the business of calls that create or overwrite", async () => {
+    const { blob, text } = blobOf('{"n":1}');
+    await overwrite(jsonBlob(blob), 5);
+    expect(text()).toBe("5");
+    blob.drop();
+    expect((await createIfNotExists(jsonBlob(blob), [1])).outcome).toBe("created");
+  });
+});
+
+describe("the cost of a large document", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  it("is at most two parses and one stringify for each caller, and a few more for each read", async () => {
+    const { blob } = blobOf(JSON.stringify({ n: 0, items: Array.from({ length: 2_000 }, (_, id) => ({ id, name: `item ${id}` })) }, null, 1));
+    const parse = vi.spyOn(JSON, "parse");
+    const stringify = vi.spyOn(JSON, "stringify");
+    const callers = 50;
+    await Promise.all(Array.from({ length: callers }, () => optimisticUpdate<Doc>(blob, increment)));
+    const large = (calls: readonly unknown[]): number => calls.filter((call) => String(call).length > 10_000).length;
+    const parses = large(parse.mock.calls.map(([text]) => text));
+    const stringifies = large(stringify.mock.results.map(({ value }) => value as unknown));
+    // One parse for the draft, one for the result.
+    expect(parses).toBeLessThanOrEqual(2 * callers + 3);
+    expect(stringifies).toBeLessThanOrEqual(callers + 2);
+  });
+
+  it("recognises a document that has the same properties in another order", async () => {
+    const { service, blob } = blobOf('{"a":1,"b":{"x":"12","y":"21"}}');
+    expect((await optimisticUpdate(blob, () => ({ b: { y: "21", x: "12" }, a: 1 }))).outcome).toBe("unchanged");
+    expect(service.count("write")).toBe(0);
+    expect((await optimisticUpdate(blob, () => ({ b: { y: "12", x: "21" }, a: 1 }))).outcome).toBe("updated");
+    expect((await readTarget(blob)).value).toEqual({ a: 1, b: { x: "21", y: "12" } });
+  });
+});
