@@ -5,8 +5,8 @@ import { fullJitter, retry } from "../core/retry.js";
 import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
-import { eachChunk } from "../target/content.js";
-import { maxAttemptsWithoutProgress, rangeDeadline, requestOptions, VersionChangedError } from "./range-source.js";
+import { discardBody, eachChunk } from "../target/content.js";
+import { maxAttemptsWithoutProgress, rangeDeadline, requestRange, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** One version of a blob, identified by its ETag. */
@@ -46,15 +46,22 @@ async function openOnce(source: RangeSource): Promise<OpenedVersion> {
     // Empty content has no range, and this response has no ETag. If the blob was filled meanwhile, it has a range.
     const whole = await open(source, undefined);
     if (whole.version.sizeInBytes === 0) return whole;
-    whole.deadline.abort();
+    discardVersion(whole);
     throw error;
   }
 }
 
+/** For a version that is not read: ends its request. */
+export function discardVersion({ response, deadline }: OpenedVersion, reason?: unknown): void {
+  discardBody(response);
+  deadline.abort(reason);
+}
+
 async function open(source: RangeSource, count: number | undefined): Promise<OpenedVersion> {
   const deadline = rangeDeadline(source);
+  let response: BlobDownloadLike | undefined;
   try {
-    const response = await deadline.race(source.blob.download(0, count, requestOptions(source, deadline.signal)));
+    response = await requestRange(source, deadline, 0, count);
     const version: BlobVersion = {
       etag: requireETag(response.etag, source.url),
       sizeInBytes: sizeOf(response, count, source.url),
@@ -64,6 +71,7 @@ async function open(source: RangeSource, count: number | undefined): Promise<Ope
     checkSize(version, source);
     return { version, response, deadline };
   } catch (error) {
+    if (response) discardBody(response);
     deadline.abort();
     throw error;
   }
@@ -133,13 +141,15 @@ export class PinnedRange {
   }
 
   async #fetchRest(deadline: Deadline, opened: BlobDownloadLike | undefined): Promise<void> {
+    let response = opened;
     try {
-      const response = opened ?? (await deadline.race(this.#requestRest(deadline.signal)));
+      response ??= await this.#requestRest(deadline);
       this.#requireRange(response);
       await deadline.race(this.#take(response, deadline.signal));
       deadline.dispose();
     } catch (error) {
-      // The rest of the body is not needed.
+      // The body, or the rest of it, is not needed.
+      if (response) discardBody(response);
       deadline.abort();
       const failure = isVersionGone(error) ? new VersionChangedError(this.#version.etag, error) : error;
       // Immediately: no further range must be requested.
@@ -148,17 +158,17 @@ export class PinnedRange {
     }
   }
 
-  async #requestRest(abortSignal: AbortSignal): Promise<BlobDownloadLike> {
-    const { etag } = this.#version;
+  #requestRest(deadline: Deadline): Promise<BlobDownloadLike> {
     const count = this.#into.length - this.#filled;
-    const response = await this.#source.blob.download(this.#offset + this.#filled, count, requestOptions(this.#source, abortSignal, etag));
-    // A cache or proxy in between may ignore conditions.
-    if (response.etag !== etag) throw new VersionChangedError(etag);
-    return response;
+    return requestRange(this.#source, deadline, this.#offset + this.#filled, count, this.#version.etag);
   }
 
-  /** A cache that ignores ranges sends the whole blob, or the range of another client's request, with the same ETag. */
-  #requireRange({ contentRange, contentLength }: BlobDownloadLike): void {
+  /**
+   * A cache or proxy in between may ignore conditions. One that ignores ranges sends the whole blob, or the range of another
+   * client's request, with the same ETag.
+   */
+  #requireRange({ etag, contentRange, contentLength }: BlobDownloadLike): void {
+    if (etag !== this.#version.etag) throw new VersionChangedError(this.#version.etag);
     const from = this.#offset + this.#filled;
     const count = this.#into.length - this.#filled;
     const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];

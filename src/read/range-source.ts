@@ -1,10 +1,11 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { BlobCallOptions, DownloadableLike } from "../clients/blob.js";
+import type { BlobCallOptions, BlobDownloadLike, DownloadableLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
+import { discardBody, holdBody } from "../target/content.js";
 import type { DownloadSettings } from "./download-options.js";
 
 /** What the requests for ranges of one blob share. */
@@ -25,7 +26,23 @@ export function rangeDeadline({ settings: { tryTimeoutInMs }, stop }: RangeSourc
   return new Deadline(tryTimeoutInMs, () => new RequestTimeoutError(`not complete within ${tryTimeoutInMs} ms`), stop.signal);
 }
 
-export function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
+/**
+ * Requests a range. A response that comes after the deadline is discarded: a client that ignores its signal delivers it
+ * nevertheless, and a body without a listener ends the process when its request is aborted.
+ */
+export async function requestRange(source: RangeSource, deadline: Deadline, offset: number, count: number | undefined, ifMatch?: string): Promise<BlobDownloadLike> {
+  const requested = source.blob.download(offset, count, requestOptions(source, deadline.signal, ifMatch));
+  try {
+    const response = await deadline.race(requested);
+    holdBody(response);
+    return response;
+  } catch (error) {
+    requested.then(discardBody, () => undefined);
+    throw error;
+  }
+}
+
+function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
   return {
     abortSignal,
     ...(tracingOptions && { tracingOptions }),

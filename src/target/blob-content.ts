@@ -145,8 +145,8 @@ function contentTarget<T, Raw>(
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
     const response = await blob.download(0, undefined, blobOptions(context, conditions));
-    const etag = requireETag(response.etag, url);
     const bytes = await readBody(response);
+    const etag = requireETag(response.etag, url);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
       throw unusable(url, `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
     }

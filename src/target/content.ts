@@ -164,8 +164,33 @@ export async function eachChunk(response: BlobDownloadLike, take: TakeChunk): Pr
   else for await (const chunk of body as AsyncIterable<Uint8Array>) if (take(chunk) === "complete") return;
 }
 
+/**
+ * For a response whose body is read later: from now on an error of the body does not end the process. Without a listener it would,
+ * as an unhandled `error` event or an unhandled rejection.
+ */
+export function holdBody({ readableStreamBody, blobBody }: Pick<BlobDownloadLike, "readableStreamBody" | "blobBody">): void {
+  blobBody?.catch(ignore);
+  if (isNodeStream(readableStreamBody)) readableStreamBody.on("error", ignore);
+}
+
+/**
+ * For a response whose body is not read, because the response is late or not what was requested. Closes the connection, which the
+ * rest of the body would occupy.
+ */
+export function discardBody(response: Pick<BlobDownloadLike, "readableStreamBody" | "blobBody">): void {
+  holdBody(response);
+  const body = response.readableStreamBody;
+  if (isNodeStream(body)) body.destroy();
+}
+
+function ignore(): void {
+  // The body is not needed, or its reader gets the error.
+}
+
 /** The members of a Node stream that are used here. */
 interface NodeStreamLike {
+  readonly destroyed?: boolean;
+  readonly errored?: unknown;
   on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
   on(event: "end" | "close", listener: () => void): unknown;
   on(event: "error", listener: (error: unknown) => void): unknown;
@@ -173,14 +198,18 @@ interface NodeStreamLike {
 }
 
 function isNodeStream(body: unknown): body is NodeStreamLike {
-  const { on, destroy } = body as Partial<NodeStreamLike>;
+  const { on, destroy } = (body ?? {}) as Partial<NodeStreamLike>;
   return typeof on === "function" && typeof destroy === "function";
 }
+
+const closedEarly = "the body was closed before its end";
 
 /** Listens to events: a loop over the stream would concatenate buffered chunks, which copies everything once more. */
 function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false;
+    // It broke before it was read: its events have been emitted already.
+    if (stream.destroyed) reject(stream.errored instanceof Error ? stream.errored : new Error(closedEarly));
     stream.on("error", reject);
     stream.on("end", () => {
       isOver = true;
@@ -189,7 +218,7 @@ function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
     // Emitted last, and without `error` if the stream was destroyed without one. An error is created only if it is needed:
     // its stack trace costs more than the rest of this function.
     stream.on("close", () => {
-      if (!isOver) reject(new Error("the body was closed before its end"));
+      if (!isOver) reject(new Error(closedEarly));
     });
     stream.on("data", (chunk) => {
       if (isOver) return;
