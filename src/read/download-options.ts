@@ -34,7 +34,8 @@ export interface DownloadStreamOptions extends CallOptions {
    */
   maxSizeInBytes?: number | undefined;
   /**
-   * The time for one request and its body. The part that has not arrived by then is requested again.
+   * The time for one request and its body. The part that has not arrived by then is requested again. Also the time for which
+   * connections may break without bringing anything; at least five requests are sent.
    * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
    */
   tryTimeoutInMs?: number | undefined;

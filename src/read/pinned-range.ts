@@ -1,4 +1,5 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
+import { startStopwatch } from "../core/deadline.js";
 import type { Deadline } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -6,7 +7,7 @@ import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-e
 import { requireETag } from "../core/validate.js";
 import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { discardBody, eachChunk } from "../target/content.js";
-import { maxAttemptsWithoutProgress, rangeDeadline, requestRange, VersionChangedError } from "./range-source.js";
+import { maxAttemptsWithoutProgress, NoProgressError, rangeDeadline, requestRange, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** One version of a blob, identified by its ETag. */
@@ -26,6 +27,7 @@ export interface OpenedVersion {
 
 /** Requests the first range. Its response contains the version and the size, so a small blob costs 1 request. */
 export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
+  const elapsedInMs = startStopwatch();
   try {
     return await retry(() => openOnce(source), {
       maxAttempts: maxAttemptsWithoutProgress,
@@ -34,7 +36,7 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
     });
   } catch (error) {
     if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist.`, { url: source.url, cause: error });
-    throw error;
+    throw error instanceof RequestTimeoutError ? new NoProgressError(maxAttemptsWithoutProgress, elapsedInMs(), error) : error;
   }
 }
 
@@ -111,18 +113,26 @@ export class PinnedRange {
 
   /**
    * Fetches the range, or rejects with {@link VersionChangedError}. If a body breaks off or takes too long, the missing part is
-   * requested again, from the same version.
+   * requested again, from the same version: until several attempts in a row, over at least `tryTimeoutInMs`, have brought nothing.
    *
    * @param opened - For the first range: its response has already arrived.
    */
   async fetch(opened?: OpenedVersion): Promise<void> {
-    const { signal } = this.#source.stop;
+    const { stop: { signal }, settings: { tryTimeoutInMs } } = this.#source;
     let withoutProgress = 0;
     let before = 0;
+    let sinceProgress = startStopwatch();
     const mayContinue = (error: unknown): boolean => {
       if (signal.aborted || !isIncomplete(error)) return false;
-      withoutProgress = this.#filled > before ? 0 : withoutProgress + 1;
-      return withoutProgress < maxAttemptsWithoutProgress;
+      if (this.#filled > before) {
+        withoutProgress = 0;
+        sinceProgress = startStopwatch();
+        return true;
+      }
+      withoutProgress++;
+      if (withoutProgress < maxAttemptsWithoutProgress) return true;
+      // A network that cuts every connection may do so for seconds. A cache that sends another range goes on doing so.
+      return sinceProgress() < tryTimeoutInMs && !(error instanceof WrongRangeError);
     };
     try {
       await retry(
@@ -136,7 +146,8 @@ export class PinnedRange {
       );
     } catch (error) {
       signal.throwIfAborted();
-      throw error instanceof IncompleteBodyError ? (error.cause ?? error) : error;
+      if (!isIncomplete(error) || error instanceof WrongRangeError) throw error;
+      throw new NoProgressError(withoutProgress, sinceProgress(), error instanceof IncompleteBodyError ? (error.cause ?? error) : error);
     }
   }
 
@@ -173,7 +184,7 @@ export class PinnedRange {
     const count = this.#into.length - this.#filled;
     const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];
     const matches = start === undefined ? contentLength === count : Number(start) === from && (contentLength ?? count) === count;
-    if (!matches) throw new IncompleteBodyError(`the response has another range than the ${count} bytes from ${from} that were requested`);
+    if (!matches) throw new WrongRangeError(`the response has another range than the ${count} bytes from ${from} that were requested`);
   }
 
   async #take(response: BlobDownloadLike, signal: AbortSignal): Promise<void> {
@@ -212,9 +223,10 @@ function isVersionGone(error: unknown): boolean {
 }
 
 /** The body is incomplete, or of another range. (A request without a response is left to the SDK's own retries.) */
-class IncompleteBodyError extends Error {
-  override readonly name = "IncompleteBodyError";
-}
+class IncompleteBodyError extends Error {}
+
+/** The response is for another range. */
+class WrongRangeError extends IncompleteBodyError {}
 
 /** The body has more bytes than the requested range; another request would not help. */
 class UnexpectedBodyError extends TypeError {}

@@ -18,7 +18,7 @@ export interface RangeSource {
   readonly stop: AbortController;
 }
 
-/** How many attempts in a row may make no progress. */
+/** How many attempts in a row may make no progress. More if they fail quickly: see `PinnedRange.fetch`. */
 export const maxAttemptsWithoutProgress = 5;
 
 /** The time limit and the cancellation of one request, whose body is read after its response has arrived. */
@@ -80,6 +80,19 @@ export class VersionChangedError extends Error {
   }
 }
 
+/** Several attempts in a row brought nothing. */
+export class NoProgressError extends Error {
+  override readonly name = "NoProgressError";
+  readonly attempts: number;
+  readonly elapsedInMs: number;
+
+  constructor(attempts: number, elapsedInMs: number, cause: unknown) {
+    super("the download makes no progress", { cause });
+    this.attempts = attempts;
+    this.elapsedInMs = elapsedInMs;
+  }
+}
+
 /** The error that a caller gets. */
 export function toDownloadError(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
   if (error instanceof VersionChangedError) {
@@ -89,10 +102,10 @@ export function toDownloadError(error: unknown, { url, settings }: RangeSource, 
       { url, etag: error.etag, restarts, cause: error.cause },
     );
   }
-  if (error instanceof RequestTimeoutError) {
-    const { tryTimeoutInMs } = settings;
-    const message = `The download of ${url} made no progress: ${maxAttemptsWithoutProgress} requests in a row took longer than ${tryTimeoutInMs} ms (tryTimeoutInMs).`;
-    return createError(OperationTimeoutError, message, { url, elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
+  if (error instanceof NoProgressError) {
+    const { attempts, elapsedInMs, cause } = error;
+    const message = `The download of ${url} made no progress: ${attempts} requests in a row over ${Math.round(elapsedInMs)} ms brought no bytes (tryTimeoutInMs: ${settings.tryTimeoutInMs}).`;
+    return createError(OperationTimeoutError, message, { url, elapsedInMs, cause });
   }
   return toConcurrencyError(error, url);
 }
