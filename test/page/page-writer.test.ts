@@ -29,7 +29,7 @@ function straggler(): { readonly fault: Fault; readonly sent: Promise<void>; arr
       return late.fault({ ...exchange, sendIntoTheVoid: () => hang(exchange) as Promise<never> });
     },
     sent: sent.promise,
-    arrive: late.arrive,
+    arrive: () => late.arrive(),
   };
 }
 
