@@ -43,6 +43,10 @@ export interface BlobResponseLike {
 export interface BlobDownloadLike extends BlobResponseLike {
   /** For a range: `bytes 0-4194303/268435456`. */
   contentRange?: string | undefined;
+  blobType?: string | undefined;
+  createdOn?: Date | undefined;
+  /** Of an append blob: how many blocks it has. */
+  blobCommittedBlockCount?: number | undefined;
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }

@@ -16,6 +16,8 @@ export interface BlobVersion {
   readonly sizeInBytes: number;
   readonly contentType: string | undefined;
   readonly metadata: Record<string, string>;
+  /** With `stablePrefix`: recognises other responses of the same append blob. Otherwise the ETag does. */
+  readonly isSameBlob?: (response: BlobDownloadLike) => boolean;
 }
 
 /** A version, and the response to the request for its first range, whose body has not been read yet. */
@@ -69,6 +71,7 @@ async function open(source: RangeSource, count: number | undefined): Promise<Ope
       sizeInBytes: sizeOf(response, count, source.url),
       contentType: response.contentType,
       metadata: { ...response.metadata },
+      ...(source.settings.stablePrefix && { isSameBlob: appendBlobOf(response, source.url) }),
     };
     checkSize(version, source);
     return { version, response, deadline };
@@ -87,6 +90,26 @@ function sizeOf({ contentRange, contentLength }: BlobDownloadLike, count: number
     throw new TypeError(`The response for ${url} does not contain the size of the blob. In a browser, expose the header Content-Range by CORS.`);
   }
   return size;
+}
+
+/**
+ * Recognises an append blob, whose existing bytes do not change. Deleted and created again, it has another creation time. That has
+ * a resolution of one second, and the service may keep it if the blob is overwritten: so the blob must not have become smaller
+ * either.
+ */
+function appendBlobOf(first: BlobDownloadLike, url: string): (response: BlobDownloadLike) => boolean {
+  const { blobType, createdOn, blobCommittedBlockCount: blocks } = first;
+  if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`stablePrefix: ${url} is a ${blobType}, not an append blob.`);
+  if (createdOn === undefined || blocks === undefined) {
+    throw new TypeError(
+      `stablePrefix: the response for ${url} does not contain the creation time and the number of blocks. In a browser, expose the headers x-ms-creation-time and x-ms-blob-committed-block-count by CORS.`,
+    );
+  }
+  const size = sizeOf(first, undefined, url);
+  return (response) =>
+    response.createdOn?.getTime() === createdOn.getTime() &&
+    (response.blobCommittedBlockCount ?? -1) >= blocks &&
+    sizeOf(response, undefined, url) >= size;
 }
 
 function checkSize({ sizeInBytes }: BlobVersion, { url, settings: { maxSizeInBytes } }: RangeSource): void {
@@ -171,15 +194,18 @@ export class PinnedRange {
 
   #requestRest(deadline: Deadline): Promise<BlobDownloadLike> {
     const count = this.#into.length - this.#filled;
-    return requestRange(this.#source, deadline, this.#offset + this.#filled, count, this.#version.etag);
+    const { etag, isSameBlob } = this.#version;
+    return requestRange(this.#source, deadline, this.#offset + this.#filled, count, isSameBlob ? undefined : etag);
   }
 
   /**
    * A cache or proxy in between may ignore conditions. One that ignores ranges sends the whole blob, or the range of another
    * client's request, with the same ETag.
    */
-  #requireRange({ etag, contentRange, contentLength }: BlobDownloadLike): void {
-    if (etag !== this.#version.etag) throw new VersionChangedError(this.#version.etag);
+  #requireRange(response: BlobDownloadLike): void {
+    const { etag, isSameBlob } = this.#version;
+    if (isSameBlob ? !isSameBlob(response) : response.etag !== etag) throw new VersionChangedError(etag);
+    const { contentRange, contentLength } = response;
     const from = this.#offset + this.#filled;
     const count = this.#into.length - this.#filled;
     const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];
@@ -206,7 +232,7 @@ export class PinnedRange {
       // The connection broke after the last byte: the range is complete.
       if (this.#filled === into.length && !signal.aborted) return;
       // The SDK itself resumes a body that ends early, and may find another version.
-      throw isVersionGone(error) ? error : new IncompleteBodyError(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
+      throw isVersionGone(error) && !this.#version.isSameBlob ? error : new IncompleteBodyError(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
     }
     if (this.#filled < into.length) throw new IncompleteBodyError(`the body ended at ${this.#filled} of ${into.length} bytes`);
   }
