@@ -1,14 +1,23 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { checkOperationId } from "../target/journal.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
-import type { AppendSettings } from "./append-queue.js";
-import { claimsName } from "./append-state.js";
+import type { AppendSettings } from "./append-call.js";
 import type { CreateAppendBlobOptions } from "./append-state.js";
+import { claimsName } from "./claims.js";
 
 /** Options of {@link appendExactlyOnce}. */
 export interface AppendExactlyOnceOptions extends ConflictRetryOptions, WriteOutcomeOptions {
+  /**
+   * Identifies this record: 1 to 64 letters, digits, `-` and `_`. A repeat of the call with the same id and the same record, by any
+   * process, is recognised while the id is in the claims in the metadata, and resolves with the offset of the record that is stored. The
+   * claims of the last 64 blocks are kept, with as many ids as fit into 8 KiB: about 150 of 36 characters. With `uniqueRecords`,
+   * such a record gets a claim, too.
+   * @defaultValue none: only the requests of this call are recognised. A {@link CommitUnknownError} has an id for a repeat
+   */
+  operationId?: string | undefined;
   /** The lease that the caller holds on the blob, sent with every request of the call. @defaultValue none */
   conditions?: LeaseCondition | undefined;
   /**
@@ -47,6 +56,7 @@ const optionNames: OptionNames<AppendExactlyOnceOptions> = {
   maxAttempts: 1,
   retryDelayInMs: 1,
   maxRetryDelayInMs: 1,
+  operationId: 1,
   onUnknown: 1,
   conditions: 1,
   uniqueRecords: 1,
@@ -75,6 +85,7 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
   return {
     ...checkUpdateOptions(options),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
+    operationId: checkOperationId(options.operationId),
     uniqueRecords,
     coalesce,
     createOptions: createIfNotExists === true ? {} : createIfNotExists === false ? undefined : createIfNotExists,

@@ -99,6 +99,8 @@ export interface WriteCallSettings {
   readonly retryDelayInMs: number;
   readonly maxRetryDelayInMs: number;
   readonly onUnknown: "throw" | "retry";
+  /** The id that the caller gave to the operation. */
+  readonly operationId?: string | undefined;
   readonly options: CallOptions;
   readonly trace?: Attempts | undefined;
   /** The URL of the target, without the query. */

@@ -81,3 +81,13 @@ export function parseJournal(text: unknown): Journal | undefined {
   if (version !== "1" || !lineage || !Number.isSafeInteger(seq) || seq < 1 || !idsText) return undefined;
   return { lineage, seq, ids: idsText.split(".") };
 }
+
+const operationIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Throws for an operation id that a journal cannot hold. */
+export function checkOperationId(operationId: string | undefined): string | undefined {
+  if (operationId === undefined) return undefined;
+  if (typeof operationId !== "string") throw new TypeError("operationId must be a string.");
+  if (operationIdPattern.test(operationId)) return operationId;
+  throw new RangeError("operationId must have 1 to 64 letters, digits, - and _.");
+}
