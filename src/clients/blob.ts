@@ -65,7 +65,7 @@ export interface BlobLike {
   setHTTPHeaders(headers?: BlobHttpHeadersLike, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
   getTags(options?: BlobCallOptions): Promise<{ tags: Record<string, string> }>;
   setTags(tags: Record<string, string>, options?: BlobCallOptions): Promise<unknown>;
-  delete(options?: BlobCallOptions): Promise<unknown>;
+  delete(options?: BlobCallOptions & { deleteSnapshots?: "include" }): Promise<unknown>;
 }
 
 /** Any blob client, including one for a snapshot or a version. */

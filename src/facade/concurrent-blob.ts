@@ -42,7 +42,7 @@ export interface ConcurrentBlobOptions<T> extends JsonBlobOptions<T> {
   leaseDefaults?: Omit<AcquireLeaseOptions, "leaseId" | keyof CallOptions> | undefined;
 }
 
-const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, schema: 1, target: 1, defaults: 1, leaseDefaults: 1 };
+const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1, target: 1, defaults: 1, leaseDefaults: 1 };
 
 /**
  * All helpers for one block blob in one class: its content (JSON unless `target` says otherwise), metadata, tags, headers and lease.

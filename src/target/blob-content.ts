@@ -5,7 +5,7 @@ import { credentialScopeOf } from "../core/call-queue.js";
 import { identityOf } from "../core/identity.js";
 import { isConflict } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkOptions, requireETag } from "../core/validate.js";
+import { checkOneOf, checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, SchemaError } from "../errors.js";
 import { blobOptions, blobStaleETag, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
@@ -25,6 +25,11 @@ export interface BlobContentOptions {
    * @defaultValue false
    */
   keepTier?: boolean | undefined;
+  /**
+   * What a delete does if the blob has snapshots, which cannot exist without it. `"include"`: deletes them, too.
+   * @defaultValue none: the delete is rejected (409 `SnapshotsPresent`), so that no snapshot is lost by mistake
+   */
+  deleteSnapshots?: "include" | undefined;
 }
 
 /** Options of {@link jsonBlob}. */
@@ -37,8 +42,8 @@ export interface JsonBlobOptions<T> extends BlobContentOptions {
   schema?: StandardSchemaLike<T> | undefined;
 }
 
-const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1 };
-const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1 };
+const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1, deleteSnapshots: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1 };
 
 /**
  * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
@@ -105,14 +110,15 @@ function contentTarget<T, Raw>(
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
   const url = redactUrl(blob.url);
-  const { schema, keepTier = false } = options;
+  const { schema, keepTier = false, deleteSnapshots } = options;
+  if (deleteSnapshots !== undefined) checkOneOf("deleteSnapshots", deleteSnapshots, ["include"]);
 
   const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, deleteSnapshots ?? "", identity ? identityOf(identity) : 0]),
     staleETag: blobStaleETag,
     journaled: true,
     decode: codec.decode,
@@ -129,7 +135,7 @@ function contentTarget<T, Raw>(
     create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
 
     async delete(etag, context) {
-      await blob.delete(blobOptions(context, { ifMatch: etag }));
+      await blob.delete({ ...blobOptions(context, { ifMatch: etag }), ...(deleteSnapshots && { deleteSnapshots }) });
     },
 
     overwrite: async (raw, context) => (await upload(raw, undefined, fresh, blobOptions(context), context)).etag,
