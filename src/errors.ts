@@ -128,9 +128,9 @@ export class OperationTimeoutError extends ConcurrencyError {
 }
 
 /**
- * A write was sent, its response was lost, and what is stored now does not tell whether it was committed. Read the target to
- * decide, or pass `onUnknown: "retry"` if the update is idempotent. Every call that writes may reject with it, for
- * example {@link optimisticUpdate}.
+ * A write was sent, its response was lost, and what is stored now does not tell whether it was committed. Repeat the call with the
+ * same `operationId`, ask {@link resolveOutcome} later, or pass `onUnknown: "retry"` if the update is idempotent. Every call that
+ * writes may reject with it, for example {@link optimisticUpdate}.
  */
 export class CommitUnknownError extends ConcurrencyError {
   /** @internal */
@@ -138,6 +138,8 @@ export class CommitUnknownError extends ConcurrencyError {
   declare readonly code: "COMMIT_UNKNOWN";
   /** How many attempts were made, including the one whose outcome is unknown. */
   declare readonly attempts: number;
+  /** Identifies the operation: the `operationId` of the call, or an id of the library. For {@link resolveOutcome}, or to repeat the call. */
+  declare readonly operationId: string;
 }
 
 /** The target of a call, for example {@link readTarget}, or what contains it, does not exist. Nothing was written. */

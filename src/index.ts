@@ -132,5 +132,8 @@ export { readIfChanged, readTarget, tryReadTarget } from "./update/read-target.j
 export type { ReadIfChangedResult } from "./update/read-target.js";
 export { retryWhileInUse } from "./update/retry-while-in-use.js";
 export type { RetryContext, RetryWhileInUseOptions } from "./update/retry-while-in-use.js";
-export { overwrite, deleteIfUnchanged } from "./update/single-call.js";
-export type { WriteTargetOptions } from "./update/single-call.js";
+export { deleteIfUnchanged } from "./update/delete-if-unchanged.js";
+export type { DeleteTargetOptions } from "./update/delete-if-unchanged.js";
+export { overwrite } from "./update/overwrite.js";
+export type { WriteTargetOptions } from "./update/overwrite.js";
+export { resolveOutcome } from "./update/resolve-outcome.js";

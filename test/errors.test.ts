@@ -9,7 +9,7 @@ const url = "https://account.test/x";
 const errors: { readonly [code in ConcurrencyErrorCode]: AnyConcurrencyError } = {
   CONFLICT: createError(library.ConflictError, "m", { url, attempts: 2, elapsedInMs: 3, currentETag: "e", cause: "c" }),
   OPERATION_TIMEOUT: createError(library.OperationTimeoutError, "m", { url, elapsedInMs: 3, cause: "c" }),
-  COMMIT_UNKNOWN: createError(library.CommitUnknownError, "m", { url, attempts: 2, cause: "c" }),
+  COMMIT_UNKNOWN: createError(library.CommitUnknownError, "m", { url, attempts: 2, operationId: "o", cause: "c" }),
   TARGET_NOT_FOUND: createError(library.TargetNotFoundError, "m", { url, cause: "c" }),
   ALREADY_EXISTS: createError(library.AlreadyExistsError, "m", { url, cause: "c" }),
   TRANSACTION_LIMIT: createError<Extract<AnyConcurrencyError, { code: "TRANSACTION_LIMIT" }>>(library.LimitError, "m", { url, code: "TRANSACTION_LIMIT", limit: "bytes", cause: "c" }),

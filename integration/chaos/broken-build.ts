@@ -17,8 +17,8 @@ export const breakable = {
     { file: "update/options.js", find: "journaling: journal !== false", replaceBy: "journaling: false" },
     {
       file: "update/commit.js",
-      find: "recognise: (found, reason) => recognise(adapter, plan, journal, found, reason)",
-      replaceBy: `recognise: (found, reason, error) => error?.statusCode === 412 ? "not committed" : recognise(adapter, plan, journal, found, reason)`,
+      find: "recognise: (found, reason, error) => recognise(adapter, plan, journal, found, reason, error)",
+      replaceBy: `recognise: (found, reason, error) => error?.statusCode === 412 ? "not committed" : recognise(adapter, plan, journal, found, reason, error)`,
     },
   ],
   // A holder neither notices the number of its successor, nor makes its writes depend on the fence row.

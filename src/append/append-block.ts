@@ -1,4 +1,5 @@
 import type { AppendBlobLike } from "../clients/blob.js";
+import { readWithTries } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import type { ResolvableWrite } from "../core/resolve-write.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -6,6 +7,7 @@ import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
@@ -94,7 +96,7 @@ async function resolve(
   write: Omit<ResolvableWrite<AppendBlobState, AppendBlobState | undefined>, "readBack">,
 ): Promise<AppendOutcome> {
   const readBack = (): Promise<AppendBlobState | undefined> => readAppendBlob(blob, context);
-  const outcome = await resolveWrite({ ...write, readBack }, { abortSignal: context.abortSignal });
+  const outcome = await resolveWrite({ ...write, readBack }, { abortSignal: context.abortSignal, tryLimit: context.tryLimit });
   switch (outcome.kind) {
     case "committed":
       return { kind: "committed", state: outcome.value };
@@ -107,6 +109,8 @@ async function resolve(
 
 /** Whether the blob has these bytes at this position. */
 export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
-  const stored = await readBody(await blob.download(position, bytes.length, blobOptions(context)));
+  const download = async (abortSignal: AbortSignal): Promise<Uint8Array> =>
+    readBody(await blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal))));
+  const stored = await readWithTries(download, context);
   return stored.length === bytes.length && stored.every((byte, index) => byte === bytes[index]);
 }

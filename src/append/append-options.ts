@@ -53,6 +53,7 @@ const optionNames: OptionNames<AppendExactlyOnceOptions> = {
   abortSignal: 1,
   tracingOptions: 1,
   timeoutInMs: 1,
+  tryTimeoutInMs: 1,
   maxAttempts: 1,
   retryDelayInMs: 1,
   maxRetryDelayInMs: 1,
@@ -85,7 +86,7 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
   return {
     ...checkUpdateOptions(options),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
-    operationId: checkOperationId(options.operationId),
+    operationId: checkRecordId(options.operationId),
     uniqueRecords,
     coalesce,
     createOptions: createIfNotExists === true ? {} : createIfNotExists === false ? undefined : createIfNotExists,
@@ -96,6 +97,12 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
       integer: true,
     }),
   };
+}
+
+/** The ids that an update gets from the library have a separator that the claims use, too. */
+function checkRecordId(operationId: string | undefined): string | undefined {
+  if (checkOperationId(operationId)?.includes("~")) throw new RangeError("operationId is the id of an update, not of an append.");
+  return operationId;
 }
 
 /** The largest block of an append blob. */

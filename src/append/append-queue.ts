@@ -5,6 +5,7 @@ import { isBlockCountExceeded } from "../core/storage-errors.js";
 import { beginTogether, redactUrl } from "../core/telemetry.js";
 import { createError, LimitError, TargetNotFoundError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
+import { newWriteId } from "../target/journal.js";
 import type { RequestContext } from "../target/target.js";
 import { appendBlock, claimEnd, isStoredAt } from "./append-block.js";
 import type { AppendOutcome } from "./append-block.js";
@@ -12,7 +13,7 @@ import type { AppendCall } from "./append-call.js";
 import { createAppendBlob, readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
 import { batchSize, claimedCalls, planBlock, recordsOf } from "./block-plan.js";
-import { claimsName, findOperation } from "./claims.js";
+import { claimsName, findOperation, tokenOf } from "./claims.js";
 
 /** The maximum number of blocks of an append blob. */
 const maxBlocks = 50_000;
@@ -111,10 +112,12 @@ class AppendQueue extends CallQueue<AppendCall> {
     // Some may have been enqueued while the end was read or claimed.
     beginTogether(calls);
     for (const call of calls) call.attempts++;
-    if (!this.beginWrite(calls, calls)) {
+    const claimId = end.claims[0]?.id ?? "";
+    if (!this.beginWrite(calls, calls, claimId)) {
       this.requeue(calls);
       return;
     }
+    identify(calls, this.#withClaims ? claimId : newWriteId());
     const outcome = await appendBlock(this.#blob, end, recordsOf(calls), this.#withClaims, this.#context(calls), () => this.#backoff(calls));
     this.endWrite(calls);
     if (outcome.kind !== "committed") {
@@ -229,5 +232,14 @@ class AppendQueue extends CallQueue<AppendCall> {
   #limitReached(limit: "blocks" | "size", cause?: unknown): ConcurrencyErrorMap["APPEND_LIMIT"] {
     const why = limit === "blocks" ? `has ${maxBlocks} blocks, the maximum` : "would grow beyond maxSizeInBytes";
     return createError<ConcurrencyErrorMap["APPEND_LIMIT"]>(LimitError, `${this.url} ${why}: continue in another blob. Nothing was appended.`, { code: "APPEND_LIMIT", url: this.url, limit, cause });
+  }
+}
+
+/** The ids with which callers find out later whether their records were appended, if they have none of their own. */
+function identify(calls: readonly AppendCall[], claimId: string): void {
+  let offset = 0;
+  for (const call of calls) {
+    call.writeToken = tokenOf(claimId, offset);
+    offset += call.record.length;
   }
 }

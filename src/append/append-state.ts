@@ -1,8 +1,10 @@
 import type { AppendBlobLike, BlobHttpHeadersLike } from "../clients/blob.js";
+import { read, readWithTries } from "../core/request.js";
 import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { claimsName, parseClaims } from "./claims.js";
 import type { Claim } from "./claims.js";
@@ -30,7 +32,7 @@ export interface CreateAppendBlobOptions {
 export async function readAppendBlob(blob: AppendBlobLike, context: RequestContext): Promise<AppendBlobState | undefined> {
   let properties;
   try {
-    properties = await blob.getProperties(blobOptions(context));
+    properties = await readWithTries((abortSignal) => blob.getProperties(blobOptions(withSignal(context, abortSignal))), context);
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
@@ -56,8 +58,10 @@ export async function createAppendBlob(blob: AppendBlobLike, options: CreateAppe
   const metadata = { ...options.metadata };
   try {
     // Without the caller's lease id: with it, the service would let If-None-Match truncate an existing blob.
-    const request = blobOptions({ ...context, leaseId: undefined }, { ifNoneMatch: "*" });
-    const { etag } = await blob.create({ ...request, blobHTTPHeaders: headers, metadata });
+    const create = (abortSignal: AbortSignal): ReturnType<AppendBlobLike["create"]> =>
+      blob.create({ ...blobOptions({ ...context, abortSignal, leaseId: undefined }, { ifNoneMatch: "*" }), blobHTTPHeaders: headers, metadata });
+    const { abortSignal, tryLimit } = context;
+    const { etag } = await read(create, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(0), onTry: tryLimit.onTry });
     return { etag: requireETag(etag, redactUrl(blob.url)), length: 0, blockCount: 0, metadata, claims: [] };
   } catch (error) {
     // Without a response the blob may exist. It does not matter which client created it: it is empty.

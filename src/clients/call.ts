@@ -39,6 +39,13 @@ export interface TimedCallOptions extends CallOptions {
    * that drops packets
    */
   timeoutInMs?: number | undefined;
+  /**
+   * The time limit of one try: of one request, including its re-sends by the SDK. A try that takes longer is given up and repeated
+   * with twice the time, within `timeoutInMs`; a write that was given up is recognised if it was stored after all.
+   * @defaultValue a quarter of `timeoutInMs`, at most 8_000: a response that never arrives costs a part of the time only, and does not
+   * block other callers that share the request
+   */
+  tryTimeoutInMs?: number | undefined;
 }
 
 /** How a call is retried after a conflict with another writer, for example {@link optimisticUpdate}. */
@@ -59,6 +66,12 @@ export interface ConflictRetryOptions extends TimedCallOptions {
 
 /** The options of a write whose response may be lost, for example {@link optimisticUpdate}. */
 export interface WriteOutcomeOptions {
+  /**
+   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`. A repetition with the same id, by any process, is recognised
+   * while the id is in the journal of the target, and is not applied again. {@link CommitUnknownError} has the id.
+   * @defaultValue a new id for each call
+   */
+  operationId?: string | undefined;
   /**
    * What to do if the outcome of a write is unknown: `"throw"` a {@link CommitUnknownError}, or `"retry"`, which may apply it twice.
    * @defaultValue "throw": only the caller knows whether the write is idempotent

@@ -1,6 +1,9 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { delay } from "./deadline.js";
+import type { Deadline } from "./deadline.js";
 import type { WriteCall } from "./pending-call.js";
+import { growing } from "./request.js";
+import type { TryLimit } from "./request.js";
 import { fullJitter } from "./retry.js";
 import { isLeaseConflict, isParentNotFound, isUnauthorized, toConcurrencyError } from "./storage-errors.js";
 import { beginTogether, endUnsettled, errorLabel, logger } from "./telemetry.js";
@@ -37,6 +40,7 @@ export type QueuedCall = Omit<WriteCall<never>, "promise" | "resolve">;
 /** The options that the requests of a batch share. */
 export interface SharedRequest {
   readonly abortSignal: AbortSignal;
+  readonly tryLimit: TryLimit;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
   readonly journalName: string;
@@ -71,6 +75,11 @@ export abstract class CallQueue<C extends QueuedCall> {
   #conflictsInARow = 0;
   /** The attempt of the batch ended with its conflict. A read since then belongs to the next attempt. */
   #attemptEnded = false;
+  /** The try of a request in flight, and how many tries before it took too long. */
+  #try: { readonly deadline: Deadline; readonly timedOut: number } | undefined;
+  /** The calls of which the first `#settledCalls` are known to be settled. */
+  #scanned: readonly C[] | undefined;
+  #settledCalls = 0;
 
   /** @param url - The name of the resource in messages. */
   constructor(url: string, onIdle: (() => void) | undefined) {
@@ -81,8 +90,10 @@ export abstract class CallQueue<C extends QueuedCall> {
   add(call: C, place: "first" | "last" = "last"): void {
     if (call.isSettled()) return;
     call.onSettled = () => this.#stopIfAbandoned();
-    if (place === "first") this.waiting.unshift(call);
+    if (place === "first") this.#putFirst([call]);
     else this.waiting.push(call);
+    // One request without a response must not use up the time of callers that came after it was sent.
+    if (this.#try) this.#try.deadline.shortenTo(growing(call.settings.tryTimeoutInMs, this.#try.timedOut));
     if (this.#running) return;
     this.#running = true;
     void this.#drain();
@@ -141,7 +152,8 @@ export abstract class CallQueue<C extends QueuedCall> {
         logger.error(`settling a call on ${this.url} failed: ${errorLabel(defect)}`);
       }
     }
-    this.requeue(batch.filter((call) => !this.waiting.includes(call)));
+    const waiting = new Set(this.waiting);
+    this.requeue(batch.filter((call) => !waiting.has(call)));
   }
 
   /** A batch threw: what the queue knows of the stored state may be wrong. */
@@ -152,6 +164,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** Drops the settled calls. Returns whether any call is left. */
   protected hasWork(): boolean {
     this.#batch = [];
+    this.#try = undefined;
     this.waiting = this.waiting.filter((call) => !call.isSettled());
     return this.waiting.length > 0;
   }
@@ -160,6 +173,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   protected takeBatch(max: number): C[] {
     const alone = this.waiting.findIndex((call) => call.commitAlone);
     const batch = this.waiting.splice(0, alone < 0 ? max : Math.min(max, Math.max(alone, 1)));
+    this.#scanned = undefined;
     // The callers that waited before may all have gone, and these have been enqueued since: their requests are not cut off.
     if (this.#io.signal.aborted) this.#io = new AbortController();
     this.waitFor(batch);
@@ -173,7 +187,11 @@ export abstract class CallQueue<C extends QueuedCall> {
 
   /** Puts calls back at the front of the queue. */
   protected requeue(calls: readonly C[]): void {
-    this.waiting.unshift(...calls.filter((call) => !call.isSettled()));
+    this.#putFirst(calls.filter((call) => !call.isSettled()));
+  }
+
+  #putFirst(calls: readonly C[]): void {
+    this.waiting = [...calls, ...this.waiting];
   }
 
   /** Cuts off requests of functions that go on although their batch has ended. */
@@ -190,6 +208,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   protected requestFor(calls: readonly C[], leaseId: string | undefined, journalName: string): SharedRequest {
     const request = {
       abortSignal: this.#io.signal,
+      tryLimit: this.#tryLimit,
       tracingOptions: firstOf(calls)?.trace.tracingOptions,
       leaseId,
       journalName,
@@ -206,14 +225,34 @@ export abstract class CallQueue<C extends QueuedCall> {
     return request;
   }
 
+  /** A request gets the time of the caller with the least. If a try took too long, the next one gets twice the time. */
+  readonly #tryLimit: TryLimit = {
+    timeoutInMs: (timedOut) => {
+      let leastInMs = Infinity;
+      for (const calls of [this.#batch, this.waiting]) {
+        for (const call of calls) if (!call.isSettled()) leastInMs = Math.min(leastInMs, call.settings.tryTimeoutInMs);
+      }
+      this.#timedOut = timedOut;
+      return growing(leastInMs, timedOut);
+    },
+    onTry: (deadline) => {
+      this.#try = { deadline, timedOut: this.#timedOut };
+    },
+  };
+
+  #timedOut = 0;
+
   /**
-   * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome.
+   * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome, of this write.
    * Returns false if a caller has left since its function ran, or no call is left: such a change must not be written.
    */
-  protected beginWrite(writers: readonly C[], calls: readonly C[]): boolean {
+  protected beginWrite(writers: readonly C[], calls: readonly C[], writeToken: string): boolean {
     if (calls.length === 0 || writers.some((call) => call.isSettled())) return false;
     this.waitFor(calls);
-    for (const call of writers) call.inFlight = true;
+    for (const call of writers) {
+      call.inFlight = true;
+      call.writeToken = writeToken;
+    }
     return true;
   }
 
@@ -286,9 +325,18 @@ export abstract class CallQueue<C extends QueuedCall> {
   }
 
   #stopIfAbandoned(): void {
-    if (!this.#interruptible) return;
+    if (this.#interruptible && this.#isAbandoned()) this.#io.abort();
+  }
+
+  /** Remembers how far it got: when thousands of callers leave one after the other, each call is examined once. */
+  #isAbandoned(): boolean {
     const calls = this.#batch.length > 0 ? this.#batch : this.waiting;
-    if (calls.every((call) => call.isSettled())) this.#io.abort();
+    if (this.#scanned !== calls) {
+      this.#scanned = calls;
+      this.#settledCalls = 0;
+    }
+    while (calls[this.#settledCalls]?.isSettled()) this.#settledCalls++;
+    return this.#settledCalls >= calls.length;
   }
 }
 

@@ -106,18 +106,37 @@ export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
   });
 }
 
+/** Lets the other work of the process have its turn. */
+export function eventLoopTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, 0);
+  });
+}
+
+/** Measures how long the event loop has not had a turn: promises that settle without I/O do not give it one. */
+export function watchEventLoop(): { readonly forInMs: () => number; readonly stop: () => void } {
+  let lastTurn = performance.now();
+  const timer = setInterval(() => (lastTurn = performance.now()), 5);
+  return { forInMs: () => performance.now() - lastTurn, stop: () => clearInterval(timer) };
+}
+
 /**
  * The time limit and the cancellation of work in flight, as one signal. The work is raced as well as signalled, because a
  * client may ignore its signal. The owner must dispose of it; otherwise a timer and listeners remain.
  */
 export class Deadline {
   readonly #controller = new AbortController();
-  readonly #stopTimer: () => void;
+  readonly #timeoutReason: () => unknown;
   readonly #offs: readonly (() => void)[];
+  #stopTimer: () => void;
+  /** `-Infinity`: disposed of. */
+  #endsAt: number;
   #rejectRace: ((reason: unknown) => void) | undefined;
 
   /** @param timeoutReason - Creates the reason of the signal when the time is over. */
   constructor(timeoutInMs: number, timeoutReason: () => unknown, ...signals: readonly (AbortSignalLike | undefined)[]) {
+    this.#timeoutReason = timeoutReason;
+    this.#endsAt = performance.now() + timeoutInMs;
     this.#stopTimer = startTimer(timeoutInMs, () => this.abort(timeoutReason()));
     this.#offs = signals.map((signal) => onAbort(signal, () => signal && this.abort(abortReason(signal))));
     if (this.signal.aborted) this.dispose();
@@ -125,6 +144,15 @@ export class Deadline {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** From now on, the work may take this long at most: another caller with less time waits for it, too. */
+  shortenTo(timeoutInMs: number): void {
+    const endsAt = performance.now() + timeoutInMs;
+    if (endsAt >= this.#endsAt) return;
+    this.#endsAt = endsAt;
+    this.#stopTimer();
+    this.#stopTimer = startTimer(timeoutInMs, () => this.abort(this.#timeoutReason()));
   }
 
   /** Settles as `promise` does, or rejects with the reason when the time is over or a signal aborts. One race at a time. */
@@ -147,35 +175,10 @@ export class Deadline {
 
   /** Stops the timer and removes the listeners. */
   dispose(): void {
+    this.#endsAt = -Infinity;
     // Undefined while the constructor runs with an aborted signal. The constructor disposes again at its end.
     (this.#stopTimer as (() => void) | undefined)?.();
     for (const off of (this.#offs as readonly (() => void)[] | undefined) ?? []) off();
-  }
-}
-
-/** As a {@link Deadline} without a time limit, on a signal that no other work uses meanwhile: saves a controller of its own. */
-export class SignalRace {
-  readonly signal: AbortSignal;
-  readonly #off: () => void;
-  #rejectRace: ((reason: unknown) => void) | undefined;
-
-  constructor(signal: AbortSignal) {
-    this.signal = signal;
-    this.#off = onAbort(signal, () => this.#rejectRace?.(signal.reason));
-  }
-
-  /** See {@link Deadline.race}. */
-  race<R>(promise: PromiseLike<R>): Promise<R> {
-    return new Promise((resolve, reject) => {
-      this.#rejectRace = reject;
-      promise.then(resolve, reject);
-      // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
-      if (this.signal.aborted) reject(this.signal.reason);
-    });
-  }
-
-  dispose(): void {
-    this.#off();
   }
 }
 

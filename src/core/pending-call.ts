@@ -96,6 +96,7 @@ export abstract class PendingCall<R> {
 export interface WriteCallSettings {
   readonly maxAttempts: number;
   readonly timeoutInMs: number;
+  readonly tryTimeoutInMs: number;
   readonly retryDelayInMs: number;
   readonly maxRetryDelayInMs: number;
   readonly onUnknown: "throw" | "retry";
@@ -121,6 +122,8 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   hadConflict = false;
   /** The service rejected a write that combined it with other calls. */
   commitAlone = false;
+  /** The library's id of the operation: identifies the last write that was sent with its change. */
+  writeToken = "";
   /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
   readonly #started = performance.now();
@@ -134,9 +137,10 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   /** The write that carried its change may or may not have been committed. */
   rejectUnknown(cause: unknown): void {
     this.reject(
-      createError(CommitUnknownError, 
-        `The outcome of a write to ${this.settings.url} is unknown: the request was sent but its response was lost. Read the target to decide, or pass onUnknown: "retry" if the update is idempotent.`,
-        { url: this.settings.url, attempts: this.attempts, cause },
+      createError(
+        CommitUnknownError,
+        `The outcome of a write to ${this.settings.url} is unknown: the request was sent but its response was lost. Repeat the call with the operationId of this error, or pass onUnknown: "retry" if the update is idempotent.`,
+        { url: this.settings.url, attempts: this.attempts, operationId: this.settings.operationId ?? this.writeToken, cause },
       ),
     );
   }
@@ -144,7 +148,8 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   rejectConflict(cause: unknown): void {
     if (this.mayHaveCommitted) this.rejectUnknown(cause);
     this.reject(
-      createError(ConflictError, 
+      createError(
+        ConflictError,
         `Update of ${this.settings.url} failed after ${this.attempts} attempts: other writers kept changing it. Nothing was written.`,
         { url: this.settings.url, attempts: this.attempts, elapsedInMs: this.#elapsedInMs(), currentETag: this.currentETag, cause },
       ),

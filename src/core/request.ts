@@ -1,5 +1,6 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { abortReason, Deadline, SignalRace } from "./deadline.js";
+import { abortReason, Deadline, delay, isAborted } from "./deadline.js";
+import { fullJitter, retry } from "./retry.js";
 import { isDefinitive } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
@@ -26,6 +27,31 @@ export interface RequestLimits {
    * @defaultValue false: the outcome is reported at once, even if the client ignores its signal
    */
   readonly awaitSend?: boolean | undefined;
+  /**
+   * End the call when the SDK is about to send the request again: for a request that must not take effect twice. See
+   * {@link countSends}.
+   * @defaultValue false: the SDK may send it again
+   */
+  readonly sendOnce?: boolean | undefined;
+  /** See {@link TryLimit.onTry}. */
+  readonly onTry?: ((deadline: Deadline) => void) | undefined;
+}
+
+/** How long one try of a request may take. Several callers may share the request. */
+export interface TryLimit {
+  /** The time for a try that begins now, after this many tries in a row that took too long. */
+  readonly timeoutInMs: (timedOut: number) => number;
+  /** Called with each try when it begins: a caller that comes later and has less time shortens it. */
+  readonly onTry?: ((deadline: Deadline) => void) | undefined;
+}
+
+/** Each try gets twice the time of the one before it: the service may just be slow, or the content large. */
+export function tryLimitOf(tryTimeoutInMs: number): TryLimit {
+  return { timeoutInMs: (timedOut) => growing(tryTimeoutInMs, timedOut) };
+}
+
+export function growing(tryTimeoutInMs: number, timedOut: number): number {
+  return tryTimeoutInMs * 2 ** Math.min(timedOut, 30);
 }
 
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */
@@ -33,36 +59,29 @@ export class RequestTimeoutError extends Error {
   override readonly name = "RequestTimeoutError";
 }
 
+/** The SDK was about to send again a request that must be sent once. Whether the first send had an effect is not known. */
+export class ResendPreventedError extends Error {
+  override readonly name = "ResendPreventedError";
+}
+
+/** The body of a response ended too early: the connection broke, or a proxy closed it. */
+export class IncompleteBodyError extends Error {
+  override readonly name = "IncompleteBodyError";
+}
+
 /**
  * Makes one SDK call that changes stored state, and reports how certain its outcome is. Never rejects. Returns in time even
  * if the client ignores its signal.
  */
 export async function request<R>(send: (abortSignal: AbortSignal) => Promise<R>, limits: RequestLimits = {}): Promise<RequestOutcome<R>> {
-  const { abortSignal, awaitSend } = limits;
-  return abortSignal?.aborted ? notSent(abortSignal) : sendCounted(send, deadlineOf(limits), awaitSend);
-}
-
-/**
- * The same without a time limit, and with a signal that no other request uses meanwhile: the signal is passed to the SDK as it is,
- * which saves a controller.
- */
-export async function requestExclusively<R>(send: (abortSignal: AbortSignal) => Promise<R>, signal: AbortSignal): Promise<RequestOutcome<R>> {
-  return signal.aborted ? notSent(signal) : sendCounted(send, new SignalRace(signal));
-}
-
-function notSent(signal: AbortSignalLike): RequestOutcome<never> {
-  return { kind: "rejected", error: abortReason(signal), sends: 0 };
-}
-
-async function sendCounted<R>(
-  send: (abortSignal: AbortSignal) => Promise<R>,
-  limit: Pick<Deadline, "signal" | "race" | "dispose">,
-  awaitSend = false,
-): Promise<RequestOutcome<R>> {
-  const counter = countSends(limit.signal);
+  const { abortSignal, awaitSend, sendOnce } = limits;
+  if (abortSignal?.aborted) return { kind: "rejected", error: abortReason(abortSignal), sends: 0 };
+  const deadline = deadlineOf(limits);
+  limits.onTry?.(deadline);
+  const counter = countSends(deadline.signal, sendOnce ? () => deadline.abort(new ResendPreventedError("not sent again")) : undefined);
   try {
-    const sending = send(limit.signal);
-    const value = await (awaitSend ? sending : limit.race(sending));
+    const sending = send(deadline.signal);
+    const value = await (awaitSend ? sending : deadline.race(sending));
     return { kind: "ok", value, sends: counter.sends() };
   } catch (error) {
     const sends = counter.sends();
@@ -70,7 +89,7 @@ async function sendCounted<R>(
     return { kind: certain ? "rejected" : "unknown", error, sends };
   } finally {
     counter.stop();
-    limit.dispose();
+    deadline.dispose();
   }
 }
 
@@ -85,18 +104,53 @@ export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, li
   throw outcome.error;
 }
 
+/** Limits of a read. */
+export interface ReadLimits {
+  /** @defaultValue none: the signal of the caller's deadline ends a read that takes too long */
+  readonly tryLimit?: TryLimit | undefined;
+  readonly abortSignal: AbortSignalLike;
+}
+
+/**
+ * Reads, and repeats a try that took too long or whose body was cut, until the signal aborts: without that, one response that never
+ * arrives would block all callers that share the read.
+ */
+export async function readWithTries<R>(send: (abortSignal: AbortSignal) => Promise<R>, { tryLimit, abortSignal }: ReadLimits): Promise<R> {
+  let timedOut = 0;
+  const attempt = (): Promise<R> => read(send, { abortSignal, timeoutInMs: tryLimit?.timeoutInMs(timedOut), onTry: tryLimit?.onTry });
+  const mayRepeat = (error: unknown): boolean => {
+    if (isAborted(abortSignal)) return false;
+    if (error instanceof RequestTimeoutError) timedOut++;
+    return error instanceof RequestTimeoutError || isCutBody(error);
+  };
+  try {
+    return await attempt();
+  } catch (error) {
+    if (!mayRepeat(error)) throw error;
+  }
+  await delay(fullJitter(0, 10, 1_000), abortSignal);
+  return retry(attempt, { maxAttempts: Infinity, shouldRetry: mayRepeat, backoff: (failures) => fullJitter(failures, 10, 1_000), abortSignal });
+}
+
+/** The SDK reports a connection that breaks within a body as an abort, although no signal aborted. */
+export function isCutBody(error: unknown): boolean {
+  const name = (error as Error | undefined)?.name;
+  return name === "AbortError" || name === "IncompleteBodyError";
+}
+
 /**
  * Counts the requests that the SDK sends with a signal. The SDKs re-send writes without telling the caller. But the HTTP
  * client adds one `abort` listener for each send (and the retry policies add one for each delay), so counting the listeners
  * distinguishes one send from several. This uses public behaviour of `AbortSignal` and errs on the safe side: with a client
  * that adds other listeners, or none, the outcome counts as uncertain.
  */
-export function countSends(signal: AbortSignal): { readonly sends: () => number; readonly stop: () => void } {
+export function countSends(signal: AbortSignal, onResend?: () => void): { readonly sends: () => number; readonly stop: () => void } {
   let listeners = 0;
   const add = signal.addEventListener; // eslint-disable-line @typescript-eslint/unbound-method -- called on the signal below
   signal.addEventListener = (...args: Parameters<typeof add>): void => {
-    if (args[0] === "abort") listeners++;
     add.apply(signal, args);
+    // After the listener was added, so that it is called: it ends the delay or the request that it belongs to.
+    if (args[0] === "abort" && ++listeners > 1) onResend?.();
   };
   return {
     sends: () => listeners,

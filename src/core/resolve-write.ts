@@ -1,8 +1,8 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { isConcurrencyError } from "../errors.js";
 import { delay, isAborted } from "./deadline.js";
-import { request, requestExclusively } from "./request.js";
-import type { RequestOutcome } from "./request.js";
+import { request, RequestTimeoutError } from "./request.js";
+import type { RequestOutcome, TryLimit } from "./request.js";
 import { fullJitter, retry } from "./retry.js";
 import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
@@ -51,14 +51,14 @@ export type WriteOutcome<V, S> =
 /** Limits of one resolution. */
 export interface ResolveLimits {
   readonly abortSignal?: AbortSignalLike | undefined;
-  /** Instead of `abortSignal` and `timeoutInMs`: a signal that no other request uses meanwhile. See {@link requestExclusively}. */
-  readonly exclusiveSignal?: AbortSignal | undefined;
   /** See {@link RequestLimits.awaitSend}. */
   readonly awaitSend?: boolean | undefined;
   /** How often reading back is tried at a time. @defaultValue 3 */
   readonly maxReadBacks?: number | undefined;
-  /** The time for one send. @defaultValue Infinity: the caller's deadline aborts the signal */
-  readonly timeoutInMs?: (() => number) | undefined;
+  /** The time for one send. @defaultValue none: the caller's deadline aborts the signal */
+  readonly tryLimit?: TryLimit | undefined;
+  /** See {@link RequestLimits.sendOnce}. @defaultValue false */
+  readonly sendOnce?: boolean | undefined;
   /** How often the write is sent again while nothing has changed. @defaultValue 10 */
   readonly maxResends?: number | undefined;
   /** The wait before a re-send. @defaultValue full jitter, 10 ms to 1 s */
@@ -108,16 +108,16 @@ export class WriteNotSentError extends Error {
  * so do reverse proxies. So after each conflict, the read that the caller needs anyway is checked for the write.
  */
 export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: ResolveLimits = {}): Promise<WriteOutcome<V, S>> {
-  const { exclusiveSignal, abortSignal = exclusiveSignal, timeoutInMs, awaitSend, maxResends = 10, backoff = defaultBackoff } = limits;
+  const { abortSignal, tryLimit, awaitSend, sendOnce, maxResends = 10, backoff = defaultBackoff } = limits;
   const maxReadBacks = limits.maxReadBacks ?? defaultMaxReadBacks;
   const readSignal = limits.resolveAfterAbort ? undefined : abortSignal;
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
+  let timedOut = 0;
   for (let resend = 0; ; resend++) {
-    const send = (signal: AbortSignal): Promise<V> => write.send(signal);
-    const sent = await (exclusiveSignal
-      ? requestExclusively(send, exclusiveSignal)
-      : request(send, { abortSignal, awaitSend, timeoutInMs: timeoutInMs?.() }));
+    const timeoutInMs = tryLimit?.timeoutInMs(timedOut);
+    const sent = await request((signal) => write.send(signal), { abortSignal, awaitSend, sendOnce, timeoutInMs, onTry: tryLimit?.onTry });
+    if ("error" in sent && sent.error instanceof RequestTimeoutError) timedOut++;
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
     const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, abortSignal);
     const isFinal = certain?.kind === "recognised" || (certain && "error" in certain && !limits.retryRejected?.(certain.error));

@@ -37,6 +37,11 @@ export function isDefinitive(error: unknown): boolean {
   return status !== undefined && status >= 400 && status < 500 && status !== 408;
 }
 
+/** The service is throttling, and has not begun to carry out the request. */
+export function isServerBusy(error: unknown): boolean {
+  return statusOf(error) === 503 && codeOf(error) === "ServerBusy";
+}
+
 /**
  * Another attempt may succeed: no response arrived, or the service is down, busy or throttling. Errors of this library are
  * final, and so is misuse.

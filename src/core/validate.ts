@@ -37,10 +37,29 @@ export function checkIdentifier(name: string, value: string): string {
   return value;
 }
 
-/** How often, how long and with which delays an operation is retried. */
-export interface RetryLimits {
-  readonly maxAttempts: number;
+/** How long a call and each of its requests may take. */
+export interface TimeLimits {
   readonly timeoutInMs: number;
+  readonly tryTimeoutInMs: number;
+}
+
+/** The default limit of one try, unless the call has less time. */
+export const maxTryTimeoutInMs = 8_000;
+
+/** Checks the limits and fills in defaults. A try gets a quarter of the time of the call: time for three tries, each with twice the time. */
+export function checkTimeLimits(
+  options: { readonly [name in keyof TimeLimits]?: number | undefined },
+  defaultTimeoutInMs: number,
+  minTimeoutInMs = 1,
+): TimeLimits {
+  const timeoutInMs = checkNumber("timeoutInMs", options.timeoutInMs ?? defaultTimeoutInMs, { min: minTimeoutInMs });
+  const tryTimeoutInMs = options.tryTimeoutInMs ?? Math.max(1, Math.min(maxTryTimeoutInMs, timeoutInMs / 4));
+  return { timeoutInMs, tryTimeoutInMs: checkNumber("tryTimeoutInMs", tryTimeoutInMs, { min: 1 }) };
+}
+
+/** How often, how long and with which delays an operation is retried. */
+export interface RetryLimits extends TimeLimits {
+  readonly maxAttempts: number;
   readonly retryDelayInMs: number;
   readonly maxRetryDelayInMs: number;
 }
@@ -48,14 +67,14 @@ export interface RetryLimits {
 /** Checks the limits and fills in defaults. A delay above the default maximum also raises that maximum. */
 export function checkRetryLimits(
   options: { readonly [name in keyof RetryLimits]?: number | undefined },
-  defaults: RetryLimits,
+  defaults: Omit<RetryLimits, "tryTimeoutInMs">,
   shortest: { readonly timeoutInMs: number },
 ): RetryLimits {
   const retryDelayInMs = checkNumber("retryDelayInMs", options.retryDelayInMs ?? defaults.retryDelayInMs, { min: 0 });
   const maxRetryDelayInMs = options.maxRetryDelayInMs ?? Math.max(defaults.maxRetryDelayInMs, retryDelayInMs);
   return {
     maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
-    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: shortest.timeoutInMs }),
+    ...checkTimeLimits(options, defaults.timeoutInMs, shortest.timeoutInMs),
     retryDelayInMs,
     maxRetryDelayInMs: checkNumber("maxRetryDelayInMs", maxRetryDelayInMs, { min: retryDelayInMs, max: 2 ** 31 - 1 }),
   };

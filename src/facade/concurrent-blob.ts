@@ -26,7 +26,7 @@ import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import type { ReadIfChangedResult } from "../update/read-target.js";
-import type { WriteTargetOptions } from "../update/single-call.js";
+import type { WriteTargetOptions } from "../update/overwrite.js";
 import { TargetFacade } from "./concurrent-target.js";
 import type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";
 

@@ -25,8 +25,8 @@ import { leasedUpdate } from "../update/leased-update.js";
 import type { TargetOptions } from "../update/options.js";
 import { readIfChanged, readTarget, tryReadTarget } from "../update/read-target.js";
 import type { ReadIfChangedResult } from "../update/read-target.js";
-import { overwrite } from "../update/single-call.js";
-import type { WriteTargetOptions } from "../update/single-call.js";
+import { overwrite } from "../update/overwrite.js";
+import type { WriteTargetOptions } from "../update/overwrite.js";
 import type { ConcurrentLeasable, ConcurrentTarget } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentFile}. */

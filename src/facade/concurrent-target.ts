@@ -13,8 +13,9 @@ import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import { readIfChanged, readTarget, tryReadTarget } from "../update/read-target.js";
 import type { ReadIfChangedResult } from "../update/read-target.js";
-import { deleteIfUnchanged, overwrite } from "../update/single-call.js";
-import type { WriteTargetOptions } from "../update/single-call.js";
+import { deleteIfUnchanged } from "../update/delete-if-unchanged.js";
+import { overwrite } from "../update/overwrite.js";
+import type { WriteTargetOptions } from "../update/overwrite.js";
 
 /**
  * All calls on one target, under one set of names: see {@link ConcurrentBlob} and {@link ConcurrentTable}. An option that is not

@@ -143,7 +143,7 @@ class LockRecordBlob {
         onConflict: () => 0,
       },
       // A write that was not committed is not sent again: the queue releases the lease and continues to poll.
-      { timeoutInMs: () => this.#timeout(), maxResends: 0, maxReadBacks: 1 },
+      { tryLimit: { timeoutInMs: () => this.#timeout() }, maxResends: 0, maxReadBacks: 1 },
     );
     switch (outcome.kind) {
       case "committed":

@@ -1,9 +1,11 @@
 import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
+import { tryLimitOf } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger } from "../core/telemetry.js";
+import { maxTryTimeoutInMs } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError, FencedError } from "../errors.js";
-import { defaultJournalName } from "../target/journal.js";
+import { defaultJournalName, newWriteId } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "../transaction/commit-transaction.js";
 import type { TransactionOutcome } from "../transaction/commit-transaction.js";
@@ -94,6 +96,7 @@ export class Fence {
         throw createError(CommitUnknownError, `The outcome of a write to partition ${JSON.stringify(this.#partitionKey)} is unknown: the request was sent but its response was lost. Read the entities to decide.`, {
           url: partitionUrl(this.#table, this.#partitionKey),
           attempts: attempt,
+          operationId: committed.token,
           cause: outcome.error,
         });
       case "conflict": {
@@ -155,11 +158,13 @@ export class Fence {
     const others = actions.map((action): Operation => ({ rowKey: action[1].rowKey, base: row, changes: false, leavesTombstone: false, action }));
     const context = {
       abortSignal: options.abortSignal ?? new AbortController().signal,
+      tryLimit: tryLimitOf(maxTryTimeoutInMs),
       tracingOptions: options.tracingOptions,
       leaseId: undefined,
       journalName: defaultJournalName,
     };
-    return commitTransaction(this.#table, this.#partitionKey, [fence, ...others], context, () => 0);
+    // Clients do not delete fence rows: one that is missing after a lost response was not created.
+    return commitTransaction(this.#table, this.#partitionKey, [fence, ...others], context, { mayRepeat: true, writeId: newWriteId() }, () => 0);
   }
 
   #toError(error: unknown): unknown {

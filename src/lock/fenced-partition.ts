@@ -194,6 +194,7 @@ const listOptionNames: OptionNames<CallOptions & { filter?: string | undefined }
 const updateOptionNames: OptionNames<ConflictRetryOptions & { initial?: unknown }> = {
   initial: 1,
   timeoutInMs: 1,
+  tryTimeoutInMs: 1,
   maxAttempts: 1,
   retryDelayInMs: 1,
   maxRetryDelayInMs: 1,

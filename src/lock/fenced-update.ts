@@ -8,6 +8,7 @@ import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
 import type { RetryLimits } from "../core/validate.js";
 import { createError, isConcurrencyError, TargetNotFoundError } from "../errors.js";
+import { newWriteId } from "../target/journal.js";
 import { entityDiff, entityUrl, entityValue, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { encodeEntity } from "../target/table-entity.js";
@@ -152,7 +153,7 @@ class FencedRun<T extends object> {
     call.inFlight = false;
     this.#interruptible = false;
     if (step.kind === "deleted") {
-      call.resolve({ value: this.#value(step.before), outcome: "deleted", attempts: call.attempts }, "deleted");
+      call.resolve({ value: this.#value(step.before), outcome: "deleted", operationId: newWriteId(), attempts: call.attempts }, "deleted");
       await this.#deleteTombstone(etag);
       return;
     }
@@ -198,7 +199,7 @@ class FencedRun<T extends object> {
 
   #resolve(stored: StoredEntity, outcome: "created" | "updated" | "unchanged", etag: string = staleETag): void {
     this.#interruptible = false;
-    this.#call.resolve({ value: this.#value(stored), etag, outcome, attempts: this.#call.attempts }, outcome);
+    this.#call.resolve({ value: this.#value(stored), etag, outcome, operationId: newWriteId(), attempts: this.#call.attempts }, outcome);
   }
 
   #value(stored: StoredEntity): T {

@@ -1,16 +1,17 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
-import { read, request } from "../core/request.js";
+import { read, request, RequestTimeoutError } from "../core/request.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, FencedError, isConcurrencyError, OperationTimeoutError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
-import { runCall } from "../update/single-call.js";
+import { runCall } from "../update/run-call.js";
 import { SequenceNumber } from "./sequence-number.js";
 
 /** Options of {@link claimPages}. */
@@ -19,8 +20,8 @@ export interface ClaimPagesOptions extends TimedCallOptions {
   conditions?: LeaseCondition | undefined;
 }
 
-const claimNames: OptionNames<ClaimPagesOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, conditions: 1 };
-const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1 };
+const claimNames: OptionNames<ClaimPagesOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, tryTimeoutInMs: 1, conditions: 1 };
+const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, tryTimeoutInMs: 1 };
 
 /**
  * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service
@@ -138,7 +139,7 @@ class FencedPageWriter implements PageWriter {
     this.#calls.add(call);
     const running = runCall(name, options, settings, this.#url, async (context) => {
       // Two writes to the same pages take effect in the order of their calls.
-      for (const { ended } of earlier) await read(() => ended ?? Promise.resolve(), context);
+      for (const { ended } of earlier) await read(() => ended ?? Promise.resolve(), { abortSignal: context.abortSignal });
       await work(context, call);
     });
     call.ended = running.then(ignore, ignore).finally(() => this.#calls.delete(call));
@@ -150,15 +151,22 @@ class FencedPageWriter implements PageWriter {
   }
 
   async #send(context: RequestContext, call: PageCall, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
-    for (;;) {
+    const { abortSignal, tryLimit } = context;
+    for (let timedOut = 0; ; ) {
       const send = await this.#number.begin(context);
-      const sent = await request((abortSignal) => {
+      const put = (signal: AbortSignal): Promise<unknown> => {
         call.wasSent = true;
-        return write(withNumber(blobOptions({ ...context, abortSignal }), send.number));
-      }, context);
+        return write(withNumber(blobOptions(withSignal(context, signal)), send.number));
+      };
+      const sent = await request(put, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(timedOut), onTry: tryLimit.onTry });
       this.#number.end(send, sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error)));
       if (sent.kind === "ok") return;
       const { error } = sent;
+      if (error instanceof RequestTimeoutError) {
+        // Sent again, under a number that rejects the try that was given up.
+        timedOut++;
+        continue;
+      }
       if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
       // Another write of this writer has raised the number meanwhile: send again with the new number.
       if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error, sent.sends);

@@ -1,11 +1,12 @@
 import type { PageBlobLike } from "../clients/blob.js";
-import { read } from "../core/request.js";
+import { read, readWithTries } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { createError, FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 
 /** A request under a number of the writer. Until a response proves that it has ended, it may arrive at any time. */
@@ -86,7 +87,7 @@ export class SequenceNumber {
   async #raise(context: RequestContext): Promise<boolean> {
     const raising = (this.#raising ??= { by: context, done: this.#raiseNumber(context).finally(() => (this.#raising = undefined)) });
     try {
-      await read(() => raising.done, context);
+      await read(() => raising.done, { abortSignal: context.abortSignal });
       return true;
     } catch (error) {
       if (raising.by === context || this.#fenced || context.abortSignal.aborted) throw error;
@@ -104,12 +105,12 @@ export class SequenceNumber {
       if (base.number !== this.#current) throw this.#fence(base.number, undefined);
       const outcome = await resolveWrite<unknown, PageBlobState>(
         {
-          send: (abortSignal) => this.#blob.updateSequenceNumber("update", raised, blobOptions({ ...context, abortSignal }, { ifMatch: base.etag })),
+          send: (abortSignal) => this.#blob.updateSequenceNumber("update", raised, blobOptions(withSignal(context, abortSignal), { ifMatch: base.etag })),
           readBack: () => this.#readState(context),
           recognise: (state) => (state.number === raised ? "committed" : state.etag === base.etag ? "unchanged" : "not committed"),
           onConflict: () => 0,
         },
-        { abortSignal: context.abortSignal },
+        { abortSignal: context.abortSignal, tryLimit: context.tryLimit },
       );
       if (outcome.kind === "committed" || outcome.kind === "recognised") return;
       found = outcome.kind === "conflict" ? outcome.found : undefined;
@@ -127,7 +128,7 @@ export class SequenceNumber {
   }
 
   async #readState(context: RequestContext): Promise<PageBlobState> {
-    const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
+    const { etag, blobSequenceNumber = 0 } = await readWithTries((abortSignal) => this.#blob.getProperties(blobOptions(withSignal(context, abortSignal))), context);
     return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
   }
 

@@ -211,7 +211,7 @@ export class MessageLease {
       },
       {
         abortSignal: this.#abandoned.signal,
-        timeoutInMs: () => Math.min(settleTimeoutInMs, Math.max(1, this.remainingInMs / 3)),
+        tryLimit: { timeoutInMs: () => Math.min(settleTimeoutInMs, Math.max(1, this.remainingInMs / 3)) },
         maxResends: Infinity,
         backoff: () => this.#pauseInMs(),
         retryRejected: (error) => !isPopReceiptMismatch(error) && this.remainingInMs > 0,

@@ -9,7 +9,7 @@ import { createError, isConcurrencyError, OperationTimeoutError, WatchFailedErro
 import type { SchemaError } from "../errors.js";
 import { checkedResult } from "../target/target.js";
 import type { ReadResult, Snapshot, ServiceAdapter } from "../target/target.js";
-import { checkTimeout } from "../update/options.js";
+import { updateDefaults } from "../update/options.js";
 import type { TargetOptions, TargetSettings } from "../update/options.js";
 import { sharedPollOf } from "./shared-poll.js";
 import type { KnownVersion, PollOutcome } from "./shared-poll.js";
@@ -89,7 +89,7 @@ export function checkWatchOptions(options: WatchOptions): WatchSettings {
     pollIntervalInMs,
     maxPollIntervalInMs: checkNumber("maxPollIntervalInMs", maxPollIntervalInMs, { ...bounds, min: pollIntervalInMs }),
     maxFailureTimeInMs: checkNumber("maxFailureTimeInMs", options.maxFailureTimeInMs ?? watchDefaults.maxFailureTimeInMs, { min: 0 }),
-    tryTimeoutInMs: checkTimeout(options.tryTimeoutInMs, "tryTimeoutInMs"),
+    tryTimeoutInMs: checkNumber("tryTimeoutInMs", options.tryTimeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 }),
     onError,
   };
 }

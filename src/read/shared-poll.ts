@@ -1,10 +1,10 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { CallQueues } from "../core/call-queue.js";
 import { onAbort, startTimer } from "../core/deadline.js";
-import { readIfChanged } from "../target/target.js";
+import { readIfChanged, readSnapshot } from "../target/target.js";
 import type { ServiceAdapter, Snapshot } from "../target/target.js";
 import type { TargetSettings } from "../update/options.js";
-import { runCall } from "../update/single-call.js";
+import { runCall } from "../update/run-call.js";
 
 /** The version of the target that a watch has read last. */
 export interface KnownVersion {
@@ -151,7 +151,7 @@ export class SharedPoll {
         { timeoutInMs: this.#tryTimeoutInMs, tracingOptions: first?.tracingOptions, abortSignal },
         this.#settings,
         this.#adapter.url,
-        (context) => (base ? readIfChanged(this.#adapter, base.etag, context) : this.#adapter.read(context)),
+        (context) => (base ? readIfChanged(this.#adapter, base.etag, context) : readSnapshot(this.#adapter, context)),
         { targetKind: this.#adapter.kind },
       );
       if (found === "unchanged") return base?.snapshot ? { ...about, kind: "found", snapshot: base.snapshot } : { ...about, kind: "unchanged" };

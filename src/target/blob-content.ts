@@ -138,7 +138,8 @@ function contentTarget<T, Raw>(
       await blob.delete({ ...blobOptions(context, { ifMatch: etag }), ...(deleteSnapshots && { deleteSnapshots }) });
     },
 
-    overwrite: async (raw, context) => (await upload(raw, undefined, fresh, blobOptions(context), context)).etag,
+    overwrite: async (raw, context, { ifMatch, journal }) =>
+      (await upload(raw, journal, fresh, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }), context)).etag,
   };
 
   const fresh: Kept = {

@@ -36,7 +36,10 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
       const response = await blob.setMetadata(metadata, blobOptions(context, { ifMatch: base.etag }));
       return { raw, etag: requireETag(response.etag, redactUrl(blob.url)), journal: journal ?? base.journal, keep };
     },
-    overwrite: async (raw, context) => requireETag((await blob.setMetadata(raw, blobOptions(context))).etag, redactUrl(blob.url)),
+    async overwrite(raw, context, { ifMatch, journal }) {
+      const metadata = joinMetadata(raw, context.journalName, journal, undefined);
+      return requireETag((await blob.setMetadata(metadata, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }))).etag, redactUrl(blob.url));
+    },
   });
 }
 
@@ -71,8 +74,8 @@ export function blobHttpHeaders(blob: BlobLike): UpdateTarget<HttpHeaders> {
       const response = await blob.setHTTPHeaders(headers, blobOptions(context, { ifMatch: base.etag }));
       return { raw, etag: requireETag(response.etag, redactUrl(blob.url)), journal: undefined, keep: base.keep };
     },
-    overwrite: async (raw, context) =>
-      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context))).etag, redactUrl(blob.url)),
+    overwrite: async (raw, context, { ifMatch }) =>
+      requireETag((await blob.setHTTPHeaders(headersOf(raw), blobOptions(context, ifMatch === undefined ? {} : { ifMatch }))).etag, redactUrl(blob.url)),
   });
 }
 

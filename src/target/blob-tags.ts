@@ -40,8 +40,8 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
       await blob.setTags(raw, blobOptions(context, base.etag === noCondition ? {} : { tagConditions: base.etag }));
       return { raw, etag: conditionOf(raw), journal: undefined };
     },
-    async overwrite(raw, context) {
-      await blob.setTags(raw, blobOptions(context));
+    async overwrite(raw, context, { ifMatch }) {
+      await blob.setTags(raw, blobOptions(context, ifMatch === undefined || ifMatch === noCondition ? {} : { tagConditions: ifMatch }));
       return conditionOf(raw);
     },
   });

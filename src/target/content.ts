@@ -1,8 +1,9 @@
 import { deepEqual } from "fast-equals";
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
+import { IncompleteBodyError } from "../core/request.js";
 import { retry } from "../core/retry.js";
-import { isNotFound } from "../core/storage-errors.js";
+import { isNotFound, statusOf } from "../core/storage-errors.js";
 import { createError, SchemaError } from "../errors.js";
 
 /** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
@@ -237,15 +238,20 @@ function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   });
 }
 
-/** Reads the body of a download to its end. */
+/** Reads the body of a download to its end. Rejects with an `IncompleteBodyError` if the connection breaks: another read may succeed. */
 export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  await eachChunk(response, (chunk) => {
-    chunks.push(chunk);
-    length += chunk.length;
-    return undefined;
-  });
+  try {
+    await eachChunk(response, (chunk) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      return undefined;
+    });
+  } catch (error) {
+    // The SDK resumes some bodies by itself. Then the error may be a response, for example that the blob has changed.
+    throw statusOf(error) === undefined ? new IncompleteBodyError(`the body broke off after ${length} bytes`, { cause: error }) : error;
+  }
   const [only] = chunks;
   if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);
   const bytes = new Uint8Array(length);
@@ -260,7 +266,10 @@ export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> 
 /** The maximum number of reads of content that changes, or whose connection breaks, during the read. */
 const maxReads = 5;
 
-/** Reads content, again if a write or a broken connection tore the read. `undefined`: it does not exist. */
+/**
+ * Reads content, again if a write or a broken connection tore the read. `undefined`: it does not exist. If that does not help, rejects
+ * with an `IncompleteBodyError`: `readWithTries` then waits, and reads again until the deadline.
+ */
 export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: unknown) => boolean, abortSignal: AbortSignal): Promise<S | undefined> {
   try {
     return await readOnce();
@@ -272,6 +281,6 @@ export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: u
     return await retry(readOnce, { maxAttempts: maxReads - 1, shouldRetry: isTorn, abortSignal });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw error;
+    throw isTorn(error) ? new IncompleteBodyError(`${maxReads} reads in a row were torn`, { cause: error }) : error;
   }
 }

@@ -1,10 +1,7 @@
 import { deepEqual } from "fast-equals";
 import type { AdapterRequest } from "../clients/call.js";
-import { SignalRace } from "../core/deadline.js";
-import { retry } from "../core/retry.js";
-import { isConflict } from "../core/storage-errors.js";
+import { Deadline } from "../core/deadline.js";
 import { requireETag } from "../core/validate.js";
-import { ConflictError, createError } from "../errors.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { targetOf } from "./target.js";
@@ -114,26 +111,10 @@ export function defineTarget<T>(adapter: TargetAdapter<T>): UpdateTarget<T> {
       if (!adapter.delete) throw new TypeError(`${kind}: the adapter has no delete.`);
       await send(context, (request) => adapter.delete?.(etag, request) ?? Promise.resolve());
     },
-    // The store has conditional writes only: the version that is overwritten is read first.
-    async overwrite(raw, context) {
-      const started = performance.now();
-      try {
-        return await retry(async () => (await write(raw, await read(context), undefined, context)).etag, {
-          maxAttempts: maxOverwrites,
-          shouldRetry: isConflict,
-          abortSignal: context.abortSignal,
-        });
-      } catch (error) {
-        if (!isConflict(error)) throw error;
-        const details = { url, attempts: maxOverwrites, elapsedInMs: performance.now() - started, currentETag: undefined, cause: error };
-        throw createError(ConflictError, `${url} was not overwritten: other writers kept changing it. Nothing was written.`, details);
-      }
-    },
+    // The store has conditional writes only.
+    overwrite: undefined,
   });
 }
-
-/** The number of attempts to overwrite a value that others keep changing. */
-const maxOverwrites = 10;
 
 /** The stores of callers have no credentials that the library knows of: their url identifies them. */
 const ownStores = {};
@@ -157,13 +138,13 @@ function checkAdapter<T>(adapter: TargetAdapter<T>): TargetAdapter<T> {
 async function send<R>(context: RequestContext, call: (request: AdapterRequest) => Promise<R>): Promise<R> {
   context.onRequest?.();
   const { abortSignal, tracingOptions = {} } = context;
-  const controller = new AbortController();
-  const abort = (): void => controller.abort(abortSignal.reason);
+  const deadline = new Deadline(Infinity, () => undefined);
+  const abort = (): void => deadline.abort(abortSignal.reason);
   if (abortSignal.aborted) abort();
   abortSignal.addEventListener("abort", abort, { once: true });
   try {
     // Raced: an adapter that ignores its signal must not block the other callers of the target.
-    return await new SignalRace(controller.signal).race(call({ abortSignal: controller.signal, tracingOptions }));
+    return await deadline.race(call({ abortSignal: deadline.signal, tracingOptions }));
   } finally {
     abortSignal.removeEventListener("abort", abort);
   }

@@ -1,9 +1,9 @@
 /**
  * The write journal: how a writer whose response was lost determines whether its write was committed.
  *
- * Each write carries the number of journaled writes so far and the ids of the last 32, newest first. A writer that based its
- * write on number n searches what is stored now for the id of write n+1: its own id means that the write was committed,
- * another id that another writer was first. Comparing contents would not be conclusive: two writers may write the same
+ * Each write carries the number of journaled writes so far and an entry for each of the last 32, newest first. A writer that based its
+ * write on number n searches what is stored now for the entry of write n+1: its own id means that the write was committed,
+ * another entry that another writer was first. Comparing contents would not be conclusive: two writers may write the same
  * content.
  */
 export interface Journal {
@@ -14,72 +14,77 @@ export interface Journal {
    */
   readonly lineage: string;
   readonly seq: number;
-  /** Newest first. */
-  readonly ids: readonly string[];
+  /**
+   * Newest first. An entry is the id of a write, followed by `+` and the operation id of each of its callers that gave one. The id is
+   * missing if its writer knows the outcome: only that writer would search for it.
+   */
+  readonly entries: readonly string[];
 }
 
-/** The number of write ids that a journal keeps: a writer recognises its write under up to 31 later ones. */
+/** The number of writes that a journal keeps: a writer recognises its write under up to 31 later ones. */
 export const journalLength = 32;
 
 /** The default name of the journal. Lower case, because metadata names are returned in lower case. */
 export const defaultJournalName = "asc_journal";
 
+/** The maximum size of a journal, unless the target has less room for it: 32 ids take a tenth of it. */
+const maxJournalInBytes = 4_096;
+
+/** How many callers with operation ids of their own one write can have: their ids fit into a journal three times. */
+export const maxOperationIds = 16;
+
 /** The journal of a write with this id, based on what was read (`undefined`: the target does not exist). */
 export function journalAfter(
   base: { readonly etag: string; readonly journal: Journal | undefined } | undefined,
   id: string,
+  operationIds: readonly string[] = [],
 ): Journal {
   const before = base?.journal;
+  const entry = [id, ...operationIds].join("+");
   if (before) {
-    return { lineage: before.lineage, seq: before.seq + 1, ids: [id, ...before.ids.slice(0, journalLength - 1)] };
+    const earlier = before.entries.slice(0, journalLength - 1).map(withoutKnownId);
+    return { lineage: before.lineage, seq: before.seq + 1, entries: [entry, ...earlier] };
   }
-  return { lineage: base ? base.etag.replace(/[^A-Za-z0-9]/g, "") : id, seq: 1, ids: [id] };
+  return { lineage: base ? base.etag.replace(/[^A-Za-z0-9]/g, "") : id, seq: 1, entries: [entry] };
 }
 
 /** Whether the write that carried `written` is part of the history that is now stored as `found`. */
-export function outcomeOf(written: Journal, found: Journal | undefined): "committed" | "not committed" | "unknown" {
+export function outcomeOf(written: Pick<Journal, "lineage" | "seq" | "entries">, found: Journal | undefined): "committed" | "not committed" | "unknown" {
   if (found?.lineage !== written.lineage) return "unknown";
   const position = found.seq - written.seq;
   // One behind: our base is still stored, or a client that leaves the journal unchanged has modified it.
   if (position === -1) return "not committed";
-  const id = found.ids[position];
-  if (id === undefined) return "unknown";
-  return id === written.ids[0] ? "committed" : "not committed";
+  const entry = found.entries[position];
+  if (entry === undefined) return "unknown";
+  return writeIdOf(entry) === writeIdOf(written.entries[0] ?? "") ? "committed" : "not committed";
 }
 
-/** The same for a write that created its target, and so started a lineage with its own id. */
-export function outcomeOfCreate(written: Journal, found: Journal | undefined): "committed" | "not committed" | "unknown" {
-  if (found?.lineage === written.lineage) return "committed"; // after any number of later writes
-  // The history reaches back to another create: that one was first. (If ours was committed and deleted, and another writer
-  // then created the target again, the history is the same.) Otherwise a client without a journal wrote before or after us.
-  return found && found.ids[found.seq - 1] === found.lineage ? "not committed" : "unknown";
+function writeIdOf(entry: string): string {
+  const end = entry.indexOf("+");
+  return end < 0 ? entry : entry.slice(0, end);
 }
 
-// Generated for many ids at once: one call per id took a tenth of the time that an update spends in the library.
-const random = new Uint8Array(9 * 64);
-let used = random.length;
-
-/** 72 random bits in 12 characters: 32 ids stay far below the size limit of metadata. */
-export function newWriteId(): string {
-  if (used === random.length) {
-    crypto.getRandomValues(random);
-    used = 0;
-  }
-  const bytes = random.subarray(used, (used += 9));
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_");
+/** Whether an operation of this id is in the journal. */
+export function hasOperation(journal: Journal | undefined, operationId: string): boolean {
+  if (!journal) return false;
+  const token = parseToken(operationId);
+  if (token) return outcomeOf(token, journal) === "committed";
+  return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(operationId, 1) > 0);
 }
 
-export function formatJournal(journal: Journal): string {
-  return `1~${journal.lineage}~${journal.seq}~${journal.ids.join(".")}`;
+/**
+ * The operation id of a caller that gave none: the write, and its place in the history of the target, so that it can be found out later
+ * that the write was not committed.
+ */
+export function tokenOf({ lineage, seq, entries }: Journal): string {
+  return `${lineage}~${seq}~${writeIdOf(entries[0] ?? "")}`;
 }
 
-/** Any text that is not a journal of this library counts as no journal: nothing can be concluded from it. */
-export function parseJournal(text: unknown): Journal | undefined {
-  if (typeof text !== "string") return undefined;
-  const [version, lineage, seqText, idsText] = text.split("~");
-  const seq = Number(seqText);
-  if (version !== "1" || !lineage || !Number.isSafeInteger(seq) || seq < 1 || !idsText) return undefined;
-  return { lineage, seq, ids: idsText.split(".") };
+const tokenPattern = /^([A-Za-z0-9_-]+)~([1-9]\d{0,15})~([A-Za-z0-9_-]+)$/;
+
+export function parseToken(operationId: string): Journal | undefined {
+  const [, lineage, seq, id] = tokenPattern.exec(operationId) ?? [];
+  return lineage === undefined || id === undefined ? undefined : { lineage, seq: Number(seq), entries: [id] };
 }
 
 const operationIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
@@ -88,6 +93,55 @@ const operationIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
 export function checkOperationId(operationId: string | undefined): string | undefined {
   if (operationId === undefined) return undefined;
   if (typeof operationId !== "string") throw new TypeError("operationId must be a string.");
-  if (operationIdPattern.test(operationId)) return operationId;
+  if (operationIdPattern.test(operationId) || tokenPattern.test(operationId)) return operationId;
   throw new RangeError("operationId must have 1 to 64 letters, digits, - and _.");
+}
+
+/** What the ids of this process begin with: 48 random bits. */
+let ownPrefix: string | undefined;
+let written = 0;
+
+/** Writes of this process whose outcome is not known. With more than this, the ids of all writes stay in the journals. */
+const undecided = new Set<string>();
+const maxUndecided = 10_000;
+
+/** The id of a new write: 8 random characters for the process, and 4 that count. It stays in journals until its outcome is known. */
+export function newWriteId(): string {
+  ownPrefix ??= btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(6)))).replace(/\+/g, "-").replace(/\//g, "_");
+  written = (written + 1) % 36 ** 4;
+  return ownPrefix + written.toString(36).padStart(4, "0");
+}
+
+/** From now on, until its outcome is known, other writes of this process keep the id in the journal. */
+export function beginWrite(id: string): void {
+  if (undecided.size < maxUndecided) undecided.add(id);
+}
+
+/** The outcome is known: other writes of this process drop the id, so that a journal with one writer stays short. */
+export function endWrite(id: string): void {
+  undecided.delete(id);
+}
+
+function withoutKnownId(entry: string): string {
+  const id = writeIdOf(entry);
+  if (ownPrefix === undefined || !id.startsWith(ownPrefix) || undecided.has(id) || undecided.size >= maxUndecided) return entry;
+  return entry.slice(id.length);
+}
+
+/** The text of a journal that fits into this many bytes: the oldest entries are left out. The newest is always part of it. */
+export function formatJournal(journal: Journal, maxBytes: number = maxJournalInBytes): string {
+  const head = `1~${journal.lineage}~${journal.seq}~`;
+  const entries = [...journal.entries];
+  let length = head.length + entries.reduce((sum, entry) => sum + entry.length + 1, -1);
+  while (length > Math.min(maxBytes, maxJournalInBytes) && entries.length > 1) length -= (entries.pop() ?? "").length + 1;
+  return head + entries.join(".");
+}
+
+/** Any text that is not a journal of this library counts as no journal: nothing can be concluded from it. */
+export function parseJournal(text: unknown): Journal | undefined {
+  if (typeof text !== "string") return undefined;
+  const [version, lineage, seqText, entriesText] = text.split("~");
+  const seq = Number(seqText);
+  if (version !== "1" || !lineage || !Number.isSafeInteger(seq) || seq < 1 || !entriesText) return undefined;
+  return { lineage, seq, entries: entriesText.split(".") };
 }

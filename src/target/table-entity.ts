@@ -190,9 +190,12 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
       await table.deleteEntity(partitionKey, rowKey, { ...tableOptions(context), etag });
     },
 
-    async overwrite(raw, context) {
-      const entity = toSend(Object.fromEntries(raw), undefined, context);
-      const { etag } = await table.upsertEntity(entity, "Replace", tableOptions(context));
+    async overwrite(raw, context, { ifMatch, journal }) {
+      const entity = toSend(Object.fromEntries(raw), journal, context);
+      const options = tableOptions(context);
+      const { etag } = await (ifMatch === undefined
+        ? table.upsertEntity(entity, "Replace", options)
+        : table.updateEntity(entity, "Replace", { ...options, etag: ifMatch }));
       return requireETag(etag, url);
     },
   });

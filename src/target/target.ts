@@ -1,5 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
+import { readWithTries } from "../core/request.js";
+import type { TryLimit } from "../core/request.js";
 import type { Journal } from "./journal.js";
 
 declare const valueType: unique symbol;
@@ -54,6 +56,8 @@ export interface Snapshot<Raw> {
 /** The options of every request. */
 export interface RequestContext {
   readonly abortSignal: AbortSignal;
+  /** The time for one try of a read or a write. */
+  readonly tryLimit: TryLimit;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
   /** For requests that prepare a write without deciding it: requests with `abortSignal` count as sends of the write. */
@@ -64,6 +68,13 @@ export interface RequestContext {
   readonly journalName: string;
   /** Called for each request that is sent. */
   readonly onRequest?: (() => void) | undefined;
+}
+
+/** How a value is written without having been read. */
+export interface OverwriteHow {
+  /** Only over the version with this ETag. Never given to an adapter that requires a lease. Undefined: over any version. */
+  readonly ifMatch: string | undefined;
+  readonly journal: Journal | undefined;
 }
 
 /**
@@ -86,8 +97,6 @@ export interface ServiceAdapter<T, Raw> {
   readonly journaled: boolean;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
-  /** Other requests may use the signal of a write meanwhile, so that it cannot count the sends of the write. */
-  readonly sharesSignal?: true;
   /** What a leased update leases; undefined: the target has no leases. */
   readonly leasable?: LeasableLike | undefined;
 
@@ -107,7 +116,7 @@ export interface ServiceAdapter<T, Raw> {
    * As `read`, but the service sends no content if the ETag is unchanged. Absent where the service has no such read:
    * {@link readIfChanged} then reads everything and compares the ETags.
    */
-  readIfChanged?(etag: string, context: RequestContext): Promise<Snapshot<Raw> | "unchanged" | undefined>;
+  readonly readIfChanged?: ((etag: string, context: RequestContext) => Promise<Snapshot<Raw> | "unchanged" | undefined>) | undefined;
   /** Writes only if the target still has the ETag of `base`. */
   write(base: Snapshot<Raw>, raw: Raw, journal: Journal | undefined, context: RequestContext): Promise<Snapshot<Raw>>;
   /** Creates only if the target does not exist. */
@@ -119,10 +128,33 @@ export interface ServiceAdapter<T, Raw> {
    * transaction: ensures that no earlier send commits later. False, or an error: not certain, send again.
    */
   invalidateEarlierSends?(rejection: unknown, context: RequestContext): Promise<boolean>;
-  /** Writes unconditionally. Returns the ETag. */
-  overwrite(raw: Raw, context: RequestContext): Promise<string>;
+  /**
+   * Writes without reading first, and so preserves nothing. Returns the ETag. Absent where the service has conditional writes only:
+   * {@link overwrite} then reads first.
+   */
+  readonly overwrite?: ((raw: Raw, context: RequestContext, how: OverwriteHow) => Promise<string>) | undefined;
   /** Called under the lease: deletes what a crashed writer left beside the target. */
   cleanUp?(context: RequestContext): Promise<void>;
+}
+
+/** The context with the signal of one try. */
+export function withSignal(context: RequestContext, abortSignal: AbortSignal): RequestContext {
+  return {
+    ...context,
+    abortSignal,
+    // Getters of the context: a request may begin another attempt, and a lease may change its id.
+    get tracingOptions() {
+      return context.tracingOptions;
+    },
+    get leaseId() {
+      return context.leaseId;
+    },
+  };
+}
+
+/** Reads what is stored, in as many tries as it takes. `undefined`: the target does not exist. */
+export function readSnapshot<Raw>(adapter: Pick<ServiceAdapter<never, Raw>, "read">, context: RequestContext): Promise<Snapshot<Raw> | undefined> {
+  return readWithTries((abortSignal) => adapter.read(withSignal(context, abortSignal)), context);
 }
 
 /** Reads what is stored, unless it is the version that the caller already has. */
@@ -131,8 +163,9 @@ export async function readIfChanged<T, Raw>(
   etag: string,
   context: RequestContext,
 ): Promise<Snapshot<Raw> | "unchanged" | undefined> {
-  if (adapter.readIfChanged) return adapter.readIfChanged(etag, context);
-  const found = await adapter.read(context);
+  const { readIfChanged: readConditionally } = adapter;
+  if (readConditionally) return readWithTries((abortSignal) => readConditionally(etag, withSignal(context, abortSignal)), context);
+  const found = await readSnapshot(adapter, context);
   return found?.etag === etag ? "unchanged" : found;
 }
 

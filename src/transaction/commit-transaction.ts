@@ -1,7 +1,7 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { journalAfter } from "../target/journal.js";
+import { journalAfter, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
@@ -20,8 +20,23 @@ export interface TransactionOutcome {
   readonly etags: readonly (string | undefined)[] | undefined;
   /** The journal of each row whose journal was written, if the response arrived. */
   readonly journals: ReadonlyMap<Operation, Journal>;
+  /** Identifies the write: its place in the journal of the witness row. */
+  readonly token: string;
   /** The witness row as it was last read, if it was read. */
   readonly witness: { readonly rowKey: string; readonly row: Row } | undefined;
+}
+
+/** One write of a transaction. */
+export interface TransactionWrite {
+  readonly writeId: string;
+  /** Whether a lost create may be sent again, see `Plan`: matters if all rows that change are new ones. */
+  readonly mayRepeat: boolean;
+}
+
+/** Identifies the write of these operations in messages and errors. */
+export function tokenOfWrite(operations: readonly Operation[], writeId: string): string {
+  const base = witnessOf(operations)?.base;
+  return tokenOf(journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId));
 }
 
 /**
@@ -36,6 +51,7 @@ export async function commitTransaction(
   partitionKey: string,
   operations: readonly Operation[],
   context: RequestContext,
+  { mayRepeat, writeId }: TransactionWrite,
   onConflict?: () => number,
 ): Promise<TransactionOutcome> {
   const witness = witnessOf(operations);
@@ -58,8 +74,6 @@ export async function commitTransaction(
   const { rowKey, base } = witness;
   const adapter: CommitAdapter<StoredEntity | undefined> = {
     journaled: true,
-    // A function that was detached for being slow may still read rows.
-    sharesSignal: true,
     equals: (a, b) => (a && b ? equalStored(a, b) : a === b),
     async read(request) {
       request.onRequest?.();
@@ -81,8 +95,8 @@ export async function commitTransaction(
     delete: () => Promise.reject(new TypeError("a transaction is never a bare delete")),
   };
   const from = base.etag === undefined ? undefined : { raw: base.stored, etag: base.etag, journal: base.journal };
-  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true }, context, onConflict);
-  return { outcome, etags, journals, witness: lastRead && { rowKey, row: lastRead } };
+  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId }, context, onConflict);
+  return { outcome, etags, journals, token: tokenOfWrite(operations, writeId), witness: lastRead && { rowKey, row: lastRead } };
 }
 
 function tableOptions({ abortSignal, tracingOptions }: RequestContext): TableCallOptions {
@@ -105,7 +119,7 @@ function witnessOf(operations: readonly Operation[]): Operation | undefined {
  * determine its outcome.
  */
 function journalsOf(operations: readonly Operation[], witness: Operation, journal: Journal | undefined): ReadonlyMap<Operation, Journal> {
-  const [id] = journal?.ids ?? [];
+  const [id] = journal?.entries ?? [];
   if (!journal || id === undefined) return new Map();
   return new Map(
     operations.flatMap((operation): [Operation, Journal][] => {

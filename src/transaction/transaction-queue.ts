@@ -1,10 +1,10 @@
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import type { FailedWrite } from "../core/call-queue.js";
 import { beginTogether } from "../core/telemetry.js";
-import { defaultJournalName, formatJournal } from "../target/journal.js";
+import { defaultJournalName, formatJournal, newWriteId } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
-import { commitTransaction } from "./commit-transaction.js";
+import { commitTransaction, tokenOfWrite } from "./commit-transaction.js";
 import type { TransactionOutcome } from "./commit-transaction.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { Operation } from "./operations.js";
@@ -113,13 +113,15 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const writers = batch.writers();
     const calls = batch.unsettled();
     // A caller has left since its function ran, and was told that nothing was written: the others run again without it.
-    if (!this.beginWrite(writers, calls)) {
+    const writeId = newWriteId();
+    if (!this.beginWrite(writers, calls, tokenOfWrite(operations, writeId))) {
       this.requeue(calls);
       return "interrupted";
     }
     const context = this.requestFor(calls, undefined, defaultJournalName);
+    const mayRepeat = writers.every(({ settings }) => settings.onUnknown === "retry");
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
-    const committed = await commitTransaction(table, partitionKey, operations, context, onConflict);
+    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId }, onConflict);
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {

@@ -1,22 +1,28 @@
+import { eventLoopTurn, watchEventLoop } from "../core/deadline.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
+import { hasOperation, maxOperationIds, newWriteId } from "../target/journal.js";
 import type { Snapshot, ServiceAdapter } from "../target/target.js";
 
 /**
  * The result of {@link optimisticUpdate} and {@link leasedUpdate}.
  *
  * `value` is the value after this call; for `"deleted"`, the value before it. It belongs to the caller. `attempts` is how often the
- * mutator ran. `etag` is the ETag of exactly this `value`. If another update was committed on top of this one, in the same write or before this
- * one's lost response was resolved, it does not match any more. A deleted target has no ETag.
+ * mutator ran: 0 if the journal shows that an earlier call with the same `operationId` was applied. `etag` is the ETag of exactly this
+ * `value`. If another update was committed on top of this one, in the same write or before this one's lost response was resolved, it
+ * does not match any more. A deleted target has no ETag.
  */
-export type UpdateResult<T> =
-  | { readonly outcome: "created" | "updated" | "unchanged"; readonly value: T; readonly etag: string; readonly attempts: number }
-  | { readonly outcome: "deleted"; readonly value: T; readonly etag?: undefined; readonly attempts: number };
+export type UpdateResult<T> = {
+  readonly value: T;
+  readonly attempts: number;
+  readonly operationId: string;
+} & ({ readonly outcome: "created" | "updated" | "unchanged"; readonly etag: string } | { readonly outcome: "deleted"; readonly etag?: undefined });
 
 /** The options of one update after defaults and checks. */
 export interface CallSettings<T, Raw> extends WriteCallSettings {
   readonly initial: T | (() => T) | undefined;
+  readonly ifMatch?: string | undefined;
   readonly startFrom: Snapshot<Raw> | undefined;
 }
 
@@ -81,8 +87,11 @@ export interface Base<Raw> {
   readonly checked: boolean;
 }
 
-/** The time for the mutators of a batch, except that each batch runs one at least. */
+/** The time for the mutators of a batch, except that each batch runs one at least: another client that writes meanwhile costs them all. */
 const maxBatchTimeInMs = 200;
+
+/** After this time without a pause the other work of the process gets its turn: timers that renew leases, for example. */
+const maxBlockInMs = 20;
 
 /** One pass over the waiting calls: applies their mutators in order to one draft, and keeps the result of each. */
 export class Batch<T, Raw> {
@@ -94,6 +103,10 @@ export class Batch<T, Raw> {
   /** The state after all mutators; undefined: the target is to be deleted. */
   draft: Raw | undefined;
   #lastWriter = -1;
+  /** Identifies the write in the journal. */
+  readonly writeId: string = newWriteId();
+  /** The operations of the batch that callers gave an id. */
+  readonly #operationIds: string[] = [];
 
   constructor(adapter: ServiceAdapter<T, Raw>, calls: readonly UpdateCall<T, Raw>[]) {
     this.#adapter = adapter;
@@ -110,22 +123,41 @@ export class Batch<T, Raw> {
    * of a batch is over, the remaining calls are postponed: with large documents, all at once would block the event loop.
    */
   async apply(base: Base<Raw>, moreAreWaiting: () => boolean): Promise<void> {
+    const blocked = this.#calls.length > 1 ? watchEventLoop() : undefined;
+    try {
+      await this.#applyAll(base, moreAreWaiting, blocked?.forInMs ?? (() => 0));
+    } finally {
+      blocked?.stop();
+    }
+  }
+
+  async #applyAll(base: Base<Raw>, moreAreWaiting: () => boolean, blockedForInMs: () => number): Promise<void> {
     const started = performance.now();
     this.draft = base.snapshot?.raw;
     for (const [index, call] of this.#calls.entries()) {
       if (index > 0 && performance.now() - started >= maxBatchTimeInMs) return;
+      if (blockedForInMs() >= maxBlockInMs) await eventLoopTurn();
+      const { operationId } = call.settings;
+      if (operationId !== undefined && this.#operationIds.length >= maxOperationIds) return;
       const hasOtherWaiters = (): boolean =>
         this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
       const step: Step<Raw> = call.isSettled() ? { kind: "abandoned" } : await this.#applyOne(call, base, hasOtherWaiters);
       this.#before.push(this.draft);
       this.#steps.push(step);
       if (step.kind !== "changed" && step.kind !== "deleted") continue;
+      if (operationId !== undefined) this.#operationIds.push(operationId);
       this.draft = step.kind === "changed" ? step.raw : undefined;
       this.#lastWriter = index;
     }
   }
 
+  /** The ids that the write stores in the journal for later repetitions. */
+  get operationIds(): readonly string[] {
+    return this.#operationIds;
+  }
+
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<Raw>> {
+    if (this.#isRepetition(call, base)) return { kind: "unchanged", raw: this.draft ?? (base.snapshot?.raw as Raw) };
     call.attempts++;
     call.inFlight = false;
     call.currentETag = base.snapshot?.etag;
@@ -135,6 +167,12 @@ export class Batch<T, Raw> {
     // outcome of the other calls. Otherwise the call waits with them: the draft that it rejected may never be stored.
     if (step.kind === "failed" && !this.hasChanges && call.enqueuedAt <= base.readAt) call.reject(step.error);
     return step;
+  }
+
+  /** Whether an earlier call with its operation id was applied: in the stored history, or in this batch. */
+  #isRepetition({ settings: { operationId } }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): boolean {
+    if (operationId === undefined) return false;
+    return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId);
   }
 
   /** Settles every call. `now`: what is stored after the last step; undefined: it has been superseded. */
@@ -187,14 +225,16 @@ export class Batch<T, Raw> {
     const superseded = index < this.#lastWriter;
     // With an ETag of a later version, the caller could overwrite that version without having seen it.
     const etag = superseded || !now ? adapter.staleETag : now.etag;
+    // Without the place in the history: the process drops the id from the journal, so that a search for it would find nothing.
+    const done = { attempts: call.attempts, operationId: call.settings.operationId ?? this.writeId };
     const resolve = (raw: Raw, outcome: Exclude<UpdateResult<T>["outcome"], "deleted">): void =>
-      call.resolve({ value: adapter.decode(raw), etag, outcome, attempts: call.attempts }, outcome);
+      call.resolve({ value: adapter.decode(raw), etag, outcome, ...done }, outcome);
     switch (step.kind) {
       case "changed":
         resolve(step.raw, step.created ? "created" : "updated");
         break;
       case "deleted":
-        call.resolve({ value: adapter.decode(before as Raw), outcome: "deleted", attempts: call.attempts }, "deleted");
+        call.resolve({ value: adapter.decode(before as Raw), outcome: "deleted", ...done }, "deleted");
         break;
       case "unchanged":
         resolve(step.raw, "unchanged");

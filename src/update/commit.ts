@@ -1,7 +1,9 @@
 import { resolveWrite } from "../core/resolve-write.js";
 import type { Recognition } from "../core/resolve-write.js";
-import { journalAfter, newWriteId, outcomeOf, outcomeOfCreate } from "../target/journal.js";
+import { isServerBusy } from "../core/storage-errors.js";
+import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
+import { readSnapshot, withSignal } from "../target/target.js";
 import type { RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
 
 /** One conditional write: from `base` (undefined: the target does not exist) to `draft` (undefined: delete). */
@@ -9,6 +11,12 @@ export interface Plan<Raw> {
   readonly base: Snapshot<Raw> | undefined;
   readonly draft: Raw | undefined;
   readonly journaling: boolean;
+  /** The callers accept that a create or delete takes effect twice if another client undoes it in between. */
+  readonly mayRepeat?: boolean | undefined;
+  /** Identifies the write in the journal. @defaultValue a new id */
+  readonly writeId?: string | undefined;
+  /** Also stored in the journal: the ids that callers gave to their operations. */
+  readonly operationIds?: readonly string[] | undefined;
 }
 
 /** The outcome of a commit. `found` is what is stored now, if it was read (`null`: the target does not exist). */
@@ -22,7 +30,7 @@ export type CommitOutcome<Raw> =
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "requiresLease" | "sharesSignal" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -39,10 +47,24 @@ export async function commit<Raw>(
   context: RequestContext,
   onConflict?: () => number,
 ): Promise<CommitOutcome<Raw>> {
-  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, newWriteId()) : undefined;
+  const { writeId = newWriteId() } = plan;
+  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds) : undefined;
+  beginWrite(writeId);
+  const outcome = await commitWith(adapter, plan, journal, context, onConflict);
+  if (outcome.kind !== "unknown") endWrite(writeId);
+  return outcome;
+}
+
+async function commitWith<Raw>(
+  adapter: CommitAdapter<Raw>,
+  plan: Plan<Raw>,
+  journal: Journal | undefined,
+  context: RequestContext,
+  onConflict?: () => number,
+): Promise<CommitOutcome<Raw>> {
   const outcome = await resolveWrite<Snapshot<Raw> | null, Snapshot<Raw> | null>(
     {
-      send: (abortSignal) => send(adapter, plan, journal, { ...context, abortSignal, preparationSignal: context.abortSignal }),
+      send: (abortSignal) => send(adapter, plan, journal, { ...withSignal(context, abortSignal), preparationSignal: context.abortSignal }),
       readBack: async (reason) => {
         if (reason === "lost" && context.changeLeaseId) {
           // If the target was deleted, its lease was too, and there is no lease id to change.
@@ -51,18 +73,19 @@ export async function commit<Raw>(
           // change of the lease id invalidates it, so what is read afterwards is final.
           await context.changeLeaseId();
         }
-        return (await adapter.read(context)) ?? null;
+        return (await readSnapshot(adapter, context)) ?? null;
       },
-      recognise: (found, reason) => recognise(adapter, plan, journal, found, reason),
+      recognise: (found, reason, error) => recognise(adapter, plan, journal, found, reason, error),
       invalidateEarlierSends: (rejection) => adapter.invalidateEarlierSends?.(rejection, context) ?? Promise.resolve(false),
       onConflict,
     },
-    // A write of several requests must not count those that prepare it.
-    adapter.requiresLease
-      ? { abortSignal: context.abortSignal, awaitSend: true }
-      : adapter.sharesSignal
-        ? { abortSignal: context.abortSignal }
-        : { exclusiveSignal: context.abortSignal },
+    {
+      abortSignal: context.abortSignal,
+      // A write of several requests limits each of them itself.
+      ...(adapter.requiresLease ? { awaitSend: true } : { tryLimit: context.tryLimit }),
+      // Another client may delete what the first send creates: a second send would create it again.
+      sendOnce: !plan.base && !adapter.requiresLease && !plan.mayRepeat,
+    },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind !== "recognised") return outcome;
@@ -82,7 +105,7 @@ function send<Raw>(
 }
 
 function isGone<Raw>(adapter: CommitAdapter<Raw>, context: RequestContext): Promise<boolean> {
-  return adapter.read(context).then(
+  return readSnapshot(adapter, context).then(
     (found) => !found,
     () => false,
   );
@@ -90,21 +113,26 @@ function isGone<Raw>(adapter: CommitAdapter<Raw>, context: RequestContext): Prom
 
 function recognise<Raw>(
   adapter: CommitAdapter<Raw>,
-  { base, draft }: Plan<Raw>,
+  { base, draft, mayRepeat }: Plan<Raw>,
   journal: Journal | undefined,
   found: Snapshot<Raw> | null,
   reason: "conflict" | "lost",
+  error: unknown,
 ): Recognition {
-  if (base ? found?.etag === base.etag : !found) return "unchanged";
+  if (base && found?.etag === base.etag) return "unchanged";
   if (reason === "conflict" && (!journal || draft === undefined)) return "not committed";
   if (draft === undefined) {
-    // Not found: the purpose of the delete is achieved, whichever client did it. Found in the same lineage: another update
-    // was first.
-    if (!found) return "committed";
+    // Not found: it is gone, but another client may have deleted it. Found in the same lineage: another update was first.
+    if (!found) return mayRepeat || adapter.requiresLease ? "committed" : "unknown";
     return base?.journal && found.journal?.lineage === base.journal.lineage ? "not committed" : "unknown";
   }
+  if (!base) {
+    if (found && journal && found.journal?.lineage === journal.lineage) return "committed"; // under any number of later writes
+    if (reason === "conflict") return "not committed";
+    // Not found: another client may have deleted what this write created. A file that a lost request creates is its staging file.
+    return !found && (mayRepeat || adapter.requiresLease || isServerBusy(error)) ? "unchanged" : "unknown";
+  }
   if (!found) return "unknown"; // another client deleted it, before or after this write
-  if (!base) return journal ? outcomeOfCreate(journal, found.journal) : "unknown";
   if (journal) return outcomeOf(journal, found.journal);
   if (!adapter.journaled) return adapter.equals(found.raw, draft) ? "committed" : "unknown";
   return "unknown";
@@ -113,6 +141,6 @@ function recognise<Raw>(
 /** Whether what is stored is this write and not a later one on top of it. */
 function isLatest<Raw>(adapter: CommitAdapter<Raw>, { draft }: Plan<Raw>, journal: Journal | undefined, found: Snapshot<Raw>): boolean {
   // A client that keeps the journal unchanged may have written on top of it: compare the content as well.
-  const newest = !journal || found.journal?.ids[0] === journal.ids[0];
+  const newest = !journal || found.journal?.entries[0] === journal.entries[0];
   return newest && draft !== undefined && adapter.equals(found.raw, draft);
 }

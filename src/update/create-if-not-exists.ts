@@ -5,13 +5,14 @@ import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError } from "../errors.js";
-import { checkedResult } from "../target/target.js";
+import { journalAfter, newWriteId, tokenOf } from "../target/journal.js";
+import { checkedResult, readSnapshot } from "../target/target.js";
 import type { Snapshot, Target } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import { checkTargetSettings, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
-import { runCall } from "./single-call.js";
+import { runCall } from "./run-call.js";
 
 /** The number of attempts if the target exists at one moment and does not at the next. */
 const maxAttempts = 10;
@@ -41,6 +42,7 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
       ...(await checkedResult(adapter, found, context.journalName)),
       outcome: "unchanged",
       attempts,
+      operationId: newWriteId(),
     });
     const started = performance.now();
     const conflictError = (cause: unknown): ConflictError => {
@@ -49,27 +51,29 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
     };
     const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
-      const plan = { base: undefined, draft, journaling: settings.journaling };
-      const outcome = await markWrite((onConflict) => commit(adapter, plan, context, onConflict));
+      const writeId = newWriteId();
+      const operationId = tokenOf(journalAfter(undefined, writeId));
+      const plan = { base: undefined, draft, journaling: settings.journaling, writeId };
+      const outcome = await markWrite(operationId, (onConflict) => commit(adapter, plan, context, onConflict));
       // Rejected because of a lease: a leased target exists, and can be read.
       if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
       if (outcome.kind === "committed") {
         const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
-        return { value: adapter.decode(draft), etag, outcome: "created", attempts };
+        return { value: adapter.decode(draft), etag, outcome: "created", attempts, operationId: writeId };
       }
       // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {
-        throw createError(CommitUnknownError, `It is unknown whether this call created ${adapter.url}: the request was sent but its response was lost.`, { url: adapter.url, attempts, cause: outcome.error });
+        throw createError(CommitUnknownError, `It is unknown whether this call created ${adapter.url}: the request was sent but its response was lost.`, { url: adapter.url, attempts, operationId, cause: outcome.error });
       }
       throwIfAborted(context.abortSignal);
-      const found = outcome.kind === "conflict" && outcome.found !== undefined ? outcome.found : await adapter.read(context);
+      const found = outcome.kind === "conflict" && outcome.found !== undefined ? outcome.found : await readSnapshot(adapter, context);
       if (found) return existing(found, attempts);
       trace.end("conflict");
       logger.verbose(`a write to ${adapter.url} met a conflict`);
       throw conflictError(outcome.error);
     };
     // A leased target exists. With the lease id in the request, the service would let If-None-Match overwrite it.
-    const leased = settings.leaseId === undefined ? undefined : await adapter.read(context);
+    const leased = settings.leaseId === undefined ? undefined : await readSnapshot(adapter, context);
     const shouldRetry = (error: unknown): boolean => error instanceof ConflictError;
     const result = leased
       ? await existing(leased, 0)

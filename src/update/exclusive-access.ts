@@ -1,7 +1,7 @@
 import type { CallOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { checkNumber, checkOneOf, checkOptions } from "../core/validate.js";
+import { checkNumber, checkOneOf, checkOptions, checkTimeLimits } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
@@ -47,6 +47,11 @@ export interface LeasedUpdateOptions<I> extends Omit<AcquireLeaseOptions, "creat
    */
   timeoutInMs?: number | undefined;
   /**
+   * The time limit of one try of a read or a write. See {@link TimedCallOptions}.
+   * @defaultValue a quarter of `timeoutInMs`, at most 8_000
+   */
+  tryTimeoutInMs?: number | undefined;
+  /**
    * For blobs: the name of the journal, the same for all writers, or `false` for none. See {@link TargetOptions}.
    * @defaultValue "asc_journal"
    */
@@ -62,12 +67,14 @@ const optionNames: OptionNames<LeasedUpdateOptions<unknown>> = {
   safetyMarginInMs: 1,
   crashGuard: 1,
   waitInMs: 1,
+  operationId: 1,
   onUnknown: 1,
   initial: 1,
   lease: 1,
   lock: 1,
   maxAttempts: 1,
   timeoutInMs: 1,
+  tryTimeoutInMs: 1,
   journal: 1,
 };
 
@@ -82,6 +89,7 @@ const defaults = Object.freeze({ maxAttempts: 10, timeoutInMs: Infinity });
 interface CheckedLeasedOptions {
   maxAttempts: number;
   timeoutInMs: number;
+  tryTimeoutInMs: number;
   retryDelayInMs: number;
   maxRetryDelayInMs: number;
   onUnknown: "throw" | "retry";
@@ -94,7 +102,7 @@ export function checkLeasedOptions<I>(options: LeasedUpdateOptions<I>): CheckedL
   checkOptions("leasedUpdate", options, optionNames);
   return {
     maxAttempts: checkNumber("maxAttempts", options.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
-    timeoutInMs: checkNumber("timeoutInMs", options.timeoutInMs ?? defaults.timeoutInMs, { min: 1 }),
+    ...checkTimeLimits(options, defaults.timeoutInMs),
     retryDelayInMs: 10,
     maxRetryDelayInMs: 1_000,
     onUnknown: checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]),

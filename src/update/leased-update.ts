@@ -1,10 +1,13 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { linkSignals, onAbort } from "../core/deadline.js";
 import { runHolding } from "../core/hold-context.js";
+import { read, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
+import { journalAfter, tokenOf } from "../target/journal.js";
+import { readSnapshot } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
@@ -12,7 +15,7 @@ import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
 import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
-import { checkTargetSettings, resolveTarget } from "./options.js";
+import { checkTargetSettings, operationIdFor, resolveTarget } from "./options.js";
 import type { TargetSettings } from "./options.js";
 
 /**
@@ -58,6 +61,7 @@ export function leasedUpdate<I = unknown, const T = I>(
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,
       startFrom: undefined,
+      operationId: operationIdFor(options.operationId, adapter, settings),
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
       trace,
       url: adapter.url,
@@ -157,7 +161,7 @@ class LeasedRun<T, Raw> {
     let snapshot: Snapshot<Raw> | undefined;
     try {
       if (access.lease?.wasTakenOver) await adapter.cleanUp?.(context);
-      snapshot = await adapter.read(context);
+      snapshot = await readSnapshot(adapter, context);
     } catch (error) {
       if (isLeaseConflict(error)) return "not held";
       throw error;
@@ -180,7 +184,10 @@ class LeasedRun<T, Raw> {
   async #applyAndWrite(stored: Snapshot<Raw> | undefined, context: RequestContext, access: ExclusiveAccess): Promise<void> {
     const call = this.#call;
     const adapter = this.#adapter;
-    const snapshot = stored && adapter.validate ? { ...stored, raw: await adapter.validate(stored.raw, "read") } : stored;
+    const { validate } = adapter;
+    // Raced: a schema that never settles must not keep the lease when the caller has left or the lease is lost.
+    const checked = stored && validate && (await read(() => validate(stored.raw, "read"), { abortSignal: this.#io.signal }));
+    const snapshot = stored && validate ? { ...stored, raw: checked as Raw } : stored;
     const batch = new Batch(adapter, [call]);
     const holds = access.lease && !access.callerOwned ? [access.lease] : [];
     await runHolding("leasedUpdate", holds, () => batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false));
@@ -197,7 +204,16 @@ class LeasedRun<T, Raw> {
       call.hadConflict = true;
       return 0;
     };
-    const plan = { base: snapshot, draft: batch.draft, journaling: this.#settings.journaling };
+    const { writeId, operationIds } = batch;
+    call.writeToken = tokenOf(journalAfter(snapshot, writeId));
+    const plan = {
+      base: snapshot,
+      draft: batch.draft,
+      journaling: this.#settings.journaling,
+      mayRepeat: call.settings.onUnknown === "retry",
+      writeId,
+      operationIds,
+    };
     // Without a journal a read could not tell whether a copy of the write is stored.
     const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
     call.inFlight = false;
@@ -252,9 +268,10 @@ class LeasedRun<T, Raw> {
   }
 
   #context({ lease, leaseIdReused }: ExclusiveAccess): RequestContext {
-    const { trace } = this.#call;
+    const { trace, settings } = this.#call;
     return {
       abortSignal: this.#io.signal,
+      tryLimit: tryLimitOf(settings.tryTimeoutInMs),
       tracingOptions: trace.tracingOptions,
       onRequest: () => trace.countRequest(),
       journalName: this.#settings.journalName,

@@ -5,26 +5,30 @@ import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { snapshotOf } from "../target/target.js";
+import { hasOperation, journalAfter, tokenOf } from "../target/journal.js";
+import { readSnapshot, snapshotOf } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
 import { commit } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
-import { checkTargetSettings, checkUpdateOptions, requireConditional, resolveTarget } from "./options.js";
+import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, resolveTarget, versionError } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
 
 const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
   abortSignal: 1,
   tracingOptions: 1,
   timeoutInMs: 1,
+  tryTimeoutInMs: 1,
   conditions: 1,
   journal: 1,
   maxAttempts: 1,
   retryDelayInMs: 1,
   maxRetryDelayInMs: 1,
+  operationId: 1,
   onUnknown: 1,
   initial: 1,
+  ifMatch: 1,
   startFrom: 1,
   coalesce: 1,
 };
@@ -58,8 +62,16 @@ export function optimisticUpdate<I = unknown, const T = I>(
     const adapter = resolveTarget(target, settings);
     requireConditional(adapter, "optimisticUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
+    const { ifMatch } = options;
+    if (ifMatch !== undefined) {
+      checkIfMatch("optimisticUpdate", ifMatch);
+      if (options.startFrom) throw new TypeError("optimisticUpdate: ifMatch excludes startFrom.");
+    }
     const call = new UpdateCall<T, unknown>(withCurrentHolds(mutator), {
       ...checkUpdateOptions(options),
+      ...(ifMatch !== undefined && { maxAttempts: 1 }),
+      ifMatch,
+      operationId: operationIdFor(options.operationId, adapter, settings),
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,
       startFrom: options.startFrom && snapshotOf(options.startFrom, adapter, settings.journalName),
@@ -67,7 +79,8 @@ export function optimisticUpdate<I = unknown, const T = I>(
       trace,
       url: adapter.url,
     });
-    enqueueUpdate(adapter, call, settings);
+    // A batch would change the version before this call's turn.
+    enqueueUpdate(adapter, call, ifMatch === undefined ? settings : { ...settings, coalesce: false });
     const result = await call.promise;
     describeSpan(span, { outcome: result.outcome });
     return result;
@@ -119,6 +132,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   protected override async runBatch(): Promise<void> {
     beginTogether(this.waiting.slice(0, 1));
     let base = this.#base ?? this.#startFrom() ?? (await this.#read());
+    if (!this.#hasExpectedVersion(base)) return;
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
     const calls = this.takeBatch(maxBatch);
@@ -136,6 +150,17 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     this.#base = undefined;
   }
 
+  /** A call with `ifMatch` is the only one of its queue. */
+  #hasExpectedVersion({ snapshot }: Base<Raw>): boolean {
+    const [call] = this.waiting;
+    const { ifMatch, operationId } = call?.settings ?? {};
+    if (!call || ifMatch === undefined || snapshot?.etag === ifMatch) return true;
+    // A repetition: the version that it was based on has been replaced by its own write.
+    if (operationId !== undefined && hasOperation(snapshot?.journal, operationId)) return true;
+    call.reject(versionError(this.#adapter.url, { started: performance.now(), attempts: 0, consequence: "Nothing was written." }, snapshot ?? null, undefined));
+    return false;
+  }
+
   /** A single caller may provide what it has already read. */
   #startFrom(): Base<Raw> | undefined {
     const [call] = this.waiting;
@@ -146,7 +171,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
 
   async #read(): Promise<Base<Raw>> {
     const readAt = ++logicalTime;
-    const snapshot = await this.#adapter.read(this.#context(this.waiting));
+    const snapshot = await readSnapshot(this.#adapter, this.#context(this.waiting));
     return { snapshot, readAt, checked: !this.#adapter.validate };
   }
 
@@ -186,15 +211,23 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const writers = batch.writers();
     const calls = batch.unsettled();
     // A caller has left since its mutator ran: its change must not be written, so the others run again without it.
-    if (!this.beginWrite(writers, calls)) {
+    const plan = {
+      base: base.snapshot,
+      draft: batch.draft,
+      journaling: this.#settings.journaling,
+      mayRepeat: writers.every(({ settings }) => settings.onUnknown === "retry"),
+      writeId: batch.writeId,
+      operationIds: batch.operationIds,
+    };
+    if (!this.beginWrite(writers, calls, tokenOf(journalAfter(base.snapshot, batch.writeId)))) {
       endUnsettled(calls, "interrupted");
       this.requeue(calls);
       return;
     }
     const readAt = ++logicalTime;
-    const plan = { base: base.snapshot, draft: batch.draft, journaling: this.#settings.journaling };
     const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(writers, calls));
     this.endWrite(writers);
+    if (outcome.kind === "conflict" && outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
     if (outcome.kind !== "conflict") this.resetBackoff();

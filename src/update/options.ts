@@ -1,9 +1,11 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { ConflictRetryOptions, TimedCallOptions, WriteOutcomeOptions } from "../clients/call.js";
-import { checkIdentifier, checkNumber, checkOneOf, checkRetryLimits } from "../core/validate.js";
-import type { OptionNames, RetryLimits } from "../core/validate.js";
+import { checkIdentifier, checkOneOf, checkRetryLimits, checkTimeLimits } from "../core/validate.js";
+import type { OptionNames, RetryLimits, TimeLimits } from "../core/validate.js";
+import { isNotFound } from "../core/storage-errors.js";
+import { createError, ConflictError, TargetNotFoundError } from "../errors.js";
 import { jsonBlob } from "../target/blob-content.js";
-import { defaultJournalName } from "../target/journal.js";
+import { checkOperationId, defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
 import type { AnyInput, ReadResult, ServiceAdapter, Target } from "../target/target.js";
 
@@ -41,6 +43,12 @@ export interface OptimisticUpdateOptions<T, I = T> extends TargetOptions, Confli
    */
   initial?: I | (() => I) | undefined;
   /**
+   * Update exactly the version with this ETag, for example one that a client sent in `If-Match`: one attempt, and otherwise a
+   * {@link ConflictError} with the current ETag. Excludes `startFrom`.
+   * @defaultValue none: the newest version is updated
+   */
+  ifMatch?: string | undefined;
+  /**
    * A result of {@link readTarget} for this target, which saves the first read. If it is outdated, it costs one attempt.
    * @defaultValue none: the call reads first
    */
@@ -53,7 +61,7 @@ export interface OptimisticUpdateOptions<T, I = T> extends TargetOptions, Confli
 }
 
 /** The names of {@link TargetOptions}, for calls that have no others. */
-export const targetOptionNames: OptionNames<TargetOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, conditions: 1, journal: 1 };
+export const targetOptionNames: OptionNames<TargetOptions> = { abortSignal: 1, tracingOptions: 1, timeoutInMs: 1, tryTimeoutInMs: 1, conditions: 1, journal: 1 };
 
 export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   maxAttempts: 50,
@@ -64,7 +72,7 @@ export const updateDefaults: Readonly<UpdateDefaults> = Object.freeze({
   onUnknown: "throw",
 });
 
-interface UpdateDefaults extends CheckedUpdateOptions {
+interface UpdateDefaults extends Omit<CheckedUpdateOptions, "tryTimeoutInMs"> {
   coalesce: boolean;
 }
 
@@ -81,8 +89,8 @@ export function checkUpdateOptions(options: ConflictRetryOptions & WriteOutcomeO
   };
 }
 
-export function checkTimeout(timeoutInMs: number | undefined, name = "timeoutInMs"): number {
-  return checkNumber(name, timeoutInMs ?? updateDefaults.timeoutInMs, { min: 1 });
+export function checkTimeouts(options: TimedCallOptions): TimeLimits {
+  return checkTimeLimits(options, updateDefaults.timeoutInMs);
 }
 
 export function checkTargetSettings(options: TargetOptions & { coalesce?: boolean | undefined }): TargetSettings {
@@ -126,4 +134,35 @@ export function requireConditional(adapter: { readonly requiresLease?: true; rea
 function isBlockBlob(target: unknown): target is BlockBlobLike {
   const client = target as Partial<BlockBlobLike> | null | undefined;
   return typeof client === "object" && typeof client?.upload === "function" && typeof client.download === "function";
+}
+
+/** Throws for what is not the ETag of a version: `*` would match any version, and the empty text sends no condition at all. */
+export function checkIfMatch(call: string, etag: string): string {
+  if (typeof etag !== "string" || etag === "" || etag === "*") throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
+  return etag;
+}
+
+/** The operation id of a call, or undefined. Throws if the target has no journal to store it in. */
+export function operationIdFor(operationId: string | undefined, adapter: { readonly journaled: boolean; readonly kind: string }, settings: TargetSettings): string | undefined {
+  if (operationId !== undefined && !(adapter.journaled && settings.journaling)) {
+    throw new TypeError(`operationId needs a journal, which ${adapter.journaled ? "journal: false excludes" : `the target of ${adapter.kind} cannot hold`}.`);
+  }
+  return checkOperationId(operationId);
+}
+
+/** The error for a target that does not exist, or not in the version that the caller named. */
+export function versionError(
+  url: string,
+  { started, attempts, consequence }: { readonly started: number; readonly attempts: number; readonly consequence: string },
+  found: { readonly etag: string } | undefined | null,
+  cause: unknown,
+): Error {
+  if (!found && (found === null || isNotFound(cause))) return createError(TargetNotFoundError, `${url} does not exist.`, { url, cause });
+  return createError(ConflictError, `${url} was changed by another client. ${consequence}`, {
+    url,
+    attempts,
+    elapsedInMs: performance.now() - started,
+    currentETag: found?.etag,
+    cause,
+  });
 }

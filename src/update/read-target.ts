@@ -1,11 +1,11 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { checkOptions } from "../core/validate.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import { checkedResult, readIfChanged as readSnapshotIfChanged } from "../target/target.js";
+import { checkedResult, readIfChanged as readSnapshotIfChanged, readSnapshot } from "../target/target.js";
 import type { AnyInput, ReadResult, Target } from "../target/target.js";
 import { checkTargetSettings, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
-import { runCall } from "./single-call.js";
+import { runCall } from "./run-call.js";
 
 /** The result of {@link readIfChanged}. */
 export type ReadIfChangedResult<T> =
@@ -83,7 +83,7 @@ function readOnce<T>(
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget(target, settings);
   return runCall(call, options, settings, adapter.url, async (context) => {
-    const snapshot = await (etag === undefined ? adapter.read(context) : readSnapshotIfChanged(adapter, etag, context));
+    const snapshot = await (etag === undefined ? readSnapshot(adapter, context) : readSnapshotIfChanged(adapter, etag, context));
     if (snapshot === "unchanged") return snapshot;
     if (snapshot) return checkedResult(adapter, snapshot, context.journalName);
     if (call === "tryReadTarget") return undefined;

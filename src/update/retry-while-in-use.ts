@@ -22,7 +22,7 @@ export interface RetryContext {
  * Options of {@link retryWhileInUse}. Other defaults than for conflicts: people and programs have files open for longer. No attempt
  * starts after `timeoutInMs`; an attempt in flight is not aborted, because its outcome would be unknown.
  */
-export interface RetryWhileInUseOptions extends ConflictRetryOptions {
+export interface RetryWhileInUseOptions extends Omit<ConflictRetryOptions, "tryTimeoutInMs"> {
   /** How often the function is called before the call rejects with a {@link FileInUseError}. @defaultValue 100: the time limit comes first */
   maxAttempts?: number | undefined;
   /** The maximum delay after the first rejection, doubled with each further one; random (full jitter). @defaultValue 100 */
@@ -40,7 +40,7 @@ const optionNames: OptionNames<RetryWhileInUseOptions> = {
   maxRetryDelayInMs: 1,
 };
 
-const defaults: RetryLimits = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
+const defaults: Omit<RetryLimits, "tryTimeoutInMs"> = Object.freeze({ maxAttempts: 100, timeoutInMs: 30_000, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 });
 
 /**
  * Calls `fn` again while SMB clients that have the share mounted keep the file in use: open without write or delete sharing,

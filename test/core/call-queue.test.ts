@@ -19,6 +19,7 @@ class TestCall extends WriteCall<string> {
     const defaults: WriteCallSettings = {
       maxAttempts: 10,
       timeoutInMs: Infinity,
+      tryTimeoutInMs: 8_000,
       retryDelayInMs: 100,
       maxRetryDelayInMs: 1_000,
       onUnknown: "throw",
@@ -65,7 +66,7 @@ class TestQueue extends CallQueue<TestCall> {
   }
 
   begin(calls: readonly TestCall[]): boolean {
-    return this.beginWrite(calls, calls);
+    return this.beginWrite(calls, calls, "token");
   }
 
   /** Settles the calls of a write that committed. */

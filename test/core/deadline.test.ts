@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { abortReason, Deadline, delay, isAborted, linkSignals, onAbort, SignalRace, startTimer, throwIfAborted } from "../../src/core/deadline.js";
+import { abortReason, Deadline, delay, isAborted, linkSignals, onAbort, startTimer, throwIfAborted } from "../../src/core/deadline.js";
 import type { AbortSignalLike } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
 import { countingController } from "../support/counting-signal.js";
@@ -352,41 +352,5 @@ describe("a deadline", () => {
       work.resolve("done");
       expect(await raced).toBe("done");
     });
-  });
-});
-
-describe("a race on a signal", () => {
-  it("settles as the promise does", async () => {
-    const race = new SignalRace(new AbortController().signal);
-    expect(await race.race(Promise.resolve("done"))).toBe("done");
-    await expect(race.race(Promise.reject(enough))).rejects.toBe(enough);
-    race.dispose();
-  });
-
-  it("rejects with the reason of the signal and not with the client's own error, although the promise never settles by itself", async () => {
-    const caller = countingController();
-    const race = new SignalRace(caller.signal);
-    const client = deferred<never>();
-    race.signal.addEventListener("abort", () => client.reject(new DOMException("aborted", "AbortError")));
-    const raced = rejection(race.race(client.promise));
-    caller.abort(enough);
-    expect(await raced).toBe(enough);
-  });
-
-  it("rejects at once on an aborted signal", async () => {
-    expect(await rejection(new SignalRace(AbortSignal.abort(enough)).race(new Promise(() => undefined)))).toBe(enough);
-  });
-
-  it("leaves no listener when it is disposed of, and goes on with the promise", async () => {
-    const caller = countingController();
-    const race = new SignalRace(caller.signal);
-    const work = deferred<string>();
-    const raced = race.race(work.promise);
-    expect(caller.listeners()).toBe(1);
-    race.dispose();
-    expect(caller.listeners()).toBe(0);
-    caller.abort();
-    work.resolve("done");
-    expect(await raced).toBe("done");
   });
 });

@@ -158,6 +158,7 @@ function writeCall(settings: Partial<WriteCallSettings> = {}): WriteCall<string>
   const call = new WriteCall<string>({
     maxAttempts: 10,
     timeoutInMs: 1_000,
+    tryTimeoutInMs: 8_000,
     retryDelayInMs: 10,
     maxRetryDelayInMs: 100,
     onUnknown: "throw",

@@ -371,7 +371,7 @@ describe("a time limit", () => {
   it("ends each send by itself, and the limit is asked for anew", async () => {
     const limits = [100, 200];
     const write = new ScriptedWrite([deafHang, deafHang, ok], ["unchanged"]);
-    const outcome = outcomeOf(resolveWrite(write, { backoff: () => 10, timeoutInMs: () => limits.shift() ?? 1_000 }));
+    const outcome = outcomeOf(resolveWrite(write, { backoff: () => 10, tryLimit: { timeoutInMs: () => limits.shift() ?? 1_000 } }));
     await pass(319);
     expect(write.log.filter((entry) => entry === "send")).toHaveLength(2);
     await pass(1);
@@ -379,10 +379,10 @@ describe("a time limit", () => {
   });
 });
 
-describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusiveSignal"]])("an abort of the %s", (option) => {
+describe("an abort of the signal", () => {
   it("before the first send rejects the write, which certainly had no effect", async () => {
     const write = new ScriptedWrite([ok]);
-    const outcome = await resolve(write, { [option]: AbortSignal.abort(new Error("enough")) });
+    const outcome = await resolve(write, { abortSignal: AbortSignal.abort(new Error("enough")) });
     expect(outcome).toMatchObject({ kind: "rejected", error: { message: "enough" } });
     expect(write.log).toEqual([]);
   });
@@ -393,7 +393,7 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
   ])("during a send %s makes the outcome unknown at once, without a read", async (_, answer) => {
     const caller = countedAbort();
     const write = new ScriptedWrite([answer], ["committed"]);
-    const outcome = outcomeOf(resolveWrite(write, { ...withoutWaits, [option]: caller.signal }));
+    const outcome = outcomeOf(resolveWrite(write, { ...withoutWaits, abortSignal: caller.signal }));
     await pass(500);
     caller.abort(new Error("enough"));
     await pass(0);
@@ -406,7 +406,7 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
     const write = new ScriptedWrite([ok]);
     const response = deferred<string>();
     vi.spyOn(write, "send").mockReturnValue(response.promise);
-    const outcome = resolveWrite(write, { [option]: caller.signal });
+    const outcome = resolveWrite(write, { abortSignal: caller.signal });
     response.resolve("response");
     void response.promise.then(() => caller.abort());
     expect(await outcome).toEqual({ kind: "committed", value: "response" });
@@ -415,7 +415,7 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
   it("during the wait before a re-send makes the outcome unknown, with the error of the send", async () => {
     const caller = countedAbort();
     const write = new ScriptedWrite([reset], ["unchanged"]);
-    const outcome = outcomeOf(resolveWrite(write, { backoff: () => 1_000, [option]: caller.signal }));
+    const outcome = outcomeOf(resolveWrite(write, { backoff: () => 1_000, abortSignal: caller.signal }));
     await pass(500);
     caller.abort();
     await pass(0);
@@ -427,7 +427,7 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
     const caller = countedAbort();
     const write = new ScriptedWrite([conflict], ["committed"]);
     write.onConflict = () => 1_000;
-    const outcome = outcomeOf(resolveWrite(write, { [option]: caller.signal }));
+    const outcome = outcomeOf(resolveWrite(write, { abortSignal: caller.signal }));
     await pass(500);
     caller.abort();
     await pass(0);
@@ -442,7 +442,7 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
       caller.abort();
       throw restError(busy);
     });
-    expect(await resolve(write, { ...withoutWaits, [option]: caller.signal })).toMatchObject({ kind: "unknown" });
+    expect(await resolve(write, { ...withoutWaits, abortSignal: caller.signal })).toMatchObject({ kind: "unknown" });
     expect(read).toHaveBeenCalledTimes(1);
     expect(write.log).toEqual(["send"]);
   });
@@ -454,14 +454,13 @@ describe.each<["abortSignal" | "exclusiveSignal"]>([["abortSignal"], ["exclusive
       caller.abort();
       return found;
     });
-    expect(await resolve(write, { [option]: caller.signal })).toEqual({ kind: "recognised", found: "committed" });
+    expect(await resolve(write, { abortSignal: caller.signal })).toEqual({ kind: "recognised", found: "committed" });
   });
 
   it("leaves no listener", async () => {
     const caller = countedAbort();
-    await resolve(new ScriptedWrite([reset, resent(conflict), ok], ["unchanged"]), { backoff: () => 10, [option]: caller.signal });
-    // The client's own listeners stay: this client removes none.
-    expect(caller.listeners()).toBe(option === "exclusiveSignal" ? 4 : 0);
+    await resolve(new ScriptedWrite([reset, resent(conflict), ok], ["unchanged"]), { backoff: () => 10, abortSignal: caller.signal });
+    expect(caller.listeners()).toBe(0);
   });
 });
 

@@ -81,7 +81,7 @@ describe("the defaults of a ConcurrentBlob", () => {
     ["tags.update", (doc) => doc.tags.update(() => undefined)],
   ])("limit the time of %s, and the call's own limit comes first", async (_name, call) => {
     const { service, blob } = counterBlob();
-    service.next("any", hang);
+    service.each("any", hang);
     let settled = false;
     const running = rejection(call(new ConcurrentBlob<Counter>(blob, { defaults: { timeoutInMs: 40 } }))).finally(() => (settled = true));
     await vi.advanceTimersByTimeAsync(39);
@@ -106,7 +106,7 @@ describe("the defaults of a ConcurrentBlob", () => {
     const doc = new ConcurrentBlob<Counter>(blob, { defaults: { timeoutInMs: 40, journal: "log" } });
     await doc.update(increment, { journal: false });
     expect(Object.keys(blob.metadata)).toEqual([]);
-    service.next("download", hang);
+    service.each("download", hang);
     const reading = rejection(doc.read({ timeoutInMs: 10 }));
     await vi.advanceTimersByTimeAsync(10);
     expect(await reading).toMatchObject({ name: "OperationTimeoutError" });
@@ -137,7 +137,7 @@ describe("the defaults of a ConcurrentTable", () => {
       (): Promise<unknown> => rows.entity("p", "r").read({ timeoutInMs: undefined }),
       (): Promise<unknown> => rows.runTransaction("p", (tx) => tx.get("r")),
     ]) {
-      service.next("getEntity", hang);
+      service.next("getEntity", hang, hang, hang);
       const reading = rejection(call());
       await vi.advanceTimersByTimeAsync(40);
       expect(await reading).toMatchObject({ name: "OperationTimeoutError" });
@@ -239,6 +239,7 @@ describe("a facade", () => {
     service.next("download", answer(403, "AuthorizationFailure"));
     expect(await rejection(doc.read())).toMatchObject({ statusCode: 403 });
     service.next("upload", hangAfterCommit);
+    service.each("download", hang);
     const writing = rejection(doc.overwrite({ n: 1 }));
     await vi.advanceTimersByTimeAsync(40);
     expect(await writing).toMatchObject({ name: "CommitUnknownError" });

@@ -1,3 +1,4 @@
+import { pass } from "./faults.js";
 import type { Fault } from "./faults.js";
 
 /** One call of a client, however often it was sent. */
@@ -35,11 +36,17 @@ export class FakeService {
   readonly pipeline = {};
   readonly resources = new Map<string, unknown>();
   #script: { match: Matcher; fault: Fault }[] = [];
+  readonly #permanent: { match: Matcher; fault: Fault }[] = [];
   #etags = 0;
 
   /** The next requests that match get these faults, one each, in order. */
   next(match: Matcher, ...faults: Fault[]): void {
     this.#script.push(...faults.map((fault) => ({ match, fault })));
+  }
+
+  /** All further requests that match get this fault, unless `next` has another for them. */
+  each(match: Matcher, fault: Fault): void {
+    this.#permanent.push({ match, fault });
   }
 
   count(match: Matcher = "any"): number {
@@ -79,7 +86,7 @@ export class FakeService {
       signal,
     };
     const scripted = this.#script.find(({ match }) => matches(match, record));
-    if (!scripted) return exchange.send();
+    if (!scripted) return (this.#permanent.find(({ match }) => matches(match, record))?.fault ?? pass)(exchange);
     this.#script = this.#script.filter((other) => other !== scripted);
     return scripted.fault(exchange);
   }

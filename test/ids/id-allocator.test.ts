@@ -5,7 +5,7 @@ import { logger } from "../../src/core/telemetry.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, busy, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood } from "../fakes/faults.js";
+import { after, answer, busy, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, pass } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -222,6 +222,7 @@ describe("errors", () => {
     const { service, blob } = counter();
     const allocator = new IdAllocator(blob, { timeoutInMs: 100, blockSize: 10 });
     service.next("upload", hangAfterCommit);
+    service.next("download", pass, hang, hang, hang);
     await rejection(inFakeTime(allocator.next()));
     expect(await take(allocator, 1)).toEqual([11]);
   });

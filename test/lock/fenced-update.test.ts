@@ -33,13 +33,14 @@ describe("update of a fenced entity", () => {
   test("says what it did, with the value and the ETag that are stored now", async () => {
     const { table } = fakePartition({ a: 1 });
     const partition = await holder(table).partition<Numbered>("p");
+    const operationId = expect.any(String) as string;
     const updated = await partition.update("a", increment);
-    expect(updated).toEqual({ outcome: "updated", value: { partitionKey: "p", rowKey: "a", n: 2 }, etag: await etagOf(table, "a"), attempts: 1 });
+    expect(updated).toEqual({ outcome: "updated", value: { partitionKey: "p", rowKey: "a", n: 2 }, etag: await etagOf(table, "a"), attempts: 1, operationId });
     const created = await partition.update("b", (draft) => ({ ...draft, n: 5 }), { initial: { n: 0 } });
-    expect(created).toEqual({ outcome: "created", value: { partitionKey: "p", rowKey: "b", n: 5 }, etag: await etagOf(table, "b"), attempts: 1 });
-    expect(await partition.update("b", () => undefined)).toEqual({ ...created, outcome: "unchanged" });
+    expect(created).toEqual({ outcome: "created", value: { partitionKey: "p", rowKey: "b", n: 5 }, etag: await etagOf(table, "b"), attempts: 1, operationId });
+    expect(await partition.update("b", () => undefined)).toEqual({ ...created, outcome: "unchanged", operationId });
     const deleted = await partition.update("b", () => DELETE);
-    expect(deleted).toEqual({ outcome: "deleted", value: created.value, attempts: 1 });
+    expect(deleted).toEqual({ outcome: "deleted", value: created.value, attempts: 1, operationId });
     expect(table.rowKeys()).toEqual(["a", "~asc~fence"]);
     expect(await partition.update("b", () => DELETE, { initial: { n: 3 } })).toMatchObject({ outcome: "unchanged", value: { n: 3 } });
   });

@@ -129,10 +129,32 @@ describe("a writer", () => {
     const writer = await claimPages(blob);
     const late = straggler();
     service.next("uploadPages", late.fault);
-    await expect(writer.write(0, page(1), { timeoutInMs: 20 })).rejects.toMatchObject({ name: "OperationTimeoutError" });
+    await expect(writer.write(0, page(1), { timeoutInMs: 20, tryTimeoutInMs: 1_000 })).rejects.toMatchObject({ name: "OperationTimeoutError" });
     await writer.write(0, page(2));
     late.arrive();
     expect(blob.pages[0]).toBe(2);
+  });
+
+  it("sends again what got no response within tryTimeoutInMs, and rejects the try that was given up", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const late = straggler();
+    service.next("uploadPages", late.fault);
+    await writer.write(0, page(1), { tryTimeoutInMs: 20 });
+    await writer.write(0, page(2));
+    late.arrive();
+    expect(blob.pages[0]).toBe(2);
+    expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
+  });
+
+  it.each(["getProperties", "updateSequenceNumber"])("outlasts a swallowed %s of its raise", async (operation) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", hang);
+    service.next(operation, hang);
+    await writer.write(0, page(1), { tryTimeoutInMs: 20 });
+    expect(blob.pages[0]).toBe(1);
+    expect(blob.stored?.number).toBe(writer.sequenceNumber);
   });
 
   it("writes to the same pages in the order of the calls, and to other pages at the same time", async () => {
@@ -168,7 +190,7 @@ describe("a writer", () => {
     const { service, blob } = disk(12 * mebibyte);
     const writer = await claimPages(blob);
     service.next("uploadPages", pass, pass, hang);
-    const error = await rejection(writer.write(0, new Uint8Array(12 * mebibyte).fill(1), { timeoutInMs: 50 }));
+    const error = await rejection(writer.write(0, new Uint8Array(12 * mebibyte).fill(1), { timeoutInMs: 200, tryTimeoutInMs: 1_000 }));
     expect(error).toMatchObject({ name: "OperationTimeoutError", writtenBytes: 8 * mebibyte, committed: "unknown" });
     expect(error.message).not.toContain("Nothing was written");
     expect(error.message).toContain("8388608 of 12582912 bytes are written");

@@ -220,7 +220,7 @@ describe("a watch whose looks fail", () => {
     const errors: unknown[] = [];
     const { service, blob, states } = watched({ tryTimeoutInMs: 200, onError: (error) => errors.push(error) });
     await states.next();
-    service.next("download", hang);
+    service.next("download", hang, hang, hang);
     blob.put({ n: 1 });
     const next = states.next();
     await vi.advanceTimersByTimeAsync(2 * interval + 200);

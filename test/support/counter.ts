@@ -1,3 +1,4 @@
+import { tryLimitOf } from "../../src/core/request.js";
 import { adapterOf, type RequestContext, type ServiceAdapter } from "../../src/target/target.js";
 import { jsonBlob } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
@@ -27,6 +28,7 @@ export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, str
 export function requestContext(rest: Partial<RequestContext> = {}): RequestContext {
   return {
     abortSignal: new AbortController().signal,
+    tryLimit: tryLimitOf(8_000),
     tracingOptions: undefined,
     leaseId: undefined,
     journalName: "asc_journal",

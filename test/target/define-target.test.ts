@@ -48,7 +48,7 @@ describe("a target of the caller's own", () => {
     const { store, target } = counter();
     expect(await readTarget(target)).toEqual({ value: { n: 0 }, etag: "v1" });
     expect(await readIfChanged(target, "v1")).toEqual({ changed: false, etag: "v1" });
-    expect(await optimisticUpdate(target, increment)).toEqual({ value: { n: 1 }, etag: "v2", outcome: "updated", attempts: 1 });
+    expect(await optimisticUpdate(target, increment)).toEqual({ value: { n: 1 }, etag: "v2", outcome: "updated", attempts: 1, operationId: expect.any(String) as string });
     expect(await overwrite(target, { n: 5 })).toEqual({ etag: "v3" });
     expect(await createIfNotExists(target, { n: 9 })).toMatchObject({ outcome: "unchanged", value: { n: 5 } });
     expect(await rejection(deleteIfUnchanged(target, "v2"))).toBeInstanceOf(ConflictError);
@@ -195,11 +195,14 @@ describe("a lost response", () => {
     expect(store.current).toMatchObject({ value: { n: 1 } });
   });
 
-  it("of a delete is found: the target does not exist", async () => {
+  it("of a delete is a CommitUnknownError if the target is gone: another client may have deleted it", async () => {
     const { store, target } = counter();
     store.next("delete", loseResponse);
-    expect(await inFakeTime(optimisticUpdate(target, () => DELETE))).toMatchObject({ outcome: "deleted" });
+    expect(await rejection(inFakeTime(optimisticUpdate(target, () => DELETE)))).toBeInstanceOf(CommitUnknownError);
     expect(store.current).toBeUndefined();
+    store.put({ n: 1 });
+    store.next("delete", loseResponse);
+    expect(await inFakeTime(optimisticUpdate(target, () => DELETE, { onUnknown: "retry" }))).toMatchObject({ outcome: "deleted" });
   });
 
   it.each([
@@ -225,7 +228,7 @@ describe("a lost response", () => {
     const { journal } = store.current!;
     expect(journal).toBeTypeOf("string");
     await optimisticUpdate(target, increment, { journal: false });
-    await overwrite(target, { n: 9 });
+    await overwrite(target, { n: 9 }, { journal: false });
     expect(store.current?.journal).toBe(journal);
   });
 });
@@ -238,7 +241,7 @@ describe("DELETE", () => {
       return carryOut();
     });
     expect(await inFakeTime(optimisticUpdate(target, ({ n }) => (n === 0 ? DELETE : undefined)))).toMatchObject({ outcome: "unchanged", value: { n: 10 } });
-    expect(await optimisticUpdate(target, () => DELETE)).toStrictEqual({ value: { n: 10 }, outcome: "deleted", attempts: 1 });
+    expect(await optimisticUpdate(target, () => DELETE)).toStrictEqual({ value: { n: 10 }, outcome: "deleted", attempts: 1, operationId: expect.any(String) as string });
     expect(store.current).toBeUndefined();
   });
 
@@ -275,12 +278,13 @@ describe("the signal of a request", () => {
 
   it("aborts at the deadline, and the call ends even if the adapter ignores it", async () => {
     const { store, target } = counter();
-    store.next("read", () => new Promise(() => undefined));
+    const never = (): Promise<never> => new Promise(() => undefined);
+    store.next("read", never, never, never);
     const reading = rejection(readTarget(target, { timeoutInMs: 50 }));
     await vi.advanceTimersByTimeAsync(50);
     expect(await reading).toMatchObject({ name: "OperationTimeoutError" });
     expect(store.requests[0]?.abortSignal.aborted).toBe(true);
-    store.next("write", () => new Promise(() => undefined));
+    store.next("write", never, never, never);
     const writing = rejection(optimisticUpdate(target, increment, { timeoutInMs: 50 }));
     await vi.advanceTimersByTimeAsync(50);
     expect(await writing).toBeInstanceOf(CommitUnknownError);
@@ -313,7 +317,8 @@ describe("overwrite", () => {
 describe("an adapter that ignores its signal", () => {
   it("and never ends a read does not block the calls after it", async () => {
     const { store, target } = counter();
-    store.next("read", () => new Promise(() => undefined));
+    const never = (): Promise<never> => new Promise(() => undefined);
+    store.next("read", never, never, never);
     const hung = rejection(optimisticUpdate(target, increment, { timeoutInMs: 100 }));
     await vi.advanceTimersByTimeAsync(100);
     expect(await hung).toMatchObject({ code: "OPERATION_TIMEOUT" });

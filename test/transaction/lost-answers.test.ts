@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
+import { CommitUnknownError, isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { after, answer, before, failAfterCommit, ghost, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
+import { rejection } from "../support/outcome.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
 
@@ -37,9 +38,17 @@ describe.each(faults)("when %s", (_, fault) => {
     expect(attempts).toBe(1);
   });
 
-  test("a transaction of creates is applied once", async () => {
+  test("a transaction of creates is applied once, or of unknown outcome if its request was lost", async () => {
     const { service, table } = fakePartition();
     service.next("submitTransaction", fault);
+    if (fault === loseRequest) {
+      // Another client may have deleted the rows.
+      expect(await rejection(runTransaction(table, "p", (tx) => tx.create({ rowKey: "x", n: 1 })))).toBeInstanceOf(CommitUnknownError);
+      service.next("submitTransaction", fault);
+      await runTransaction(table, "p", (tx) => tx.create({ rowKey: "x", n: 1 }), { onUnknown: "retry" });
+      expect(table.rowKeys()).toEqual(["x"]);
+      return;
+    }
     const attempts = await runTransaction(table, "p", (tx) => {
       tx.create({ rowKey: "x", n: 1 });
       tx.create({ rowKey: "y", n: 1 });

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { tryLimitOf } from "../../src/core/request.js";
 import { commitTransaction } from "../../src/transaction/commit-transaction.js";
 import { readRow } from "../../src/transaction/row.js";
 import { defaultJournalName } from "../../src/target/journal.js";
@@ -16,7 +17,7 @@ it("a read that overlaps with a commit is not counted as a second send of it: a 
   }));
   const entity = { partitionKey: "p", rowKey: "a", n: { type: "Int32", value: "2" } };
   const operation = { rowKey: "a", base: row, changes: true, leavesTombstone: false, action: ["update", entity, "Merge", { etag: row.etag! }] as ["update", typeof entity, "Merge", { etag: string }] };
-  const context = { abortSignal: signal, tracingOptions: undefined, leaseId: undefined, journalName: defaultJournalName };
-  const { outcome } = await commitTransaction(table, "p", [operation], context, () => 0);
+  const context = { abortSignal: signal, tryLimit: tryLimitOf(8_000), tracingOptions: undefined, leaseId: undefined, journalName: defaultJournalName };
+  const { outcome } = await commitTransaction(table, "p", [operation], context, { mayRepeat: false, writeId: "w" }, () => 0);
   expect(outcome.kind).toBe("conflict");
 });

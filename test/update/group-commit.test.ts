@@ -532,7 +532,7 @@ describe("group commit", () => {
       const raced = optimisticUpdate<Counter>(blob, increment, options);
       await vi.runAllTimersAsync();
       await raced;
-      service.next("download", hang);
+      service.next("download", hang, hang, hang, hang);
       const late = rejection(optimisticUpdate<Counter>(blob, increment, { ...options, timeoutInMs: 10 }));
       await vi.advanceTimersByTimeAsync(10);
       await late;

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
-import { blobHttpHeaders, blobMetadata, CommitUnknownError, ConflictError, createIfNotExists, LeaseUnavailableError, overwrite, readTarget, deleteIfUnchanged, tableEntity, TargetNotFoundError } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, CommitUnknownError, ConflictError, createIfNotExists, LeaseUnavailableError, optimisticUpdate, overwrite, readTarget, deleteIfUnchanged, tableEntity, TargetNotFoundError } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, before, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { after, answer, before, busy, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { counterBlob } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -16,7 +16,7 @@ describe("createIfNotExists", () => {
   it("creates with one request", async () => {
     const { service, blob } = counterBlob();
     blob.drop();
-    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toEqual({ value: { n: 1 }, etag: blob.stored?.etag, outcome: "created", attempts: 1 });
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toEqual({ value: { n: 1 }, etag: blob.stored?.etag, outcome: "created", attempts: 1, operationId: expect.any(String) as string });
     expect(service.operations).toEqual(["upload"]);
   });
 
@@ -35,12 +35,12 @@ describe("createIfNotExists", () => {
     expect(service.operations).toEqual(["upload", "download"]);
   });
 
-  it("knows somebody else's after a lost answer, even if the content is the same", async () => {
+  it("does not claim to have created what may be another client's, after a lost answer", async () => {
     const { service, blob } = counterBlob();
     blob.drop();
     await createIfNotExists<Counter>(blob, { n: 1 });
     service.next("upload", loseAnswer);
-    expect((await createIfNotExists<Counter>(blob, { n: 1 })).outcome).toBe("unchanged");
+    expect(await rejection(createIfNotExists<Counter>(blob, { n: 1 }))).toBeInstanceOf(CommitUnknownError);
   });
 
   it("does not claim anything if the answer was lost and reading back failed", async () => {
@@ -113,13 +113,15 @@ describe("overwrite", () => {
     table.put({ old: { type: "String", value: "x" } });
     const target = tableEntity<{ n: number }>(table, "p", "r");
     expect(await overwrite(target, { n: 1 })).toEqual({ etag: table.row()?.etag });
-    expect([...table.row()!.properties.keys()]).toEqual(["n"]);
+    expect([...table.row()!.properties.keys()]).toEqual(["n", "asc_journal"]);
     expect(service.operations).toEqual(["upsertEntity"]);
   });
 
   it("overwrites metadata and headers", async () => {
     const { blob } = counterBlob();
     await overwrite(blobMetadata(blob), { a: "1" });
+    expect(Object.keys(blob.metadata)).toEqual(["a", "asc_journal"]);
+    await overwrite(blobMetadata(blob), { a: "1" }, { journal: false });
     expect(blob.metadata).toEqual({ a: "1" });
     await overwrite(blobHttpHeaders(blob), { cacheControl: "no-store" });
     expect(blob.stored?.headers).toEqual({ blobCacheControl: "no-store" });
@@ -135,23 +137,88 @@ describe("overwrite", () => {
 });
 
 describe("overwrite whose response is lost", () => {
-  it("is of unknown outcome if the SDK's second send is rejected: the first one is stored", async () => {
-    const { service, blob } = counterBlob();
-    // The first send is stored; then another client leases the blob.
-    service.next("upload", async (exchange) => {
-      await exchange.send();
-      blob.stored!.leaseId = "theirs";
-      return exchange.send();
-    });
-    const error = await rejection(overwrite<Counter>(blob, { n: 9 }));
-    expect(error).toMatchObject({ code: "COMMIT_UNKNOWN", committed: "unknown", cause: { statusCode: 412 } });
-    expect(blob.json).toEqual({ n: 9 });
-  });
+  const { service, blob } = counterBlob();
 
-  it("is done if the second send is accepted", async () => {
+  it("is found in the journal: the SDK does not send it again", async () => {
     const { service, blob } = counterBlob();
     service.next("upload", loseAnswer);
     expect(await overwrite<Counter>(blob, { n: 9 })).toEqual({ etag: blob.stored?.etag });
+    expect(service.operations).toEqual(["upload", "download"]);
+    expect(service.requests[0]?.served).toBe(1);
+  });
+
+  it("does not erase an update that another client made on top of it", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", after(() => optimisticUpdate<Counter>(blob, (doc) => void (doc.n += 5)), loseAnswer));
+    const { etag } = await overwrite<Counter>(blob, { n: 9 });
+    expect(blob.json).toEqual({ n: 14 });
+    // Not the ETag of the other value: with it, the caller could erase that value.
+    expect(etag).toBe('"0x0"');
+  });
+
+  it("is of unknown outcome if it is not found: the request may still arrive", async () => {
+    for (const fault of [loseRequest, after(() => blob.put({ n: 5 }), loseAnswerForGood)]) {
+      service.next("upload", fault);
+      expect(await rejection(overwrite<Counter>(blob, { n: 9 }))).toMatchObject({ code: "COMMIT_UNKNOWN", committed: "unknown", operationId: expect.stringContaining("~") as unknown });
+    }
+  });
+
+  it("is sent again if the caller accepts that, and after a 503 ServerBusy in any case", async () => {
+    service.next("upload", loseRequest);
+    await inFakeTime(overwrite<Counter>(blob, { n: 9 }, { onUnknown: "retry" }));
+    expect(blob.json).toEqual({ n: 9 });
+    service.next("upload", busy, busy);
+    await inFakeTime(overwrite<Counter>(blob, { n: 10 }));
+    expect(blob.json).toEqual({ n: 10 });
+  });
+
+  it("counts as done without a journal if the value is stored", async () => {
+    service.next("upload", loseAnswerForGood);
+    await overwrite<Counter>(blob, { n: 11 }, { journal: false });
+    service.next("upload", loseRequest);
+    expect(await rejection(overwrite<Counter>(blob, { n: 12 }, { journal: false }))).toMatchObject({ code: "COMMIT_UNKNOWN" });
+  });
+});
+
+describe("overwrite with ifMatch", () => {
+  it("writes over that version only, and has the current ETag otherwise", async () => {
+    const { service, blob } = counterBlob();
+    const { etag } = blob.stored!;
+    const next = await overwrite<Counter>(blob, { n: 1 }, { ifMatch: etag });
+    expect(service.operations).toEqual(["upload"]);
+    expect(await rejection(overwrite<Counter>(blob, { n: 2 }, { ifMatch: etag }))).toMatchObject({ code: "CONFLICT", attempts: 1, currentETag: next.etag });
+    expect(blob.json).toEqual({ n: 1 });
+    blob.drop();
+    expect(await rejection(overwrite<Counter>(blob, { n: 2 }, { ifMatch: etag }))).toBeInstanceOf(TargetNotFoundError);
+  });
+
+  it("is resolved after a lost response, and sent again after a lost request", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", loseAnswer);
+    const { etag } = await overwrite<Counter>(blob, { n: 1 }, { ifMatch: blob.stored!.etag });
+    expect(etag).toBe(blob.stored?.etag);
+    service.next("upload", loseRequest);
+    await inFakeTime(overwrite<Counter>(blob, { n: 2 }, { ifMatch: etag }));
+    expect(blob.json).toEqual({ n: 2 });
+  });
+
+  it("replaces an entity of that version, and metadata", async () => {
+    const service = new FakeService();
+    const table = new FakeTable(service);
+    table.put({ old: { type: "String", value: "x" } });
+    const target = tableEntity<{ n: number }>(table, "p", "r");
+    const { etag } = table.row()!;
+    await overwrite(target, { n: 1 }, { ifMatch: etag });
+    expect(await rejection(overwrite(target, { n: 2 }, { ifMatch: etag }))).toMatchObject({ code: "CONFLICT", currentETag: table.row()!.etag });
+    const { blob } = counterBlob();
+    await overwrite(blobMetadata(blob), { a: "1" }, { ifMatch: blob.stored!.etag });
+    expect(await rejection(overwrite(blobMetadata(blob), { a: "2" }, { ifMatch: '"0x1"' }))).toBeInstanceOf(ConflictError);
+  });
+
+  it.each(["*", "", 5])("cannot be %j", async (ifMatch) => {
+    const { service, blob } = counterBlob();
+    expect(await rejection(overwrite<Counter>(blob, { n: 1 }, { ifMatch: ifMatch as string }))).toBeInstanceOf(TypeError);
+    expect(service.count()).toBe(0);
   });
 });
 
@@ -196,8 +263,8 @@ describe("deleteIfUnchanged", () => {
     blob.putKeeping({ n: 1 });
     const error = await rejection(deleteIfUnchanged(blob, etag));
     expect(error).toBeInstanceOf(ConflictError);
-    expect(error).toMatchObject({ code: "CONFLICT", committed: false, currentETag: undefined });
-    expect(service.count()).toBe(1);
+    expect(error).toMatchObject({ code: "CONFLICT", committed: false, currentETag: blob.stored!.etag });
+    expect(service.operations).toEqual(["delete", "download"]);
     expect(blob.json).toEqual({ n: 1 });
   });
 
@@ -208,10 +275,10 @@ describe("deleteIfUnchanged", () => {
     expect(await rejection(deleteIfUnchanged(blob, etag))).toBeInstanceOf(TargetNotFoundError);
   });
 
-  it("succeeds if the answer was lost and it is gone", async () => {
+  it("does not claim to have deleted it if the answer was lost and it is gone", async () => {
     const { service, blob } = counterBlob();
     service.next("delete", loseAnswer);
-    await deleteIfUnchanged(blob, blob.stored!.etag);
+    expect(await rejection(deleteIfUnchanged(blob, blob.stored!.etag))).toBeInstanceOf(CommitUnknownError);
     expect(service.operations).toEqual(["delete", "download"]);
   });
 
@@ -227,6 +294,19 @@ describe("deleteIfUnchanged", () => {
     service.next("delete", after(() => blob.put({ n: 1 }), loseAnswer));
     expect(await rejection(deleteIfUnchanged(blob, blob.stored!.etag))).toBeInstanceOf(CommitUnknownError);
     expect(blob.json).toEqual({ n: 1 });
+  });
+
+  it("is a TargetNotFoundError if it does not exist, whatever the service answers", async () => {
+    const { blob } = counterBlob();
+    const { etag } = blob.stored!;
+    blob.drop();
+    expect(await rejection(deleteIfUnchanged(blob, etag))).toBeInstanceOf(TargetNotFoundError);
+  });
+
+  it("counts as deleted if the answer was lost and the caller accepts that another client did it", async () => {
+    const { service, blob } = counterBlob();
+    service.next("delete", loseAnswer);
+    await deleteIfUnchanged(blob, blob.stored!.etag, { onUnknown: "retry" });
   });
 
   it("deletes an entity under its ETag", async () => {

@@ -49,7 +49,7 @@ export async function commitOnce(
       invalidateEarlierSends: () => Promise.resolve(true),
       onConflict: () => 0,
     },
-    { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, backoff: (resend) => fullJitter(resend, 20, 2_000) },
+    { abortSignal, tryLimit: { timeoutInMs: () => timeoutInMs }, maxResends, backoff: (resend) => fullJitter(resend, 20, 2_000) },
   );
   switch (outcome.kind) {
     case "committed":
@@ -65,7 +65,7 @@ export async function commitOnce(
         CommitUnknownError,
         `The outcome of a commit to ${redactUrl(table.url)} is unknown: the request was sent, its response was lost, and the table cannot be ` +
           `read. Throw from the handler: the next delivery of the message determines the outcome.`,
-        { url: redactUrl(table.url), attempts: maxResends + 1, cause: outcome.error },
+        { url: redactUrl(table.url), attempts: maxResends + 1, operationId: record.owner, cause: outcome.error },
       );
   }
 }

@@ -145,7 +145,7 @@ export async function submitWrites(
         // Another record of the batch has changed, so no send of it can be committed any more.
         invalidateEarlierSends: () => Promise.resolve(true),
       },
-      { abortSignal, timeoutInMs: () => timeoutInMs, maxResends, maxReadBacks: 1, backoff: (resend) => fullJitter(resend, 10, 500) },
+      { abortSignal, tryLimit: { timeoutInMs: () => timeoutInMs }, maxResends, maxReadBacks: 1, backoff: (resend) => fullJitter(resend, 10, 500) },
     );
     switch (outcome.kind) {
       case "committed": {

@@ -1,0 +1,88 @@
+import type { TimedCallOptions } from "../clients/call.js";
+import { Deadline, throwIfAborted } from "../core/deadline.js";
+import { tryLimitOf } from "../core/request.js";
+import { toConcurrencyError } from "../core/storage-errors.js";
+import { withAttempts } from "../core/telemetry.js";
+import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
+import { createError, CommitUnknownError, OperationTimeoutError } from "../errors.js";
+import type { RequestContext } from "../target/target.js";
+import { checkTimeouts } from "./options.js";
+import type { TargetSettings } from "./options.js";
+
+/**
+ * Runs the part of a call that sends a write: if the deadline passes meanwhile, the outcome is unknown, and the error has this
+ * operation id. `onConflict` is for `commit`: the service has rejected the write, so its outcome is known from then on.
+ */
+export type MarkWrite = <W>(operationId: string, send: (onConflict: () => number) => Promise<W>) => Promise<W>;
+
+/** What a helper gets besides the context of its requests. */
+export interface SingleCall {
+  readonly markWrite: MarkWrite;
+  readonly attempts: Attempts;
+  readonly span: CallSpan;
+}
+
+/**
+ * Runs a helper without a loop, with a span, a deadline, the caller's signal, and errors that name the target. A helper that
+ * makes several attempts ends each and begins the next itself.
+ */
+export function runCall<R>(
+  name: string,
+  options: TimedCallOptions,
+  settings: TargetSettings,
+  url: string,
+  run: (context: RequestContext, call: SingleCall) => Promise<R>,
+  details: SpanDetails = {},
+): Promise<R> {
+  const { timeoutInMs, tryTimeoutInMs } = checkTimeouts(options);
+  return withAttempts(name, options, async (attempts, span) => {
+    throwIfAborted(options.abortSignal);
+    const started = performance.now();
+    /** The operation whose write is in flight. */
+    let inFlight: string | undefined;
+    const deadline = new Deadline(timeoutInMs, () => timeoutError(url, timeoutInMs, started, inFlight), options.abortSignal);
+    const markWrite: MarkWrite = async (operationId, send) => {
+      inFlight = operationId;
+      try {
+        return await send(() => {
+          inFlight = undefined;
+          return 0;
+        });
+      } finally {
+        inFlight = undefined;
+      }
+    };
+    const context: RequestContext = {
+      abortSignal: deadline.signal,
+      tryLimit: tryLimitOf(tryTimeoutInMs),
+      get tracingOptions() {
+        return attempts.tracingOptions;
+      },
+      leaseId: settings.leaseId,
+      journalName: settings.journalName,
+      onRequest: () => attempts.countRequest(),
+    };
+    try {
+      attempts.begin();
+      return await deadline.race(run(context, { markWrite, attempts, span }));
+    } catch (error) {
+      if (deadline.signal.aborted) throw deadline.signal.reason;
+      throw toConcurrencyError(error, url);
+    } finally {
+      deadline.dispose();
+    }
+  }, { url, ...details });
+}
+
+function timeoutError(url: string, timeoutInMs: number, started: number, operationId: string | undefined): Error {
+  const cause = createError(OperationTimeoutError, `The call on ${url} timed out after ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
+    url,
+    elapsedInMs: performance.now() - started,
+  });
+  if (operationId === undefined) return cause;
+  return createError(
+    CommitUnknownError,
+    `The outcome of a write to ${url} is unknown: the request was sent but no response arrived within ${timeoutInMs} ms (timeoutInMs).`,
+    { url, attempts: 1, operationId, cause },
+  );
+}
