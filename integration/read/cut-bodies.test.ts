@@ -27,8 +27,8 @@ describe("a network that cuts the bodies of responses", () => {
   const get = ({ method }: { method: string }): boolean => method === "GET";
   const calls = {
     readTarget: async (options) => (await readTarget<Doc>(blob, options)).value.n,
-    optimisticUpdate: async (options) => (await optimisticUpdate<Doc>(blob, (doc) => void doc.n++, options)).value.n,
-    leasedUpdate: async (options) => (await leasedUpdate<Doc>(blob, (doc) => void doc.n++, options)).value.n,
+    optimisticUpdate: async (options) => (await optimisticUpdate<Doc>(blob, (doc) => { doc.n++; }, options)).value.n,
+    leasedUpdate: async (options) => (await leasedUpdate<Doc>(blob, (doc) => { doc.n++; }, options)).value.n,
     downloadConsistent: async ({ timeoutInMs }) =>
       (JSON.parse(Buffer.from((await downloadConsistent(blob, { tryTimeoutInMs: timeoutInMs })).content).toString()) as Doc).n,
   } satisfies Record<string, (options: { timeoutInMs?: number }) => Promise<number>>;
