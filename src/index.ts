@@ -120,7 +120,7 @@ export { runTransaction } from "./transaction/run-transaction.js";
 export type { RunTransactionOptions } from "./transaction/run-transaction.js";
 export { purgeTombstones } from "./transaction/tombstone-cleanup.js";
 export type { PurgeTombstonesOptions } from "./transaction/tombstone-cleanup.js";
-export type { Transaction, TransactionQuery } from "./transaction/transaction.js";
+export type { Transaction, TransactionQuery, TransactionReadOptions } from "./transaction/transaction.js";
 export { DELETE } from "./update/batch.js";
 export type { Mutator, MutatorContext, MutatorResult, ReadonlyValue, UpdateResult } from "./update/batch.js";
 export { createIfNotExists } from "./update/create-if-not-exists.js";

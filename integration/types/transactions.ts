@@ -35,6 +35,10 @@ export async function readAndWriteInIt(): Promise<void> {
     typeOf(tx.signal).is<AbortSignal>();
     typeOf(await tx.getMany(["anna", "bert"] as const)).is<(Entity<Account> | undefined)[]>();
     typeOf(await tx.query({ from: "a", to: "b", filter: "balance gt 0", where: ({ balance }) => balance > 0 })).is<Entity<Account>[]>();
+    typeOf(await tx.get("anna", { validate: false })).is<Entity<Account> | undefined>();
+    typeOf(await tx.query({}, { validate: false })).is<Entity<Account>[]>();
+    // @ts-expect-error Misspelt option.
+    await tx.getMany(["anna"], { validated: false });
     // One row may have another type than the others.
     typeOf(await tx.get<Customer>("42")).is<Entity<Customer> | undefined>();
     typeOf(await tx.query<Customer>()).is<Entity<Customer>[]>();

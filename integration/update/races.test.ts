@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import { ConflictError, createIfNotExists, optimisticUpdate, readTarget, DELETE, deleteIfUnchanged, TargetNotFoundError, type UpdateTarget } from "../../src/index.js";
 import { dropResponse, isWrite } from "../../src/testing.js";
+import { fromOutside } from "../support/from-outside.js";
 import { type Doc, kinds, subjectOf, type SubjectOfTest } from "./subjects.js";
 
 const rounds = Array.from({ length: 25 }, (_, round) => round);
@@ -18,8 +19,8 @@ describe.each(kinds)("two clients of one %s", (kind) => {
 
   afterEach(() => subject.proxy.stop());
 
-  const add = (target: UpdateTarget<Doc>, initial?: Doc) =>
-    optimisticUpdate(target, (doc) => { doc.n++; }, { initial });
+  const add = (target: UpdateTarget<Doc>, initial?: Doc, onUnknown?: "retry") =>
+    optimisticUpdate(target, (doc) => { doc.n++; }, { initial, onUnknown });
 
   /** Waits for both, and says what became of each: its outcome, or the name of its error. */
   async function outcomes(...calls: Promise<{ outcome: string } | undefined>[]): Promise<string[]> {
@@ -30,7 +31,8 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   it.each([0, 0.3])("create it once and update it once if both want both, with %d of the answers to writes lost", async (lost) => {
     subject.proxy.rules = [dropResponse({ when: isWrite, probability: lost })];
     for (const round of rounds) {
-      const both = await outcomes(add(a, subject.initial(0)), add(b, subject.initial(0)));
+      // No client deletes it, so that a create of unknown outcome can be retried.
+      const both = await outcomes(add(a, subject.initial(0), "retry"), add(b, subject.initial(0), "retry"));
       expect(both.sort(), `round ${round}`).toEqual(["created", "updated"]);
       expect(await subject.stored()).toBe(2);
       await subject.delete();
@@ -40,11 +42,15 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   it.each([0, 0.3])("find one creator by createIfNotExists, with %d of the answers to writes lost", async (lost) => {
     subject.proxy.rules = [dropResponse({ when: isWrite, probability: lost })];
     for (const round of rounds) {
-      const results = await Promise.all([createIfNotExists(a, subject.initial(1)), createIfNotExists(b, subject.initial(2))]);
+      const settled = await Promise.allSettled([createIfNotExists(a, subject.initial(1)), createIfNotExists(b, subject.initial(2))]);
+      const results = settled.flatMap((call) => (call.status === "fulfilled" ? [call.value] : []));
       const created = results.filter(({ outcome }) => outcome === "created");
+      const stored = await subject.stored();
+      // A loser whose response was lost does not know whether it created what another client deleted: it says so.
+      for (const call of settled) if (call.status === "rejected") expect(call.reason, `round ${round}`).toMatchObject({ code: "COMMIT_UNKNOWN" });
       expect(created, `round ${round}`).toHaveLength(1);
-      for (const { value } of results) expect(value.n).toBe(created[0]?.value.n);
-      expect(await subject.stored()).toBe(created[0]?.value.n);
+      if (lost === 0) expect(results).toHaveLength(2);
+      for (const { value } of results) expect(value.n).toBe(stored);
       await subject.delete();
     }
   });
@@ -69,9 +75,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
         deleteIfUnchanged(a, etag).then(() => undefined),
         deleteIfUnchanged(b, etag).then(() => undefined),
       );
-      // Gone is no match either: Azurite says so of blobs, and speaks of a missing target only with entities.
-      const loser = kind === "blob" ? "ConflictError" : "TargetNotFoundError";
-      expect(both.sort(), `round ${round}`).toEqual([loser, "done"]);
+      expect(both.sort(), `round ${round}`).toEqual(["TargetNotFoundError", "done"]);
       expect(await subject.stored()).toBeUndefined();
     }
   });
@@ -113,7 +117,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   it("tell an update of what was deleted after the read that it is gone", async () => {
     await subject.store(1);
     const updating = optimisticUpdate(a, async (doc, { attempt }) => {
-      if (attempt === 1) await optimisticUpdate(b, () => DELETE);
+      if (attempt === 1) await fromOutside(() => optimisticUpdate(b, () => DELETE));
       doc.n++;
     });
     await expect(updating).rejects.toThrow(TargetNotFoundError);
@@ -127,7 +131,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
       a,
       async (doc, { attempt }) => {
         seen.push(doc.n);
-        if (attempt === 1) await optimisticUpdate(b, () => DELETE);
+        if (attempt === 1) await fromOutside(() => optimisticUpdate(b, () => DELETE));
         doc.n++;
       },
       { initial: subject.initial(0) },
@@ -140,7 +144,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
   it("let a removing mutator look again after an update", async () => {
     await subject.store(1);
     const removing = optimisticUpdate(a, async (doc, { attempt }) => {
-      if (attempt === 1) await add(b);
+      if (attempt === 1) await fromOutside(() => add(b));
       return doc.n > 1 ? undefined : DELETE;
     });
     expect(await removing).toMatchObject({ outcome: "unchanged", value: { n: 2 } });
@@ -160,7 +164,7 @@ describe.each(kinds)("two clients of one %s", (kind) => {
     const losing = optimisticUpdate(
       a,
       async (doc) => {
-        await add(b);
+        await fromOutside(() => add(b));
         doc.n = -1;
       },
       { maxAttempts: 3, retryDelayInMs: 0 },

@@ -157,9 +157,9 @@ describe.each([
     expect(await scene.stored()).toMatchObject({ n: 2 });
   });
 
-  it("is a delete: what is gone counts as deleted", async () => {
+  it("is a delete: what is gone may have been deleted by another client", async () => {
     scene.proxy.rules = [dropResponse({ when: isWrite, times: 1 })];
-    expect(await scene.delete()).toMatchObject({ outcome: "deleted" });
+    await expect(scene.delete()).rejects.toThrow(CommitUnknownError);
     expect(await scene.stored()).toBeUndefined();
   });
 
@@ -189,7 +189,7 @@ describe.each([
     expect(await scene.stored()).toMatchObject({ n: 1 + times });
   });
 
-  it("is applied on top of another create that was first", async () => {
+  it("is applied on top of another create that was first, if the caller accepts that it may have been deleted", async () => {
     const scene = await sceneOf();
     const other = async (answer: FaultResponse): Promise<FaultResponse> => {
       await scene.add({ coalesce: false });
@@ -197,8 +197,11 @@ describe.each([
     };
     const refused = ({ status }: FaultResponseHead): boolean => status === 409;
     scene.proxy.rules = [rewriteResponse(other, { when: isRead, times: 1 }), dropResponse({ whenResponse: refused, times: 1 })];
-    expect(await scene.add()).toMatchObject({ outcome: "updated", value: { n: 2 }, attempts: 2 });
+    expect(await scene.add({ onUnknown: "retry" })).toMatchObject({ outcome: "updated", value: { n: 2 }, attempts: 2 });
     expect(await scene.stored()).toMatchObject({ n: 2 });
+    await scene.foreignDelete();
+    scene.proxy.rules = [rewriteResponse(other, { when: isRead, times: 1 }), dropResponse({ whenResponse: refused, times: 1 })];
+    await expect(scene.add()).rejects.toThrow(CommitUnknownError);
   });
 
   it("is a CommitUnknownError without a journal", async () => {

@@ -11,24 +11,74 @@ interface HeldBy {
   readonly hold: Hold;
 }
 
-/** What the functions around the current call hold. Created at first use: a module has no side effects. */
-let context: AsyncContext<readonly HeldBy[]> | undefined;
+interface ContextValue {
+  readonly holds: readonly HeldBy[];
+  readonly updates: readonly Running[];
+}
 
-/** Runs the function of a `with…` call. `call` names that call in the error of a nested one. */
-export function runHolding<R>(call: string, holds: readonly Hold[], fn: () => R): R {
+/** What the functions around the current call hold and update. Created at first use: a module has no side effects. */
+let context: AsyncContext<ContextValue> | undefined;
+
+/** Runs the function of a `with…` call, or of an update under a lease. `call` names that call in the error of a nested one. */
+export function runHolding<R>(call: string, holds: readonly Hold[], fn: () => R, update?: Running): R {
   context ??= createAsyncContext();
-  return context.run([...(context.get() ?? []), ...holds.map((hold) => ({ call, hold }))], fn);
+  const outer = context.get();
+  const all = [...(outer?.holds ?? []), ...holds.map((hold) => ({ call, hold }))];
+  return context.run({ holds: all, updates: [...(outer?.updates ?? []), ...(update ? [update] : [])] }, fn);
+}
+
+/** An update whose function runs. */
+export interface Running {
+  /** The call, as its error messages name it. */
+  readonly call: string;
+  /** The URL of what it updates. */
+  readonly url: string;
+  /** Whether the call has ended: work that its function started may continue after that. */
+  isSettled(): boolean;
+}
+
+/** The update whose function runs at this moment, up to its first `await`: known on every platform, and without cost. */
+let running: readonly Running[] = [];
+
+/**
+ * The function of an update, to be called later with the holds of now: callers that share requests share the code that calls their
+ * functions, and the holds of one caller must not be taken for those of another. An update of the same target inside the function is
+ * recognised by {@link rejectNestedUpdate}.
+ *
+ * A function that is not `async` costs nothing while no function holds anything: the async context of older Node versions slows down
+ * all promises of the process.
+ */
+export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: A) => R, update: Running): (...args: A) => R {
+  const holds = context?.get();
+  const inside: ContextValue = { holds: holds?.holds ?? [], updates: [...(holds?.updates ?? []), update] };
+  return (...args) => {
+    const before = running;
+    running = inside.updates;
+    try {
+      if (isAsyncFunction(fn)) context ??= createAsyncContext();
+      return context ? context.run(inside, () => fn(...args)) : fn(...args);
+    } finally {
+      running = before;
+    }
+  };
+}
+
+function isAsyncFunction(fn: unknown): boolean {
+  return Object.prototype.toString.call(fn) === "[object AsyncFunction]";
 }
 
 /**
- * The function, to be called later with the holds of now: callers that share requests share the code that calls their functions,
- * and the holds of one caller must not be taken for those of another. Free of cost while no function holds anything.
+ * Throws if the current call runs inside the function of an update of the same target: it would be committed, the outer update would
+ * conflict with it and run its function again, and so on until its time is over.
  */
-export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: A) => R): (...args: A) => R {
-  const own = context;
-  if (!own) return fn;
-  const holds = own.get() ?? [];
-  return (...args) => own.run(holds, () => fn(...args));
+export function rejectNestedUpdate(call: string, url: string): void {
+  const updates = running.length > 0 ? running : (context?.get()?.updates ?? []);
+  const outer = updates.find((update) => update.url === url && !update.isSettled());
+  if (!outer) return;
+  throw new TypeError(
+    `${call} of ${url} inside the function of ${outer.call} of the same target: each would conflict with the other. ` +
+      `Make the change in the function of ${outer.call}, or call ${call} after it has ended.`,
+  );
 }
 
 /**
@@ -36,7 +86,7 @@ export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: 
  * call. Detected by async context, so the lease of another caller is never mistaken for that of the enclosing function.
  */
 export function rejectNested(call: string, url: string, what: string, advice: string): void {
-  const outer = context?.get()?.find(({ hold }) => hold.url === url && hold.isHeld());
+  const outer = context?.get()?.holds.find(({ hold }) => hold.url === url && hold.isHeld());
   if (!outer) return;
   throw new TypeError(
     `${call} would wait forever: the ${outer.call} around it holds ${what}, and releases it only after ${call} has ended. ` +

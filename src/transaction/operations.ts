@@ -22,15 +22,24 @@ export interface Operation {
 
 const tombstone: StoredEntity = new Map([[tombstoneName, { type: "Boolean", value: true }]]);
 
+/** The operations of a batch by row, so that only those of rows that have changed since are made and measured again. */
+export type OperationCache = Map<string, { readonly written: StoredEntity | null | undefined; readonly isKnown: boolean; readonly operation: Operation }>;
+
 /**
  * The operations of a batch, one for each row. A row that was only read is validated by an empty conditional Merge; a row that
  * was read and did not exist, by inserting a tombstone. A delete is a conditional Replace by a tombstone, too: the SDK sends
  * deletes within a transaction without their ETag.
  */
-export function operationsOf(view: PartitionView, partitionKey: string, detectPhantoms: boolean): Operation[] {
+export function operationsOf(view: PartitionView, partitionKey: string, detectPhantoms: boolean, cache: OperationCache): Operation[] {
   // Without rows that only a failed transaction wrote, without having read them: no result depends on them.
   const rowKeys = [...view.touched].filter((rowKey) => view.isKnown(rowKey) || view.written.has(rowKey));
-  const operations = rowKeys.map((rowKey) => operationFor(view, partitionKey, rowKey));
+  const operations = rowKeys.map((rowKey) => {
+    const [written, isKnown, cached] = [view.written.get(rowKey), view.isKnown(rowKey), cache.get(rowKey)];
+    if (cached && cached.written === written && cached.isKnown === isKnown && cached.operation.base === view.row(rowKey)) return cached.operation;
+    const operation = operationFor(view, partitionKey, rowKey);
+    cache.set(rowKey, { written, isKnown, operation });
+    return operation;
+  });
   if (detectPhantoms && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
     // Changes the ETag of the row unconditionally, so it conflicts only with transactions that queried.
     const action: TransactionActionLike = ["upsert", { partitionKey, rowKey: queriesRowKey }, "Merge"];
@@ -96,14 +105,24 @@ export function limitOf(
     if (stored.size > maxProperties) {
       return exceeded("properties", `The entity ${JSON.stringify(rowKey)} has ${stored.size} properties, more than the maximum of ${maxProperties}`);
     }
-    const bytes = overhead + entitySize(stored, partitionKey, rowKey);
+    const bytes = overhead + measured(entitySizes, stored, () => entitySize(stored, partitionKey, rowKey));
     if (bytes > maxEntityBytes) {
       return exceeded("entity", `The entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, more than the maximum of 1 MiB`);
     }
   }
-  const bytes = operations.reduce((sum, { action }) => sum + overhead + encoder.encode(JSON.stringify(action)).length, 0);
+  const bytes = operations.reduce((sum, { action }) => sum + overhead + measured(actionSizes, action, () => encoder.encode(JSON.stringify(action)).length), 0);
   if (bytes > maxSizeInBytes) return exceeded("bytes", `The transaction would have ${bytes} bytes, more than the maximum of 4 MiB`);
   return undefined;
 }
 
 const encoder = new TextEncoder();
+
+/** Sizes are remembered: the limits are checked for each call of a batch, and stored forms and actions do not change. */
+const actionSizes = new WeakMap<object, number>();
+const entitySizes = new WeakMap<object, number>();
+
+function measured(sizes: WeakMap<object, number>, key: object, measure: () => number): number {
+  let size = sizes.get(key);
+  if (size === undefined) sizes.set(key, (size = measure()));
+  return size;
+}

@@ -1,7 +1,7 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
-import { withCurrentHolds } from "../core/hold-context.js";
+import { rejectNestedUpdate, withCurrentHolds } from "../core/hold-context.js";
 import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -55,8 +55,9 @@ const optionNames: OptionNames<RunTransactionOptions> = {
  * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost. Returns what the
  * function returned.
  *
- * Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with one. A delete costs one more,
- * after the commit.
+ * The commit rewrites every row that was read in order to validate it, so its ETag changes; rows that are read with
+ * `validate: false` are left alone. Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with
+ * one. A delete costs one more, after the commit.
  *
  * @example
  * ```ts
@@ -86,12 +87,15 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
     checkKey("partitionKey", partitionKey);
     describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const call = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown), {
+    const url = partitionUrl(table, partitionKey);
+    rejectNestedUpdate("runTransaction", url);
+    const update = { call: "runTransaction", url, isSettled: () => call.isSettled() };
+    const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
       options: { abortSignal: options.abortSignal },
       trace,
-      url: partitionUrl(table, partitionKey),
+      url,
     });
     const { coalesce = true, detectPhantoms = false } = options;
     enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);

@@ -100,16 +100,20 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     const cancel = abortSignal && { abortSignal: abortSignal as AbortSignal };
     let deleted = 0;
     let kept = 0;
-    for await (const page of table.listEntities({ ...traced, ...cancel, queryOptions: { filter } }).byPage()) {
-      for (const entity of page as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
+    const pages = table.listEntities({ ...traced, ...cancel, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
+    // Each request is given up when the caller aborts, even if the client does not notice its signal.
+    for (let page = await read(() => pages.next(), { abortSignal }); !page.done; page = await read(() => pages.next(), { abortSignal })) {
+      for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
         try {
           const { partitionKey: partition, rowKey, etag } = entity;
           await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
           deleted++;
         } catch (error) {
-          // Another client has replaced it by an entity, or deleted it first.
-          if (!isConflict(error) && !isNotFound(error)) throw error;
+          // Another client has deleted it first: it was neither deleted nor kept by this call.
+          if (isNotFound(error)) continue;
+          // Another client has replaced it by an entity.
+          if (!isConflict(error)) throw error;
           kept++;
         }
       }

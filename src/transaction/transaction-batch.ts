@@ -1,13 +1,16 @@
 import type { TableLike } from "../clients/table.js";
-import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
+import { waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { limitOf, operationsOf } from "./operations.js";
+import type { Operation, OperationCache } from "./operations.js";
+import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import type { RowOptions } from "./row.js";
-import { NeedsCleanViewError, TransactionRun } from "./transaction.js";
+import { RunOrder } from "./run-order.js";
+import { TransactionRun } from "./transaction-run.js";
 import type { Transaction } from "./transaction.js";
 
 /** The settings that the transactions of one queue share. */
@@ -35,11 +38,31 @@ export class TransactionCall extends WriteCall<TransactionResult, TransactionSet
   readonly fn: (tx: Transaction) => unknown;
   /** Read a row before inserting it: a failed insert does not return the existing entity. */
   readBeforeInsert = false;
+  /** What its function did in an earlier batch that it was not part of in the end. */
+  finished: FinishedRun | undefined;
 
   constructor(fn: (tx: Transaction) => unknown, settings: TransactionSettings) {
     super(settings);
     this.fn = fn;
   }
+}
+
+/** How a function ended, and what it read and wrote. */
+interface FinishedRun {
+  readonly overlay: Overlay;
+  readonly result: FunctionResult;
+}
+
+type FunctionResult = { readonly kind: "returned"; readonly value: unknown } | { readonly kind: "failed"; readonly error: unknown };
+
+/** A function that runs, or has run, in this batch or in one before it. `close` ends the use of its `tx`. */
+interface Run {
+  readonly overlay: Overlay;
+  readonly startedAt: number;
+  readonly ended: Promise<FunctionResult>;
+  readonly mustRestart: () => boolean;
+  readonly close: () => void;
+  isMerged: boolean;
 }
 
 type Step =
@@ -49,85 +72,152 @@ type Step =
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
   | { readonly kind: "abandoned" };
 
-/** How long other callers wait for a function that does more than read rows. */
+/** How long other callers wait for a function. */
 const detachAfterInMs = 1_000;
+/** How often at most it is checked whether other callers wait. */
+const minWaitInMs = 50;
 
-/** One pass over the waiting transactions: each runs on what those before it wrote, and one that fails has no effect. */
+/** The time for the functions of a batch. After it none is started, or runs again, except that each batch completes one at least. */
+const maxBatchTimeInMs = 200;
+
+/**
+ * One pass over the waiting transactions. Their functions run at the same time, so that they read their rows in parallel. They are
+ * merged in order, each on what those before it wrote, and one that fails has no effect.
+ */
 export class TransactionBatch {
   readonly view: PartitionView;
   readonly #calls: readonly TransactionCall[];
   readonly #settings: PartitionSettings;
+  readonly #requestOptions: () => RowOptions;
+  readonly #order: RunOrder;
+  readonly #startedAt = performance.now();
+  readonly #runs: (Run | undefined)[] = [];
+  readonly #started: TransactionRun[] = [];
   readonly #steps: Step[] = [];
+  readonly #operations: OperationCache = new Map();
 
-  constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings) {
+  constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings, requestOptions: () => RowOptions) {
     this.view = view;
     this.#calls = calls;
     this.#settings = settings;
+    this.#requestOptions = requestOptions;
+    this.#order = new RunOrder(() => this.#isOver());
   }
 
-  async run(requestOptions: () => RowOptions, moreAreWaiting: () => boolean): Promise<void> {
-    let full = false;
-    for (const [index, call] of this.#calls.entries()) {
-      if (full) {
-        this.#steps.push({ kind: "postponed" });
-        continue;
+  async run(moreAreWaiting: () => boolean): Promise<void> {
+    try {
+      for (const [position, call] of this.#calls.entries()) this.#runs.push(this.#begin(position, call));
+      for (const [position, call] of this.#calls.entries()) {
+        const hasOtherWaiters = (): boolean => this.#calls.some((other) => other !== call && !other.isSettled()) || moreAreWaiting();
+        const step = await this.#complete(position, call, hasOtherWaiters);
+        this.#steps.push(step);
+        this.#order.settle(position, step.kind === "returned" || step.kind === "failed" ? this.#runs[position]?.overlay : undefined);
       }
-      const hasOtherWaiters = (): boolean => this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
-      const step: Step = call.isSettled() ? { kind: "abandoned" } : await this.#runOne(call, index > 0, requestOptions, hasOtherWaiters);
-      this.#steps.push(step);
-      full = step.kind === "postponed";
+    } finally {
+      for (const run of this.#runs) run?.close();
+      this.#order.settleAll();
     }
   }
 
-  async #runOne(call: TransactionCall, notFirst: boolean, requestOptions: () => RowOptions, hasOtherWaiters: () => boolean): Promise<Step> {
-    const { table, partitionKey, detectPhantoms } = this.#settings;
-    const rollBack = this.view.savepoint();
-    const before = this.view.written;
+  #isOver(): boolean {
+    return performance.now() - this.#startedAt >= maxBatchTimeInMs;
+  }
+
+  /** Undefined: not in this batch. */
+  #begin(position: number, call: TransactionCall): Run | undefined {
+    const { finished } = call;
+    call.finished = undefined;
+    if (call.isSettled()) return undefined;
+    if (finished && this.view.accepts(finished.overlay)) {
+      call.attempts++;
+      this.#order.set(position, finished.overlay);
+      const ended = Promise.resolve(finished.result);
+      return { overlay: finished.overlay, startedAt: this.#startedAt, ended, mustRestart: () => false, close: () => undefined, isMerged: false };
+    }
+    if (position > 0 && this.#isOver()) return undefined;
     call.attempts++;
+    return this.#start(position, call);
+  }
+
+  #start(position: number, call: TransactionCall): Run {
+    const { table, partitionKey, detectPhantoms } = this.#settings;
     const tx = new TransactionRun(this.view, table, partitionKey, {
-      options: requestOptions,
+      options: this.#requestOptions,
       types: call.settings.types,
       detectPhantoms,
       readBeforeInsert: call.readBeforeInsert,
+      predecessors: this.#order.before(position),
       call,
     });
-    try {
-      let value = call.fn(tx);
-      if (isThenable(value)) {
-        const waited = await waitOrDetach(value, call, hasOtherWaiters, detachAfterInMs);
-        if (waited.kind !== "done") {
-          rollBack("postponed");
-          return waited;
-        }
-        value = waited.result;
+    this.#order.set(position, tx.overlay);
+    this.#started.push(tx);
+    return {
+      overlay: tx.overlay,
+      startedAt: performance.now(),
+      ended: runFunction(call.fn, tx),
+      mustRestart: () => tx.mustRestart,
+      close: () => tx.close(),
+      isMerged: false,
+    };
+  }
+
+  /** Waits for the function of a call and merges what it did; runs it again first if those before it have changed what it read. */
+  async #complete(position: number, call: TransactionCall, hasOtherWaiters: () => boolean): Promise<Step> {
+    let run = this.#runs[position];
+    if (!run) return { kind: call.isSettled() ? "abandoned" : "postponed" };
+    for (;;) {
+      // Not the time since its turn came: other callers have waited for it from its start.
+      const timeLeft = Math.max(minWaitInMs, detachAfterInMs - (performance.now() - run.startedAt));
+      const waited = await waitOrDetach(run.ended, call, hasOtherWaiters, timeLeft);
+      if (waited.kind !== "done") {
+        run.close();
+        return waited;
       }
-      await tx.finish();
-      if (call.isSettled()) {
-        rollBack("postponed");
-        return { kind: "abandoned" };
-      }
-      if (tx.needsCleanView) throw new NeedsCleanViewError(); // the function caught the first one
-      // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
-      if (notFirst && limitOf(operationsOf(this.view, partitionKey, detectPhantoms), this.view.written, partitionKey, "")) {
-        rollBack("postponed");
-        return this.#postpone(call);
-      }
-      return { kind: "returned", value, changed: differs(before, this.view.written) };
-    } catch (error) {
-      if (tx.needsCleanView) {
-        rollBack("postponed");
-        return this.#postpone(call);
-      }
-      rollBack("failed");
-      return { kind: "failed", error };
-    } finally {
-      tx.close();
+      if (call.isSettled()) return { kind: "abandoned" };
+      if (run.mustRestart()) return this.#postpone(call);
+      if (this.view.accepts(run.overlay)) return this.#merge(run, waited.result, call);
+      if (position > 0 && this.#isOver()) return this.#postpone(call);
+      run = this.#runs[position] = this.#start(position, call);
     }
   }
 
-  #postpone(call: TransactionCall): Step {
+  #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
+    const isFirst = this.view.touched.size === 0;
+    const undo = this.view.merge(run.overlay, result.kind === "failed");
+    // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
+    const operations = isFirst ? [] : this.operations();
+    if (operations.some(({ changes }) => changes) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
+      undo();
+      return this.#postpone(call, { overlay: run.overlay, result });
+    }
+    run.isMerged = true;
+    if (result.kind === "failed") return result;
+    for (const other of this.#runs) if (other && !other.isMerged) other.overlay.noteWrites(run.overlay.writes.keys());
+    return { ...result, changed: run.overlay.writes.size > 0 };
+  }
+
+  /** One for each row that the merged transactions have read or written. */
+  operations(): Operation[] {
+    const { partitionKey, detectPhantoms } = this.#settings;
+    return operationsOf(this.view, partitionKey, detectPhantoms, this.#operations);
+  }
+
+  /** @param finished - What its function did, if that is not to be repeated. */
+  #postpone(call: TransactionCall, finished?: FinishedRun): Step {
     call.attempts--;
+    call.finished = finished;
     return { kind: "postponed" };
+  }
+
+  /** Takes the calls out of this batch. A function runs again only if something that it has read is different in the next one. */
+  withdraw(): TransactionCall[] {
+    const calls = this.unsettled();
+    for (const call of calls) {
+      const position = this.#calls.indexOf(call);
+      const [run, step] = [this.#runs[position], this.#steps[position]];
+      if (run && (step?.kind === "returned" || step?.kind === "failed")) this.#postpone(call, { overlay: run.overlay, result: step });
+    }
+    return calls;
   }
 
   settleAll(outcome: "committed" | "unchanged"): void {
@@ -161,9 +251,9 @@ export class TransactionBatch {
     return this.#calls.filter((call, index) => !call.isSettled() && this.#steps[index]?.kind === "postponed");
   }
 
-  /** Whether a function of the batch may still be running. */
-  hasRunningFunctions(): boolean {
-    return this.#steps.some(({ kind }) => kind === "detached" || kind === "abandoned");
+  /** Whether reads are in flight that no result depends on: of functions that were not waited for, or that did not wait. */
+  hasPendingReads(): boolean {
+    return this.#started.some((tx) => tx.isReading);
   }
 
   /** The calls whose functions are still running, each with a promise of its end. */
@@ -175,6 +265,15 @@ export class TransactionBatch {
   }
 }
 
-function differs<V>(before: ReadonlyMap<string, V>, after: ReadonlyMap<string, V>): boolean {
-  return before.size !== after.size || [...after].some(([key, value]) => before.get(key) !== value);
+/** Never rejects. */
+async function runFunction(fn: (tx: Transaction) => unknown, tx: TransactionRun): Promise<FunctionResult> {
+  try {
+    const value = await fn(tx);
+    await tx.finish();
+    return { kind: "returned", value };
+  } catch (error) {
+    return { kind: "failed", error };
+  } finally {
+    tx.close();
+  }
 }

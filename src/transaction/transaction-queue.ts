@@ -6,7 +6,7 @@ import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction, tokenOfWrite } from "./commit-transaction.js";
 import type { TransactionOutcome } from "./commit-transaction.js";
-import { limitOf, operationsOf } from "./operations.js";
+import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
 import { queriesRowKey } from "./row.js";
@@ -55,24 +55,22 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   protected override async runBatch(): Promise<void> {
     // Calls that are made in the same tick are part of the first batch.
     await Promise.resolve();
-    const { table, partitionKey, detectPhantoms } = this.#settings;
+    const { table, partitionKey } = this.#settings;
     const calls = this.takeBatch(maxBatch);
     beginTogether(calls);
     const wasKnown = this.#rows.size > 0;
     const view = new PartitionView(table, partitionKey, this.#rows);
-    const batch = new TransactionBatch(view, calls, this.#settings);
-    await batch.run(() => this.#rowOptions(calls), () => this.waiting.some((call) => !call.isSettled()));
-    for (const [call, done] of batch.detached()) {
-      void done.then(() => enqueueTransaction({ ...this.#settings, coalesce: false }, call));
-    }
+    const batch = new TransactionBatch(view, calls, this.#settings, () => this.#rowOptions(calls));
+    await batch.run(() => this.waiting.some((call) => !call.isSettled()));
+    this.#letDetachedRun(batch);
     this.requeue(batch.postponed());
-    const operations = operationsOf(view, partitionKey, detectPhantoms);
+    const operations = batch.operations();
     const outcome = operations.some(({ changes }) => changes)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);
-    // A detached function, or that of a caller that has gone, may wait for a read: it ends now, and a detached one runs again.
-    if (batch.hasRunningFunctions()) this.abortRequests();
+    // A detached function, or that of a caller that has left, may wait for a read: it ends now, and a detached one runs again.
+    if (batch.hasPendingReads()) this.abortRequests();
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
   }
@@ -85,12 +83,22 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.#rows = new Map();
   }
 
+  /** Detached calls run again on their own when their functions have ended: two runs of one function never overlap. */
+  #letDetachedRun(batch: TransactionBatch): void {
+    for (const [call, done] of batch.detached()) {
+      void done.then(() => {
+        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        enqueueTransaction({ ...this.#settings, coalesce: false }, call);
+      });
+    }
+  }
+
   /** Nothing to write. Reads at different moments saw one state only if all of them are still valid afterwards. */
   async #validate(batch: TransactionBatch, wasKnown: boolean): Promise<string> {
     const calls = batch.unsettled();
     const { view } = batch;
     // With phantom detection a query counts as a read of its own: several queries may have found nothing.
-    const severalReads = view.touched.size > 1 || view.touched.has(queriesRowKey);
+    const severalReads = view.severalReads || view.touched.has(queriesRowKey);
     this.waitFor(calls);
     if (!(wasKnown || severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
       this.endWrite([]);
@@ -112,10 +120,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     }
     const writers = batch.writers();
     const calls = batch.unsettled();
-    // A caller has left since its function ran, and was told that nothing was written: the others run again without it.
+    // A caller has left since its function ran, and was told that nothing was written: the others go into a batch without it.
     const writeId = newWriteId();
     if (!this.beginWrite(writers, calls, tokenOfWrite(operations, writeId))) {
-      this.requeue(calls);
+      this.requeue(batch.withdraw());
       return "interrupted";
     }
     const context = this.requestFor(calls, undefined, defaultJournalName);

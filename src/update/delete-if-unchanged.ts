@@ -1,4 +1,5 @@
 import type { BlockBlobLike } from "../clients/blob.js";
+import { rejectNestedUpdate } from "../core/hold-context.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, CommitUnknownError } from "../errors.js";
@@ -42,6 +43,7 @@ export async function deleteIfUnchanged(
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
   requireConditional(adapter, "deleteIfUnchanged");
+  rejectNestedUpdate("deleteIfUnchanged", adapter.url);
   checkIfMatch("deleteIfUnchanged", etag);
   const mayRepeat = checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]) === "retry";
   await runCall("deleteIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {

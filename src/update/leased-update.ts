@@ -1,6 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { linkSignals, onAbort } from "../core/deadline.js";
-import { runHolding } from "../core/hold-context.js";
+import { rejectNestedUpdate, runHolding } from "../core/hold-context.js";
 import { read, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
@@ -56,6 +56,7 @@ export function leasedUpdate<I = unknown, const T = I>(
     const acquireAccess = planAccess(adapter, options);
     // The mutator gets one signal for the caller's cancellation and for the loss of the lease.
     const { controller: stop, unlink } = linkSignals(options.abortSignal);
+    rejectNestedUpdate("leasedUpdate", adapter.url);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
       // The adapter accepts a value without the keys of its entity.
@@ -190,7 +191,8 @@ class LeasedRun<T, Raw> {
     const snapshot = stored && validate ? { ...stored, raw: checked as Raw } : stored;
     const batch = new Batch(adapter, [call]);
     const holds = access.lease && !access.callerOwned ? [access.lease] : [];
-    await runHolding("leasedUpdate", holds, () => batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false));
+    const update = { call: "leasedUpdate", url: adapter.url, isSettled: () => call.isSettled() };
+    await runHolding("leasedUpdate", holds, () => batch.apply({ snapshot, readAt: call.enqueuedAt, checked: true }, () => false), update);
     if (call.isSettled()) return;
     // Checks the clock: the mutator may have blocked the event loop, so that no timer has fired.
     access.held?.assertHeld();

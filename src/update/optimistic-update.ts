@@ -1,6 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues } from "../core/call-queue.js";
-import { withCurrentHolds } from "../core/hold-context.js";
+import { rejectNestedUpdate, withCurrentHolds } from "../core/hold-context.js";
 import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
@@ -67,7 +67,9 @@ export function optimisticUpdate<I = unknown, const T = I>(
       checkIfMatch("optimisticUpdate", ifMatch);
       if (options.startFrom) throw new TypeError("optimisticUpdate: ifMatch excludes startFrom.");
     }
-    const call = new UpdateCall<T, unknown>(withCurrentHolds(mutator), {
+    rejectNestedUpdate("optimisticUpdate", adapter.url);
+    const update = { call: "optimisticUpdate", url: adapter.url, isSettled: () => call.isSettled() };
+    const call: UpdateCall<T, unknown> = new UpdateCall<T, unknown>(withCurrentHolds(mutator, update), {
       ...checkUpdateOptions(options),
       ...(ifMatch !== undefined && { maxAttempts: 1 }),
       ifMatch,

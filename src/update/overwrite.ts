@@ -1,5 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { WriteOutcomeOptions } from "../clients/call.js";
+import { rejectNestedUpdate } from "../core/hold-context.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isServerBusy } from "../core/storage-errors.js";
@@ -66,6 +67,7 @@ export async function overwrite<I>(
   checkOptions("overwrite", options, overwriteNames);
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
+  rejectNestedUpdate("overwrite", adapter.url);
   const { ifMatch } = options;
   if (ifMatch !== undefined) {
     requireConditional(adapter, "overwrite with ifMatch");

@@ -158,6 +158,34 @@ describe("slow functions", () => {
     expect(table.rowKeys()).toEqual(["a", "left-over-2"]);
   });
 
+  test("one that was detached runs no more often than maxAttempts says", async () => {
+    const { table } = fakePartition({ a: 0 });
+    const slow = deferred();
+    let runs = 0;
+    const hanging = runTransaction(table, "p", async (tx) => {
+      runs++;
+      await slow.promise;
+      await add("a", 10)(tx);
+    }, { maxAttempts: 1 });
+    const failed = expect(hanging).rejects.toSatisfy((error) => isConcurrencyError(error, "CONFLICT") && error.attempts === 1);
+    const quick = runTransaction(table, "p", add("a", 1));
+    await vi.advanceTimersByTimeAsync(1_000);
+    slow.resolve();
+    await failed;
+    expect([await quick, runs, valueOf(table, "a")]).toEqual([1, 1, 1]);
+  });
+
+  test("several that hang hold up the others for a second, not each for a second of its own", async () => {
+    const { table } = fakePartition({ a: 0 });
+    const never = Array.from({ length: 5 }, () => runTransaction(table, "p", () => new Promise(() => undefined), { timeoutInMs: 3_000 }));
+    const failed = Promise.allSettled(never);
+    const quick = runTransaction(table, "p", add("a", 1));
+    await vi.advanceTimersByTimeAsync(1_500);
+    expect(await quick).toBe(1);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect((await failed).map(({ status }) => status)).toEqual(Array(5).fill("rejected"));
+  });
+
   test("one that never ends fails at its deadline, and leaves nothing", async () => {
     const { table } = fakePartition({ a: 0 });
     const hanging = runTransaction(table, "p", async (tx) => {

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { describe, expect, test } from "vitest";
 
 import { isConcurrencyError, optimisticUpdate, runTransaction, tableEntity } from "../../src/index.js";
@@ -226,7 +227,8 @@ describe("serializability", () => {
         { detectPhantoms: true },
       );
     // It is moved between the two queries, out of the range of the second and into that of the first.
-    service.next("listEntities", before(() => undefined), before(moveIt));
+    // Bound to the context of the test: another process does not run inside the function of this one.
+    service.next("listEntities", before(() => undefined), before(AsyncResource.bind(moveIt)));
     const value = await runTransaction(
       table,
       "p",

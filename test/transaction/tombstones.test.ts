@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { purgeTombstones, runTransaction } from "../../src/index.js";
-import { answer, before, hang } from "../fakes/faults.js";
+import { answer, before, hang, pass } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
 
@@ -104,6 +105,40 @@ describe("purgeTombstones", () => {
     expect(await purgeTombstones(table)).toEqual({ deleted: 0, kept: 1 });
     vi.useRealTimers();
     expect(valueOf(table, "x")).toBe(1);
+  });
+
+  test("does not count what another client has deleted in between", async () => {
+    const { service, table } = fakePartition();
+    for (const rowKey of ["x", "y"]) table.put(tombstone, "p", rowKey);
+    vi.setSystemTime("2030-01-01T02:00:00Z");
+    service.next("deleteEntity", before(() => table.drop("p", "x")));
+    expect(await purgeTombstones(table)).toEqual({ deleted: 1, kept: 0 });
+    vi.useRealTimers();
+    expect(table.rowKeys()).toEqual([]);
+  });
+
+  test.each<[string, "listEntities" | "deleteEntity", number]>([
+    ["the first page", "listEntities", 0],
+    ["the second page", "listEntities", 1],
+    ["a delete", "deleteEntity", 0],
+  ])("ends at once when it is aborted while %s hangs, and cancels the request", async (_, operation, passed) => {
+    const { service, table } = fakePartition();
+    table.pageSize = 1;
+    for (const rowKey of ["x", "y"]) table.put(tombstone, "p", rowKey);
+    vi.setSystemTime("2030-01-01T02:00:00Z");
+    let signal: AbortSignal | undefined;
+    const deaf: Fault = (exchange) => {
+      signal = exchange.signal;
+      return new Promise(() => undefined);
+    };
+    service.next(operation, ...Array<Fault>(passed).fill(pass), deaf);
+    const controller = new AbortController();
+    const purging = purgeTombstones(table, { abortSignal: controller.signal });
+    await expect.poll(() => signal).toBeDefined();
+    vi.useRealTimers();
+    controller.abort(new Error("no longer wanted"));
+    await expect(purging).rejects.toThrow("no longer wanted");
+    expect(signal!.aborted).toBe(true);
   });
 
   test("ends when it is aborted, or may not delete", async () => {

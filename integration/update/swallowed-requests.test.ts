@@ -1,0 +1,137 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { inspectLease, isConcurrencyError, jsonBlob, leasedUpdate, optimisticUpdate, overwrite, DELETE, deleteIfUnchanged, tableEntity } from "../../src/index.js";
+import { cutBody, delay, dropResponse, hang, isRead, isWrite, startFaultProxy } from "../../src/testing.js";
+import type { FaultProxy } from "../../src/testing.js";
+import { azurite, connectionString, containerClient, freshContainer, freshTable, tableClient } from "../support/clients.js";
+import { BlobServiceClient, type BlockBlobClient } from "@azure/storage-blob";
+import { TableClient } from "@azure/data-tables";
+
+interface Doc {
+  n: number;
+}
+const add = (doc: Doc): void => {
+  doc.n++;
+};
+
+/** A blob behind a proxy, with the retries of the SDK as they are by default, and the same blob without the proxy. */
+async function scene(): Promise<{ proxy: FaultProxy; blob: BlockBlobClient; direct: BlockBlobClient }> {
+  const proxy = await startFaultProxy(azurite().blobUrl);
+  onTestFinished(() => proxy.stop());
+  const { containerName } = await freshContainer();
+  const blob = BlobServiceClient.fromConnectionString(connectionString({ blobUrl: proxy.url })).getContainerClient(containerName).getBlockBlobClient("doc");
+  const direct = containerClient(containerName).getBlockBlobClient("doc");
+  await direct.upload('{"n":0}', 7);
+  return { proxy, blob, direct };
+}
+
+async function stored(blob: BlockBlobClient): Promise<Doc | undefined> {
+  return (await blob.exists()) ? (JSON.parse((await blob.downloadToBuffer()).toString()) as Doc) : undefined;
+}
+
+describe("one request that gets no response", () => {
+  it.each([["a read", isRead], ["a write", isWrite]] as const)("(%s) does not disable the target while new callers keep arriving", async (_, isLost) => {
+    const { proxy, blob, direct } = await scene();
+    proxy.setRules([hang({ when: isLost, times: 1 })]);
+    const calls: Promise<boolean>[] = [];
+    for (let i = 0; i < 30; i++) {
+      calls.push(optimisticUpdate<Doc>(blob, add, { timeoutInMs: 2_000 }).then(() => true, () => false));
+      await sleep(50);
+    }
+    const succeeded = (await Promise.all(calls)).filter(Boolean).length;
+    expect(succeeded).toBe(30);
+    expect(await stored(direct)).toEqual({ n: 30 });
+  });
+});
+
+describe("a body that is cut", () => {
+  it("is read again until the time is over, and never reported as an abort", async () => {
+    const { proxy, blob } = await scene();
+    proxy.setRules([cutBody(3, { when: isRead, times: 12 })]);
+    expect((await optimisticUpdate<Doc>(blob, add)).value).toEqual({ n: 1 });
+    proxy.setRules([cutBody(3, { when: isRead })]);
+    const error: unknown = await optimisticUpdate<Doc>(blob, add, { timeoutInMs: 500 }).catch((e: unknown) => e);
+    expect(isConcurrencyError(error, "OPERATION_TIMEOUT")).toBe(true);
+  });
+});
+
+describe("an overwrite whose response is lost", () => {
+  it("does not erase an update that was confirmed before the SDK would send it again", async () => {
+    const { proxy, blob, direct } = await scene();
+    // The response is held back until the update is confirmed, and then lost.
+    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    const writing = overwrite<Doc>(blob, { n: 100 }).catch((e: unknown) => e);
+    await sleep(150);
+    await optimisticUpdate<Doc>(direct, add);
+    await writing;
+    expect(await stored(direct)).toEqual({ n: 101 });
+  });
+});
+
+describe("a delete whose response is lost", () => {
+  it("is never reported as done to two callers", async () => {
+    const { proxy, blob, direct } = await scene();
+    proxy.setRules([delay(200, { when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    const outcomes = await Promise.all(
+      [blob, direct].map((client) =>
+        optimisticUpdate<Doc>(client, () => DELETE).then(
+          ({ outcome }) => outcome,
+          (error: { code?: string }) => error.code,
+        ),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === "deleted").length).toBeLessThanOrEqual(1);
+    expect(await stored(direct)).toBeUndefined();
+  });
+
+  it("is a TargetNotFoundError if nothing was there", async () => {
+    const { direct } = await scene();
+    const { etag = "" } = await direct.getProperties();
+    await direct.delete();
+    await expect(deleteIfUnchanged(direct, etag)).rejects.toMatchObject({ code: "TARGET_NOT_FOUND" });
+  });
+});
+
+describe("a create whose response is lost, and whose result another client deletes", () => {
+  it("is not repeated", async () => {
+    const { proxy, blob, direct } = await scene();
+    await direct.delete();
+    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    const creating = optimisticUpdate<Doc>(blob, add, { initial: { n: 0 } }).catch((e: unknown) => e);
+    await sleep(150);
+    expect(await stored(direct)).toEqual({ n: 1 });
+    await direct.delete();
+    expect(isConcurrencyError(await creating, "COMMIT_UNKNOWN")).toBe(true);
+    expect(await stored(direct)).toBeUndefined();
+  });
+
+  it("is not repeated for an entity either", async () => {
+    const proxy = await startFaultProxy(azurite().tableUrl);
+    onTestFinished(() => proxy.stop());
+    const { tableName } = await freshTable();
+    const direct = tableClient(tableName);
+    const table = TableClient.fromConnectionString(connectionString({ tableUrl: proxy.url }), tableName, { allowInsecureConnection: true });
+    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    const creating = optimisticUpdate(tableEntity<Doc>(table, "p", "r"), add, { initial: { n: 0 } }).catch((e: unknown) => e);
+    await sleep(150);
+    await direct.deleteEntity("p", "r");
+    expect(isConcurrencyError(await creating, "COMMIT_UNKNOWN")).toBe(true);
+    const rows = [];
+    for await (const row of direct.listEntities()) rows.push(row);
+    expect(rows).toEqual([]);
+  });
+});
+
+describe("a schema that never settles", () => {
+  it("does not keep leasedUpdate beyond its time or its signal, and its lease is released", async () => {
+    const { direct } = await scene();
+    const schema = { "~standard": { version: 1 as const, vendor: "test", validate: () => new Promise<never>(() => undefined) } };
+    await expect(leasedUpdate(jsonBlob<Doc>(direct, { schema }), add, { timeoutInMs: 300 })).rejects.toMatchObject({ code: "OPERATION_TIMEOUT" });
+    const stop = new AbortController();
+    const aborted = leasedUpdate(jsonBlob<Doc>(direct, { schema }), add, { abortSignal: stop.signal }).catch((e: unknown) => e);
+    await sleep(200);
+    stop.abort(new Error("enough"));
+    expect(await aborted).toMatchObject({ message: "enough" });
+    expect(await inspectLease(direct)).toMatchObject({ state: "available" });
+  });
+});
