@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { deleteIfUnchanged, DELETE, jsonBlob, optimisticUpdate, textBlob } from "../../src/index.js";
+import { ConcurrentBlob, deleteIfUnchanged, DELETE, jsonBlob, optimisticUpdate, textBlob } from "../../src/index.js";
 import { freshContainer } from "../support/clients.js";
 
 describe("a blob with snapshots", () => {
@@ -19,6 +19,9 @@ describe("a blob with snapshots", () => {
     await blob.createSnapshot();
     const { etag } = await blob.getProperties();
     await deleteIfUnchanged(textBlob(blob, { deleteSnapshots: "include" }), etag!);
+    await blob.uploadData(Buffer.from("{}"));
+    await blob.createSnapshot();
+    await new ConcurrentBlob(blob, { deleteSnapshots: "include" }).update(() => DELETE);
     const left: string[] = [];
     for await (const { name } of container.listBlobsFlat({ includeSnapshots: true })) left.push(name);
     expect(left).toEqual([]);

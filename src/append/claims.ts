@@ -32,7 +32,7 @@ const maxMetadataInBytes = 8 * 1024;
  * The maximum size of the operations of one block: with ids of 36 characters, 50 records. At least two blocks with operations before
  * it stay recognisable.
  */
-export const maxOperationsInBytes = 2 * 1024;
+export const maxOperationsInBytes: number = 2 * 1024;
 
 /** The name of the metadata entry that contains the claims. */
 export const claimsName = "asc_appends";
