@@ -76,7 +76,7 @@ describe("a delete whose response is lost", () => {
       [blob, direct].map((client) =>
         optimisticUpdate<Doc>(client, () => DELETE).then(
           ({ outcome }) => outcome,
-          (error: { code?: string }) => error.code,
+          (error: unknown) => (error as { code?: string }).code,
         ),
       ),
     );

@@ -75,8 +75,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   #conflictsInARow = 0;
   /** The attempt of the batch ended with its conflict. A read since then belongs to the next attempt. */
   #attemptEnded = false;
-  /** The try of a request in flight, and how many tries before it took too long. */
-  #try: { readonly deadline: Deadline; readonly timedOut: number } | undefined;
+  /** The tries of the requests in flight, and how many tries before each took too long. */
+  #tries: { readonly deadline: Deadline; readonly timedOut: number }[] = [];
   /** The calls of which the first `#settledCalls` are known to be settled. */
   #scanned: readonly C[] | undefined;
   #settledCalls = 0;
@@ -93,7 +93,7 @@ export abstract class CallQueue<C extends QueuedCall> {
     if (place === "first") this.#putFirst([call]);
     else this.waiting.push(call);
     // One request without a response must not use up the time of callers that came after it was sent.
-    if (this.#try) this.#try.deadline.shortenTo(growing(call.settings.tryTimeoutInMs, this.#try.timedOut));
+    for (const { deadline, timedOut } of this.#tries) deadline.shortenTo(growing(call.settings.tryTimeoutInMs, timedOut));
     if (this.#running) return;
     this.#running = true;
     void this.#drain();
@@ -164,7 +164,7 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** Drops the settled calls. Returns whether any call is left. */
   protected hasWork(): boolean {
     this.#batch = [];
-    this.#try = undefined;
+    this.#tries = [];
     this.waiting = this.waiting.filter((call) => !call.isSettled());
     return this.waiting.length > 0;
   }
@@ -236,7 +236,7 @@ export abstract class CallQueue<C extends QueuedCall> {
       return growing(leastInMs, timedOut);
     },
     onTry: (deadline) => {
-      this.#try = { deadline, timedOut: this.#timedOut };
+      this.#tries = [...this.#tries.filter((other) => !other.deadline.isDisposed), { deadline, timedOut: this.#timedOut }];
     },
   };
 

@@ -173,6 +173,10 @@ export class Deadline {
     this.#controller.abort(reason);
   }
 
+  get isDisposed(): boolean {
+    return this.#endsAt === -Infinity;
+  }
+
   /** Stops the timer and removes the listeners. */
   dispose(): void {
     this.#endsAt = -Infinity;

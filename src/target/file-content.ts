@@ -176,6 +176,7 @@ function contentTarget<T, Raw>(
     leasable: file,
     staleETag: fileStaleETag,
     requiresLease: true,
+    writeSteps: (raw) => 4 + Math.ceil(codec.toBytes(raw).length / maxRangeInBytes),
     journaled: false,
     decode: codec.decode,
     encode: codec.encode,

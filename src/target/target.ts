@@ -97,6 +97,8 @@ export interface ServiceAdapter<T, Raw> {
   readonly journaled: boolean;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
+  /** How many requests a write of this value takes, one after the other. Absent: one. */
+  readonly writeSteps?: ((raw: Raw) => number) | undefined;
   /** What a leased update leases; undefined: the target has no leases. */
   readonly leasable?: LeasableLike | undefined;
 

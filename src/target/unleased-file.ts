@@ -44,7 +44,7 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       recognise: (found) => (found === "renamed" ? "committed" : "not committed"),
     },
     // After an abort, the rename may have happened; otherwise the staging file has to be deleted.
-    { abortSignal: context.abortSignal, resolveAfterAbort: true },
+    { abortSignal: context.abortSignal, tryLimit: context.tryLimit, resolveAfterAbort: true },
   );
   switch (outcome.kind) {
     case "committed":

@@ -10,7 +10,7 @@ import { commit } from "../update/commit.js";
 import type { CommitAdapter, CommitOutcome } from "../update/commit.js";
 import { withJournal } from "./operations.js";
 import type { Operation } from "./operations.js";
-import { readRow } from "./row.js";
+import { operationsRowKey, readRow } from "./row.js";
 import type { Row } from "./row.js";
 
 /** The outcome of a transaction, and what is known of its rows. */
@@ -29,6 +29,8 @@ export interface TransactionOutcome {
 /** One write of a transaction. */
 export interface TransactionWrite {
   readonly writeId: string;
+  /** Stored in the journal of the row of the operations. */
+  readonly operationIds?: readonly string[] | undefined;
   /** Whether a lost create may be sent again, see `Plan`: matters if all rows that change are new ones. */
   readonly mayRepeat: boolean;
 }
@@ -51,7 +53,7 @@ export async function commitTransaction(
   partitionKey: string,
   operations: readonly Operation[],
   context: RequestContext,
-  { mayRepeat, writeId }: TransactionWrite,
+  { mayRepeat, writeId, operationIds }: TransactionWrite,
   onConflict?: () => number,
 ): Promise<TransactionOutcome> {
   const witness = witnessOf(operations);
@@ -61,7 +63,7 @@ export async function commitTransaction(
   let lastRead: Row | undefined;
 
   async function submit(journal: Journal | undefined, request: RequestContext): Promise<Snapshot<StoredEntity | undefined>> {
-    const newJournals = journalsOf(operations, witness as Operation, journal);
+    const newJournals = journalsOf(operations, witness as Operation, journal, writeId);
     const actions = operations.map((operation) => withJournal(operation, newJournals.get(operation)));
     request.onRequest?.();
     const response = await table.submitTransaction(actions as never[], tableOptions(request));
@@ -95,7 +97,7 @@ export async function commitTransaction(
     delete: () => Promise.reject(new TypeError("a transaction is never a bare delete")),
   };
   const from = base.etag === undefined ? undefined : { raw: base.stored, etag: base.etag, journal: base.journal };
-  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId }, context, onConflict);
+  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId, operationIds }, context, onConflict);
   return { outcome, etags, journals, token: tokenOfWrite(operations, writeId), witness: lastRead && { rowKey, row: lastRead } };
 }
 
@@ -104,11 +106,13 @@ function tableOptions({ abortSignal, tracingOptions }: RequestContext): TableCal
 }
 
 /**
- * The row to read if the response is lost: preferably one that will still exist. Other clients may have deleted and created
+ * The row to read if the response is lost: the one that has the ids of the operations, if they have ids; otherwise preferably one that will still exist. Other clients may have deleted and created
  * again a row that this transaction creates, and a tombstone may have been deleted.
  */
 function witnessOf(operations: readonly Operation[]): Operation | undefined {
   const changing = operations.filter(({ changes }) => changes);
+  const ofOperations = changing.find(({ rowKey }) => rowKey === operationsRowKey);
+  if (ofOperations) return ofOperations;
   const lasting = changing.filter(({ leavesTombstone }) => !leavesTombstone);
   return lasting.find(({ base }) => base.etag !== undefined) ?? lasting[0] ?? changing[0];
 }
@@ -118,15 +122,14 @@ function witnessOf(operations: readonly Operation[]): Operation | undefined {
  * otherwise another client whose response is lost at the same time would find a changed row without a journal, and could not
  * determine its outcome.
  */
-function journalsOf(operations: readonly Operation[], witness: Operation, journal: Journal | undefined): ReadonlyMap<Operation, Journal> {
-  const [id] = journal?.entries ?? [];
-  if (!journal || id === undefined) return new Map();
+function journalsOf(operations: readonly Operation[], witness: Operation, journal: Journal | undefined, writeId: string): ReadonlyMap<Operation, Journal> {
+  if (!journal) return new Map();
   return new Map(
     operations.flatMap((operation): [Operation, Journal][] => {
       if (operation === witness) return [[operation, journal]];
       const { base, changes, leavesTombstone } = operation;
       if (base.journal || !(changes || leavesTombstone)) return [];
-      return [[operation, journalAfter(base.etag === undefined ? undefined : { etag: base.etag, journal: undefined }, id)]];
+      return [[operation, journalAfter(base.etag === undefined ? undefined : { etag: base.etag, journal: undefined }, writeId)]];
     }),
   );
 }

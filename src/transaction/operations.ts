@@ -6,7 +6,7 @@ import type { Journal } from "../target/journal.js";
 import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import type { PartitionView } from "./partition-view.js";
-import { queriesRowKey } from "./row.js";
+import { isOwnRow, queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";
 
 /** One row's part in an entity group transaction. */
@@ -56,7 +56,7 @@ function operationFor(view: PartitionView, partitionKey: string, rowKey: string)
   // A row that was never read counts as changed, even if it was created and deleted again within the batch: only the service
   // can tell whether it exists.
   const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? equalStored(wanted, base.stored) : wanted === base.stored);
-  const operation = { rowKey, base, changes, leavesTombstone: !wanted && rowKey !== queriesRowKey };
+  const operation = { rowKey, base, changes, leavesTombstone: !wanted && !isOwnRow(rowKey) };
   if (base.etag === undefined) {
     const stored = wanted ?? (operation.leavesTombstone ? tombstone : []);
     return { ...operation, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };

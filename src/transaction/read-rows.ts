@@ -1,7 +1,7 @@
 import type { TableLike } from "../clients/table.js";
 import { linkSignals } from "../core/deadline.js";
 import type { RowRange } from "./overlay.js";
-import { noRow, queryRows, quoted, readRow } from "./row.js";
+import { collectRows, noRow, quoted, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 
 /** The service accepts at most 15 comparisons in a filter; one is for the partition. */
@@ -46,11 +46,11 @@ async function readChunk(table: TableLike, partitionKey: string, chunk: readonly
   }
   for (const rowKey of chunk) found.set(rowKey, noRow);
   const filter = `${partitionFilter(partitionKey)} and (${chunk.map(rowFilter).join(" or ")})`;
-  for await (const [rowKey, row] of queryRows(table, filter, options)) found.set(rowKey, row);
+  for (const [rowKey, row] of await collectRows(table, filter, options)) found.set(rowKey, row);
 }
 
 /** Reads all rows of a range that match a filter. Costs 1 request for each 1,000. */
-export async function queryRange(
+export function queryRange(
   table: TableLike,
   partitionKey: string,
   range: RowRange,
@@ -62,11 +62,7 @@ export async function queryRange(
     ...(range.to === undefined ? [] : [`RowKey le ${quoted(range.to)}`]),
     ...(filter === undefined ? [] : [`(${filter})`]),
   ].join(" and ");
-  const found = new Map<string, Row>();
-  for await (const [rowKey, row] of queryRows(table, `${partitionFilter(partitionKey)}${conditions && ` and (${conditions})`}`, options)) {
-    found.set(rowKey, row);
-  }
-  return found;
+  return collectRows(table, `${partitionFilter(partitionKey)}${conditions && ` and (${conditions})`}`, options);
 }
 
 function partitionFilter(partitionKey: string): string {

@@ -1,4 +1,6 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
+import { readWithTries } from "../core/request.js";
+import type { TryLimit } from "../core/request.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
@@ -26,6 +28,9 @@ export const ownRowPrefix = "~asc~";
 /** With phantom detection, every write changes this row, so that it conflicts with transactions that queried. */
 export const queriesRowKey: string = `${ownRowPrefix}queries`;
 
+/** Its journal has the operation ids of the callers that gave one: all of them find it there, whichever rows they write. */
+export const operationsRowKey: string = `${ownRowPrefix}operations`;
+
 export function isOwnRow(rowKey: string): boolean {
   return rowKey.startsWith(ownRowPrefix);
 }
@@ -34,35 +39,49 @@ export function isOwnRow(rowKey: string): boolean {
 export interface RowOptions extends TableCallOptions {
   /** Called for each request that is sent. */
   onRequest?: (() => void) | undefined;
+  /** The time for one try. @defaultValue none */
+  tryLimit?: TryLimit | undefined;
+}
+
+/** Reads in as many tries as it takes, if the options limit them. */
+function readLimited<R>(send: (options: Omit<RowOptions, "tryLimit">) => Promise<R>, { tryLimit, ...options }: RowOptions): Promise<R> {
+  const { abortSignal } = options;
+  return tryLimit && abortSignal ? readWithTries((signal) => send({ ...options, abortSignal: signal }), { tryLimit, abortSignal }) : send(options);
 }
 
 /** Reads one row. Costs 1 request. */
-export async function readRow(
-  table: TableLike,
-  partitionKey: string,
-  rowKey: string,
-  { onRequest, ...options }: RowOptions,
-): Promise<Row> {
-  onRequest?.();
-  let bodyText: string | undefined;
-  try {
-    const entity = await table.getEntity(partitionKey, rowKey, {
-      ...options,
-      disableTypeConversion: true,
-      onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
-    });
-    return rowFrom(entity, storedFromResponse(entity, bodyText), table);
-  } catch (error) {
-    if (isNotFound(error)) return noRow;
-    throw error;
-  }
+export function readRow(table: TableLike, partitionKey: string, rowKey: string, options: RowOptions): Promise<Row> {
+  return readLimited(async ({ onRequest, ...request }) => {
+    onRequest?.();
+    let bodyText: string | undefined;
+    try {
+      const entity = await table.getEntity(partitionKey, rowKey, {
+        ...request,
+        disableTypeConversion: true,
+        onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
+      });
+      return rowFrom(entity, storedFromResponse(entity, bodyText), table);
+    } catch (error) {
+      if (isNotFound(error)) return noRow;
+      throw error;
+    }
+  }, options);
 }
 
 /** Reads all rows that match. Costs 1 request for each 1,000. */
+export function collectRows(table: TableLike, filter: string, options: RowOptions): Promise<Map<string, Row>> {
+  return readLimited(async (request) => {
+    const found = new Map<string, Row>();
+    for await (const [rowKey, row] of queryRows(table, filter, request)) found.set(rowKey, row);
+    return found;
+  }, options);
+}
+
+/** The same, one row after the other. */
 export async function* queryRows(
   table: TableLike,
   filter: string,
-  { onRequest, ...options }: RowOptions,
+  { onRequest, ...options }: Omit<RowOptions, "tryLimit">,
 ): AsyncGenerator<[rowKey: string, row: Row]> {
   let bodyText: string | undefined;
   const pages = table

@@ -6,6 +6,7 @@ import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { EdmType } from "../target/edm.js";
+import { checkOperationId } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey, checkTypes } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
@@ -16,6 +17,13 @@ import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */
 export interface RunTransactionOptions extends ConflictRetryOptions, WriteOutcomeOptions {
+  /**
+   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`. A repetition with the same id, by any process, is recognised
+   * under up to 31 later transactions with ids in the partition. It is not applied again, and resolves with `undefined`.
+   * @defaultValue none: with one, the transaction reads and writes one more row, which is the same for all such transactions of the
+   * partition
+   */
+  operationId?: string | undefined;
   /**
    * The Edm types of properties for which JavaScript has no type: `{ price: "Double" }`.
    * @defaultValue none: an existing property keeps its type, a new one gets it from its value
@@ -93,6 +101,7 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
+      operationId: checkOperationId(options.operationId),
       options: { abortSignal: options.abortSignal },
       trace,
       url,

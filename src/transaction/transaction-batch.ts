@@ -3,11 +3,13 @@ import { waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
+import { hasOperation } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { Operation, OperationCache } from "./operations.js";
 import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
+import { operationsRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RunOrder } from "./run-order.js";
 import { TransactionRun } from "./transaction-run.js";
@@ -95,6 +97,7 @@ export class TransactionBatch {
   readonly #started: TransactionRun[] = [];
   readonly #steps: Step[] = [];
   readonly #operations: OperationCache = new Map();
+  readonly #operationIds: string[] = [];
 
   constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings, requestOptions: () => RowOptions) {
     this.view = view;
@@ -182,6 +185,9 @@ export class TransactionBatch {
   }
 
   #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
+    const { operationId } = call.settings;
+    // Checked once more: a function that was not repeated has seen an older state.
+    if (operationId !== undefined && this.#isApplied(operationId)) return { kind: "returned", value: undefined, changed: false };
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
@@ -193,7 +199,18 @@ export class TransactionBatch {
     run.isMerged = true;
     if (result.kind === "failed") return result;
     for (const other of this.#runs) if (other && !other.isMerged) other.overlay.noteWrites(run.overlay.writes.keys());
-    return { ...result, changed: run.overlay.writes.size > 0 };
+    const changed = run.overlay.writes.size > 0;
+    if (changed && operationId !== undefined) this.#operationIds.push(operationId);
+    return { ...result, changed };
+  }
+
+  #isApplied(operationId: string): boolean {
+    return this.#operationIds.includes(operationId) || hasOperation(this.view.row(operationsRowKey).journal, operationId);
+  }
+
+  /** The operation ids of the writers. */
+  get operationIds(): readonly string[] {
+    return this.#operationIds;
   }
 
   /** One for each row that the merged transactions have read or written. */
@@ -268,6 +285,8 @@ export class TransactionBatch {
 /** Never rejects. */
 async function runFunction(fn: (tx: Transaction) => unknown, tx: TransactionRun): Promise<FunctionResult> {
   try {
+    const repetition = tx.isRepetition();
+    if (repetition && (await repetition)) return { kind: "returned", value: undefined };
     const value = await fn(tx);
     await tx.finish();
     return { kind: "returned", value };

@@ -1,7 +1,7 @@
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import type { FailedWrite } from "../core/call-queue.js";
 import { beginTogether } from "../core/telemetry.js";
-import { defaultJournalName, formatJournal, newWriteId } from "../target/journal.js";
+import { defaultJournalName, formatJournal, maxOperationIds, newWriteId } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction, tokenOfWrite } from "./commit-transaction.js";
@@ -9,7 +9,7 @@ import type { TransactionOutcome } from "./commit-transaction.js";
 import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
-import { queriesRowKey } from "./row.js";
+import { operationsRowKey, queriesRowKey } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
@@ -56,7 +56,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     // Calls that are made in the same tick are part of the first batch.
     await Promise.resolve();
     const { table, partitionKey } = this.#settings;
-    const calls = this.takeBatch(maxBatch);
+    const calls = this.#takeCalls();
     beginTogether(calls);
     const wasKnown = this.#rows.size > 0;
     const view = new PartitionView(table, partitionKey, this.#rows);
@@ -73,6 +73,18 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     if (batch.hasPendingReads()) this.abortRequests();
     if (this.#tombstones.size > maxTombstones) await this.#cleanUp();
     if (this.#rows.size > maxRows) this.#rows = new Map();
+  }
+
+  /** A write can store so many operation ids: the calls after that wait for the next batch. */
+  #takeCalls(): TransactionCall[] {
+    const calls = this.takeBatch(maxBatch);
+    const identified = calls.filter(({ settings }) => settings.operationId !== undefined);
+    const next = identified[maxOperationIds];
+    if (!next) return calls;
+    const batch = calls.slice(0, calls.indexOf(next));
+    this.requeue(calls.slice(batch.length));
+    this.waitFor(batch);
+    return batch;
   }
 
   protected override beforeIdle(): Promise<void> {
@@ -111,8 +123,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     return "conflict";
   }
 
-  async #commit(batch: TransactionBatch, operations: readonly Operation[]): Promise<string> {
+  async #commit(batch: TransactionBatch, merged: readonly Operation[]): Promise<string> {
     const { table, partitionKey } = this.#settings;
+    const { operationIds } = batch;
+    const operations = operationIds.length === 0 ? merged : merged.map((operation) => (operation.rowKey === operationsRowKey ? { ...operation, changes: true } : operation));
     const limit = limitOf(operations, batch.view.written, partitionKey, partitionUrl(table, partitionKey));
     if (limit) {
       this.#requeueFailed({ kind: "rejected", error: limit }, batch, undefined);
@@ -127,9 +141,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       return "interrupted";
     }
     const context = this.requestFor(calls, undefined, defaultJournalName);
-    const mayRepeat = writers.every(({ settings }) => settings.onUnknown === "retry");
+    // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
+    const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
-    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId }, onConflict);
+    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, operationIds }, onConflict);
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {
@@ -182,8 +197,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   #rowOptions(calls: readonly TransactionCall[]): RowOptions {
-    const { abortSignal, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
-    return { abortSignal, onRequest, ...(tracingOptions && { tracingOptions }) };
+    const { abortSignal, tryLimit, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
+    return { abortSignal, tryLimit, onRequest, ...(tracingOptions && { tracingOptions }) };
   }
 }
 

@@ -3,6 +3,7 @@ import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, AlreadyExistsError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
+import { hasOperation } from "../target/journal.js";
 import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
@@ -10,7 +11,7 @@ import type { Entity } from "../target/table-entity.js";
 import { isWithin, Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import { queryRange, readRows } from "./read-rows.js";
-import { isOwnRow, ownRowPrefix, queriesRowKey } from "./row.js";
+import { isOwnRow, operationsRowKey, ownRowPrefix, queriesRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RestartError } from "./run-order.js";
 import type { Predecessors } from "./run-order.js";
@@ -23,7 +24,12 @@ interface RunSettings {
   readonly detectPhantoms: boolean;
   readonly readBeforeInsert: boolean;
   readonly predecessors: Predecessors;
-  readonly call: { readonly attempts: number; readonly signal: AbortSignal; isSettled(): boolean };
+  readonly call: {
+    readonly attempts: number;
+    readonly signal: AbortSignal;
+    readonly settings: { readonly operationId?: string | undefined };
+    isSettled(): boolean;
+  };
 }
 
 const readOptionNames: OptionNames<TransactionReadOptions> = { validate: 1 };
@@ -108,6 +114,19 @@ export class TransactionRun implements Transaction {
       if (!current) this.#notFound(rowKey);
       return null;
     });
+  }
+
+  /** Whether an earlier call with the operation id of this one was applied. */
+  isRepetition(): Promise<boolean> | false {
+    const { operationId } = this.#settings.call.settings;
+    return operationId !== undefined && this.#findOperation(operationId);
+  }
+
+  async #findOperation(operationId: string): Promise<boolean> {
+    await this.#reading(this.#view.load([operationsRowKey], this.#settings.options()));
+    this.#checkOpen();
+    this.overlay.current(operationsRowKey);
+    return hasOperation(this.#view.row(operationsRowKey).journal, operationId);
   }
 
   /** Reads the rows that were written without having been read, and closes the transaction. */

@@ -1,4 +1,5 @@
 import { resolveWrite } from "../core/resolve-write.js";
+import type { TryLimit } from "../core/request.js";
 import type { Recognition } from "../core/resolve-write.js";
 import { isServerBusy } from "../core/storage-errors.js";
 import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf } from "../target/journal.js";
@@ -30,7 +31,7 @@ export type CommitOutcome<Raw> =
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "requiresLease" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -81,8 +82,9 @@ async function commitWith<Raw>(
     },
     {
       abortSignal: context.abortSignal,
-      // A write of several requests limits each of them itself.
-      ...(adapter.requiresLease ? { awaitSend: true } : { tryLimit: context.tryLimit }),
+      // Under a lease, the end of a send must not overlap with what the holder of the lease does next.
+      awaitSend: adapter.requiresLease,
+      tryLimit: limitOf(adapter, plan, context.tryLimit),
       // Another client may delete what the first send creates: a second send would create it again.
       sendOnce: !plan.base && !adapter.requiresLease && !plan.mayRepeat,
     },
@@ -91,6 +93,13 @@ async function commitWith<Raw>(
   if (outcome.kind !== "recognised") return outcome;
   const { found } = outcome;
   return { kind: "committed", found, superseded: found !== null && !isLatest(adapter, plan, journal, found) };
+}
+
+/** A write of several requests gets the time of as many tries. */
+function limitOf<Raw>({ writeSteps }: CommitAdapter<Raw>, { draft }: Plan<Raw>, limit: TryLimit): TryLimit {
+  if (!writeSteps || draft === undefined) return limit;
+  const steps = writeSteps(draft);
+  return { timeoutInMs: (timedOut) => limit.timeoutInMs(timedOut) * steps };
 }
 
 function send<Raw>(

@@ -66,8 +66,8 @@ describe.each(waysToGiveUp)("a call that is rejected because %s", (_, options, n
   ])("writes nothing if that happens while it waits for %s", async (_method, read) => {
     const { service, table } = fakePartition({ a: 1, b: 1 });
     const [single, several] = [gate(), gate()];
-    service.next("getEntity", single.fault);
-    service.next("listEntities", several.fault);
+    service.each("getEntity", single.fault);
+    service.each("listEntities", several.fault);
     const late: unknown[] = [];
     const rejected = expect(
       runTransaction(table, "p", async (tx) => {

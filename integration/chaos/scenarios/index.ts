@@ -2,6 +2,7 @@ import type { Scenario } from "../scenario.js";
 import { append } from "./append.js";
 import { counterBlob, counterEntity } from "./counter.js";
 import { ids } from "./ids.js";
+import { linearizability } from "./linearizability.js";
 import { election, locks, semaphore } from "./locks.js";
 import { queueClaim, queueCommit } from "./queues.js";
 import { reads } from "./reads.js";
@@ -14,6 +15,7 @@ export const scenarios: readonly Scenario[] = [
   counterEntity,
   counterBlob,
   transfers,
+  linearizability,
   append,
   ids,
   reads,
