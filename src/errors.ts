@@ -114,13 +114,18 @@ export class ConflictError extends ConcurrencyError {
   declare readonly currentETag: string | undefined;
 }
 
-/** The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. */
+/**
+ * The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. (Except
+ * for the pages of a {@link PageWriter}, which are several requests: see `writtenBytes`.)
+ */
 export class OperationTimeoutError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "OperationTimeoutError", code: "OPERATION_TIMEOUT", retryable: true };
   declare readonly code: "OPERATION_TIMEOUT";
   /** How long the call took. For a download: how long its last requests took, which made no progress. */
   declare readonly elapsedInMs: number;
+  /** Of a {@link PageWriter} only: how many bytes are certainly written, from the offset of the call. What is behind them may be. */
+  declare readonly writtenBytes?: number;
 }
 
 /**
@@ -172,7 +177,7 @@ export class LimitError<C extends "TRANSACTION_LIMIT" | "APPEND_LIMIT" | "JOURNA
 
 /**
  * A former holder of a table lock ({@link TableLock}), or a former writer of pages ({@link claimPages}), tried to write after its
- * successor had taken over. Nothing was written.
+ * successor had taken over. Nothing was written, except what `writtenBytes` says.
  */
 export class FencedError extends ConcurrencyError {
   /** @internal */
@@ -182,6 +187,8 @@ export class FencedError extends ConcurrencyError {
   declare readonly epoch: number;
   /** The epoch or sequence number of the successor. */
   declare readonly fencedBy: number;
+  /** How many bytes a {@link PageWriter} had written in this call before its successor took over. Absent: none. */
+  declare readonly writtenBytes?: number;
 }
 
 /** The counter of an {@link IdAllocator} cannot provide ids that are certainly new. No id was allocated. */

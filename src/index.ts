@@ -1,6 +1,6 @@
 export { appendExactlyOnce } from "./append/append-exactly-once.js";
 export type { AppendExactlyOnceOptions } from "./append/append-options.js";
-export type { AppendResult } from "./append/append-queue.js";
+export type { AppendResult } from "./append/append-call.js";
 export type { CreateAppendBlobOptions } from "./append/append-state.js";
 export type { AppendBlobLike, BlockBlobLike, ContainerLike, LeasableBlobLike, PageBlobLike } from "./clients/blob.js";
 export type {

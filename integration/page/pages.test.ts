@@ -1,3 +1,6 @@
+import { createServer, request as httpRequest } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 import type { PageBlobClient } from "@azure/storage-blob";
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -57,6 +60,26 @@ describe("page writes under a sequence number", () => {
     await expect(writer.write(0, page(99))).rejects.toMatchObject({ name: "FencedError" });
   });
 
+  it("that their caller aborted do not undo a later one, although they arrive after it", async () => {
+    const blob = await freshDisk();
+    await using line = await lateLine(azurite().blobUrl);
+    const through = fastContainer(connectionString({ blobUrl: line.url }), blob.containerName).getPageBlobClient("disk");
+    const writer = await claimPages(through);
+    for (let n = 1; n <= 8; n += 2) {
+      const held = line.holdNextPages();
+      const controller = new AbortController();
+      const aborted = writer.write(0, page(n), { abortSignal: controller.signal });
+      await held.arrived;
+      controller.abort(new Error("enough"));
+      // At once: the caller does not wait until the request has ended.
+      const next = writer.write(0, page(n + 1));
+      await expect(aborted).rejects.toThrow("enough");
+      await next;
+      await held.forward();
+      expect(await firstBytes(blob, 1)).toEqual([n + 1]);
+    }
+  });
+
   it("larger than 4 MiB are several requests", async () => {
     const blob = (await freshContainer()).getPageBlobClient("large");
     await blob.create(8 * 1024 * 1024);
@@ -66,3 +89,56 @@ describe("page writes under a sequence number", () => {
     expect([content[511], content[512], content[512 + 5 * 1024 * 1024 - 1], content[512 + 5 * 1024 * 1024]]).toEqual([0, 3, 3, 0]);
   });
 });
+
+interface HeldRequest {
+  /** Resolves when the request has left the client. */
+  readonly arrived: Promise<void>;
+  /** Lets the service receive it, although the client has given it up. */
+  forward(): Promise<void>;
+}
+
+/** Passes requests on, and keeps single page writes for as long as the test wants. */
+async function lateLine(target: string): Promise<AsyncDisposable & { url: string; holdNextPages(): HeldRequest }> {
+  const { hostname, port, pathname } = new URL(target);
+  let onPages: ((forward: () => Promise<void>) => void) | undefined;
+  const server = createServer((incoming, outgoing) => {
+    const { method, url: path, headers } = incoming;
+    void buffer(incoming).then((body) => {
+      const forward = (): Promise<void> =>
+        new Promise((resolve) => {
+          const onward = httpRequest({ hostname, port, method, path, headers, agent: false }, (response) => {
+            if (!outgoing.destroyed) outgoing.writeHead(response.statusCode ?? 500, response.headers);
+            response.on("data", (chunk) => outgoing.destroyed || outgoing.write(chunk));
+            response.on("end", () => {
+              outgoing.end();
+              resolve();
+            });
+          });
+          onward.end(body);
+        });
+      const hold = path?.includes("comp=page") ? onPages : undefined;
+      if (!hold) return forward();
+      onPages = undefined;
+      hold(forward);
+      return undefined;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${pathname}`.replace(/\/$/, ""),
+    holdNextPages() {
+      let forward = (): Promise<void> => Promise.resolve();
+      const arrived = new Promise<void>((resolve) => {
+        onPages = (held) => {
+          forward = held;
+          resolve();
+        };
+      });
+      return { arrived, forward: () => forward() };
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

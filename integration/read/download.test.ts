@@ -100,6 +100,46 @@ describe("a blob that is rewritten while it is downloaded", () => {
   });
 });
 
+describe("an append blob that other clients keep appending to", () => {
+  it("is downloaded up to its end at the first response, with stablePrefix, and without it only if nothing is appended", async () => {
+    await using proxy = await startFaultProxy(azurite().blobUrl);
+    const { containerName } = await freshContainer();
+    const truth = containerClient(containerName).getAppendBlobClient("log");
+    await truth.create();
+    for (let n = 1; n <= 4; n++) await truth.appendBlock(version(n, 1), mebibyte);
+    const blob = containerClient(containerName, { through: proxy }).getAppendBlobClient("log");
+    const appendMore = rewriteResponse(async (response) => (await truth.appendBlock("more", 4), response), { when: ({ method }) => method === "GET" });
+    const options = { blockSizeInBytes: mebibyte, concurrency: 1 };
+
+    proxy.rules = [appendMore];
+    await expect(downloadConsistent(blob, { ...options, maxRestarts: 2 })).rejects.toThrow(ContentChangedError);
+
+    const sizeInBytes = (await truth.getProperties()).contentLength!;
+    const { content, restarts } = await downloadConsistent(blob, { ...options, stablePrefix: true });
+    expect(restarts).toBe(0);
+    expect(content).toHaveLength(sizeInBytes);
+    expect(versionsIn(content.subarray(0, 4 * mebibyte))).toEqual([1, 2, 3, 4]);
+    const stream = await downloadConsistentStream(blob, { ...options, stablePrefix: true });
+    expect((await new Response(stream.content).arrayBuffer()).byteLength).toBe(stream.sizeInBytes);
+
+    // Created again during the download: another blob, never a mix of both.
+    let gets = 0;
+    proxy.rules = [
+      rewriteResponse(
+        async (response) => {
+          await truth.create();
+          await truth.appendBlock(version(9, 1), mebibyte);
+          return response;
+        },
+        { when: ({ method }) => method === "GET" && ++gets === 2, times: 1 },
+      ),
+    ];
+    const again = await downloadConsistent(blob, { ...options, stablePrefix: true });
+    expect(again.restarts).toBe(1);
+    expect(versionsIn(again.content)).toEqual([9]);
+  });
+});
+
 describe("what a download costs", () => {
   it.each([
     ["an empty blob", 0, 2],

@@ -1,4 +1,5 @@
 import type { AppendBlobLike } from "../clients/blob.js";
+import { readWithTries } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import type { ResolvableWrite } from "../core/resolve-write.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -6,9 +7,12 @@ import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
-import { claimantOf, metadataWithClaims, readAppendBlob, withClaim } from "./append-state.js";
+import { readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
+import { claimantOf, metadataWithClaims, withClaim } from "./claims.js";
+import type { ClaimedOperation } from "./claims.js";
 
 /** The outcome of a request. `found`: the state of the blob, if it was read. */
 export type AppendOutcome =
@@ -18,14 +22,15 @@ export type AppendOutcome =
   | { readonly kind: "rejected"; readonly error: unknown }
   | { readonly kind: "unknown"; readonly error: unknown };
 
-/** Writes a claim to the end of the blob. */
+/** Writes a claim to the end of the blob, for a block with these operations. */
 export async function claimEnd(
   blob: AppendBlobLike,
   state: AppendBlobState,
+  operations: readonly ClaimedOperation[],
   context: RequestContext,
   onConflict: () => number,
 ): Promise<AppendOutcome> {
-  const claims = withClaim(state.claims, { position: state.length, id: newWriteId() });
+  const claims = withClaim(state.claims, { position: state.length, id: newWriteId(), operations });
   const metadata = metadataWithClaims(state.metadata, claims);
   const outcome = await resolve(blob, context, {
     async send(abortSignal) {
@@ -91,7 +96,7 @@ async function resolve(
   write: Omit<ResolvableWrite<AppendBlobState, AppendBlobState | undefined>, "readBack">,
 ): Promise<AppendOutcome> {
   const readBack = (): Promise<AppendBlobState | undefined> => readAppendBlob(blob, context);
-  const outcome = await resolveWrite({ ...write, readBack }, { abortSignal: context.abortSignal });
+  const outcome = await resolveWrite({ ...write, readBack }, { abortSignal: context.abortSignal, tryLimit: context.tryLimit });
   switch (outcome.kind) {
     case "committed":
       return { kind: "committed", state: outcome.value };
@@ -102,7 +107,10 @@ async function resolve(
   }
 }
 
-async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
-  const stored = await readBody(await blob.download(position, bytes.length, blobOptions(context)));
+/** Whether the blob has these bytes at this position. */
+export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
+  const download = async (abortSignal: AbortSignal): Promise<Uint8Array> =>
+    readBody(await blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal))));
+  const stored = await readWithTries(download, context);
   return stored.length === bytes.length && stored.every((byte, index) => byte === bytes[index]);
 }

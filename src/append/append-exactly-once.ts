@@ -1,10 +1,11 @@
 import type { AppendBlobLike } from "../clients/blob.js";
 import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
 import { createError, LimitError } from "../errors.js";
+import { AppendCall } from "./append-call.js";
+import type { AppendResult } from "./append-call.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";
 import type { AppendExactlyOnceOptions } from "./append-options.js";
-import { AppendCall, enqueueAppend } from "./append-queue.js";
-import type { AppendResult } from "./append-queue.js";
+import { enqueueAppend } from "./append-queue.js";
 
 /**
  * Appends one record to an append blob: exactly once, even if responses of the service are lost, and atomically, with any
@@ -12,6 +13,9 @@ import type { AppendResult } from "./append-queue.js";
  *
  * Clients that do not use claims may append too, but not the same bytes: if such a client appends the same bytes at the position
  * that an append has claimed, they are taken for the record. (A proxy that sends the append twice has the same effect.)
+ *
+ * With an `operationId`, a repeat of the call is recognised, by any process: the record is stored once, and the repeat resolves with
+ * its offset.
  *
  * Costs 2 requests for each block (1 with `uniqueRecords`), and 1 more if the end of the blob is not known from the last
  * append through the same client. Records that wait at the same time share a block.

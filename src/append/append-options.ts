@@ -1,14 +1,23 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { checkOperationId } from "../target/journal.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
-import type { AppendSettings } from "./append-queue.js";
-import { claimsName } from "./append-state.js";
+import type { AppendSettings } from "./append-call.js";
 import type { CreateAppendBlobOptions } from "./append-state.js";
+import { claimsName } from "./claims.js";
 
 /** Options of {@link appendExactlyOnce}. */
 export interface AppendExactlyOnceOptions extends ConflictRetryOptions, WriteOutcomeOptions {
+  /**
+   * Identifies this record: 1 to 64 letters, digits, `-` and `_`. A repeat of the call with the same id and the same record, by any
+   * process, is recognised while the id is in the claims in the metadata, and resolves with the offset of the record that is stored. The
+   * claims of the last 64 blocks are kept, with as many ids as fit into 8 KiB: about 150 of 36 characters. With `uniqueRecords`,
+   * such a record gets a claim, too.
+   * @defaultValue none: only the requests of this call are recognised. A {@link CommitUnknownError} has an id for a repeat
+   */
+  operationId?: string | undefined;
   /** The lease that the caller holds on the blob, sent with every request of the call. @defaultValue none */
   conditions?: LeaseCondition | undefined;
   /**
@@ -77,6 +86,7 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
   return {
     ...checkUpdateOptions(options),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
+    operationId: checkRecordId(options.operationId),
     uniqueRecords,
     coalesce,
     createOptions: createIfNotExists === true ? {} : createIfNotExists === false ? undefined : createIfNotExists,
@@ -87,6 +97,12 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
       integer: true,
     }),
   };
+}
+
+/** The ids that an update gets from the library have a separator that the claims use, too. */
+function checkRecordId(operationId: string | undefined): string | undefined {
+  if (checkOperationId(operationId)?.includes("~")) throw new RangeError("operationId is the id of an update, not of an append.");
+  return operationId;
 }
 
 /** The largest block of an append blob. */

@@ -1,7 +1,5 @@
 import type { AppendBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues, credentialScopeOf } from "../core/call-queue.js";
-import { WriteCall } from "../core/pending-call.js";
-import type { WriteCallSettings } from "../core/pending-call.js";
 import { jitter } from "../core/retry.js";
 import { isBlockCountExceeded } from "../core/storage-errors.js";
 import { beginTogether, redactUrl } from "../core/telemetry.js";
@@ -9,40 +7,13 @@ import { createError, LimitError, TargetNotFoundError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
 import { newWriteId } from "../target/journal.js";
 import type { RequestContext } from "../target/target.js";
-import { appendBlock, claimEnd } from "./append-block.js";
+import { appendBlock, claimEnd, isStoredAt } from "./append-block.js";
 import type { AppendOutcome } from "./append-block.js";
-import { claimsName, createAppendBlob, readAppendBlob } from "./append-state.js";
-import type { AppendBlobState, CreateAppendBlobOptions } from "./append-state.js";
-
-/** The options of one append after defaults and checks. */
-export interface AppendSettings extends WriteCallSettings {
-  readonly leaseId: string | undefined;
-  readonly uniqueRecords: boolean;
-  readonly coalesce: boolean;
-  readonly createOptions: CreateAppendBlobOptions | undefined;
-  readonly maxSizeInBytes: number;
-  readonly maxBatchSizeInBytes: number;
-}
-
-/** The result of {@link appendExactlyOnce}: where the record is stored. */
-export interface AppendResult {
-  /** The position of its first byte in the blob. */
-  readonly offset: number;
-  /** How many blocks the blob had when the record was known to be committed. The maximum is 50,000. */
-  readonly committedBlockCount: number;
-  /** The number of attempts: more than 1 means that other appenders were first. */
-  readonly attempts: number;
-}
-
-/** One caller, and its record. */
-export class AppendCall extends WriteCall<AppendResult, AppendSettings> {
-  readonly record: Uint8Array;
-
-  constructor(record: Uint8Array, settings: AppendSettings) {
-    super(settings);
-    this.record = record;
-  }
-}
+import type { AppendCall } from "./append-call.js";
+import { createAppendBlob, readAppendBlob } from "./append-state.js";
+import type { AppendBlobState } from "./append-state.js";
+import { batchSize, claimedCalls, planBlock, recordsOf } from "./block-plan.js";
+import { claimsName, findOperation, tokenOf } from "./claims.js";
 
 /** The maximum number of blocks of an append blob. */
 const maxBlocks = 50_000;
@@ -60,14 +31,16 @@ const lastStates = new WeakMap<AppendBlobLike, AppendBlobState>();
 
 /** Adds a call to the queue that appends all records of this process, under the same credentials, to the same blob. */
 export function enqueueAppend(blob: AppendBlobLike, call: AppendCall): void {
-  const { coalesce, uniqueRecords, leaseId } = call.settings;
+  const { coalesce, leaseId, operationId } = call.settings;
+  // An operation is found by its claim.
+  const withClaims = !call.settings.uniqueRecords || operationId !== undefined;
   if (!coalesce) {
-    new AppendQueue(blob, call.settings, undefined).add(call);
+    new AppendQueue(blob, withClaims, leaseId, undefined).add(call);
     return;
   }
   if (call.isSettled()) return;
-  const key = JSON.stringify([blob.url, uniqueRecords, leaseId]);
-  queues.get(credentialScopeOf(blob), key, (onIdle) => new AppendQueue(blob, call.settings, onIdle)).add(call);
+  const key = JSON.stringify([blob.url, withClaims, leaseId]);
+  queues.get(credentialScopeOf(blob), key, (onIdle) => new AppendQueue(blob, withClaims, leaseId, onIdle)).add(call);
 }
 
 /**
@@ -76,7 +49,7 @@ export function enqueueAppend(blob: AppendBlobLike, call: AppendCall): void {
  */
 class AppendQueue extends CallQueue<AppendCall> {
   readonly #blob: AppendBlobLike;
-  readonly #unique: boolean;
+  readonly #withClaims: boolean;
   readonly #leaseId: string | undefined;
   /** The end of the blob, if it is known. */
   #state: AppendBlobState | undefined;
@@ -89,11 +62,11 @@ class AppendQueue extends CallQueue<AppendCall> {
   #confirmed = false;
   #blocks = 0;
 
-  constructor(blob: AppendBlobLike, settings: AppendSettings, onIdle: (() => void) | undefined) {
+  constructor(blob: AppendBlobLike, withClaims: boolean, leaseId: string | undefined, onIdle: (() => void) | undefined) {
     super(redactUrl(blob.url), onIdle);
     this.#blob = blob;
-    this.#unique = settings.uniqueRecords;
-    this.#leaseId = settings.leaseId;
+    this.#withClaims = withClaims;
+    this.#leaseId = leaseId;
     this.#state = lastStates.get(blob);
   }
 
@@ -102,10 +75,13 @@ class AppendQueue extends CallQueue<AppendCall> {
     beginTogether(this.waiting);
     this.#state ??= await this.#findEnd();
     if (!this.#state || !this.#rejectOversized(this.#state)) return;
-    if (!this.#unique) {
+    let count = batchSize(this.waiting, this.#state.length);
+    if (this.#withClaims) {
+      if (!(await this.#settleRepeats(this.#state))) return;
+      const plan = planBlock(this.waiting, this.#state.length);
       const claiming = [...this.waiting];
       beginTogether(claiming);
-      const claim = await claimEnd(this.#blob, this.#state, this.#context(claiming), () => this.#backoff(claiming));
+      const claim = await claimEnd(this.#blob, this.#state, plan.operations, this.#context(claiming), () => this.#backoff(claiming));
       if (claim.kind !== "committed") {
         for (const call of claiming) call.attempts++;
         // A rejected claim is not the fault of any single record: all calls fail.
@@ -116,8 +92,10 @@ class AppendQueue extends CallQueue<AppendCall> {
       this.#state = claim.state;
       // Calls may have been added or cancelled while the claim was written.
       if (!this.hasWork() || !this.#rejectOversized(this.#state)) return;
+      count = claimedCalls(plan, this.waiting, this.#state.length);
+      if (count === 0) return; // the next batch claims the same position for the calls that are left
     }
-    await this.#append(this.#state, started);
+    await this.#append(this.#state, count, started);
   }
 
   protected override beforeIdle(): undefined {
@@ -129,16 +107,18 @@ class AppendQueue extends CallQueue<AppendCall> {
     this.#state = undefined;
   }
 
-  async #append(end: AppendBlobState, started: number): Promise<void> {
-    const calls = this.takeBatch(this.#batchSize(end));
+  async #append(end: AppendBlobState, count: number, started: number): Promise<void> {
+    const calls = this.takeBatch(count);
     // Some may have been enqueued while the end was read or claimed.
     beginTogether(calls);
     for (const call of calls) call.attempts++;
-    if (!this.beginWrite(calls, calls, this.#state?.claims[0]?.id ?? newWriteId())) {
+    const claimId = end.claims[0]?.id ?? "";
+    if (!this.beginWrite(calls, calls, claimId)) {
       this.requeue(calls);
       return;
     }
-    const outcome = await appendBlock(this.#blob, end, recordsOf(calls), !this.#unique, this.#context(calls), () => this.#backoff(calls));
+    identify(calls, this.#withClaims ? claimId : newWriteId());
+    const outcome = await appendBlock(this.#blob, end, recordsOf(calls), this.#withClaims, this.#context(calls), () => this.#backoff(calls));
     this.endWrite(calls);
     if (outcome.kind !== "committed") {
       this.#settleFailedAppend(outcome, calls);
@@ -154,6 +134,30 @@ class AppendQueue extends CallQueue<AppendCall> {
       offset += call.record.length;
     }
     if (++this.#blocks % blocksInARow === 0 && this.hasWork()) await this.#yield(performance.now() - started);
+  }
+
+  /** Resolves the calls whose operation is stored already. Returns false if the end of the blob has to be read again, or no call is left. */
+  async #settleRepeats(state: AppendBlobState): Promise<boolean> {
+    const offsetOf = ({ settings: { operationId } }: AppendCall): number | undefined => {
+      const found = operationId === undefined ? undefined : findOperation(state, operationId);
+      return found?.kind === "appended" ? found.offset : undefined;
+    };
+    const isRepeat = (call: AppendCall): boolean => {
+      const offset = call.isSettled() ? undefined : offsetOf(call);
+      return offset !== undefined && offset !== call.otherBytesAt;
+    };
+    // Calls may be added during each comparison.
+    for (let call = this.waiting.find(isRepeat); call; call = this.waiting.find(isRepeat)) {
+      if (!this.#confirmed) {
+        this.#state = undefined;
+        return false;
+      }
+      const offset = offsetOf(call) ?? 0;
+      const isStored = await isStoredAt(this.#blob, offset, call.record, this.#context([call]));
+      if (isStored) call.resolve({ offset, committedBlockCount: state.blockCount, attempts: call.attempts }, "recognised");
+      else call.otherBytesAt = offset;
+    }
+    return this.hasWork();
   }
 
   /** Reads the end of the blob, and creates the blob if a caller asked for it. Undefined: no call is left. */
@@ -174,7 +178,7 @@ class AppendQueue extends CallQueue<AppendCall> {
       // Another appender has claimed the end and is about to append. A claim by this one would invalidate that append, and
       // the other's next claim would invalidate this one's. So wait once for each claim: the other appender may have crashed.
       const [claim] = state.claims;
-      if (this.#unique || claim?.position !== state.length || claim.id === awaitedClaim || reads >= maxReads) return state;
+      if (!this.#withClaims || claim?.position !== state.length || claim.id === awaitedClaim || reads >= maxReads) return state;
       awaitedClaim = claim.id;
       await this.#yield(0);
     }
@@ -189,17 +193,6 @@ class AppendQueue extends CallQueue<AppendCall> {
     }
     for (const call of this.waiting) if (!fits(call)) call.reject(this.#limitReached(blockCount < maxBlocks ? "size" : "blocks"));
     return this.hasWork();
-  }
-
-  /** How many of the next records fit into one block, and into the maximum size of the blob that their callers set. */
-  #batchSize({ length: end }: AppendBlobState): number {
-    let length = 0;
-    const count = this.waiting.findIndex((call, index) => {
-      length += call.record.length;
-      const { maxBatchSizeInBytes, maxSizeInBytes } = call.settings;
-      return index > 0 && (length > maxBatchSizeInBytes || end + length > maxSizeInBytes);
-    });
-    return count < 0 ? this.waiting.length : count;
   }
 
   /** With a state from `lastStates` it was not a real attempt yet, and so not a conflict. */
@@ -242,14 +235,11 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 }
 
-function recordsOf(calls: readonly AppendCall[]): Uint8Array {
-  const [only] = calls;
-  if (only && calls.length === 1) return only.record;
-  const bytes = new Uint8Array(calls.reduce((sum, call) => sum + call.record.length, 0));
+/** The ids with which callers find out later whether their records were appended, if they have none of their own. */
+function identify(calls: readonly AppendCall[], claimId: string): void {
   let offset = 0;
   for (const call of calls) {
-    bytes.set(call.record, offset);
+    call.writeToken = tokenOf(claimId, offset);
     offset += call.record.length;
   }
-  return bytes;
 }

@@ -47,6 +47,10 @@ export interface BlobResponseLike {
 export interface BlobDownloadLike extends BlobResponseLike {
   /** For a range: `bytes 0-4194303/268435456`. */
   contentRange?: string | undefined;
+  blobType?: string | undefined;
+  createdOn?: Date | undefined;
+  /** Of an append blob: how many blocks it has. */
+  blobCommittedBlockCount?: number | undefined;
   readableStreamBody?: unknown;
   blobBody?: Promise<Blob> | undefined;
 }
@@ -68,7 +72,7 @@ export interface BlobLike {
   setHTTPHeaders(headers?: BlobHttpHeadersLike, options?: BlobCallOptions): Promise<{ etag?: string | undefined }>;
   getTags(options?: BlobCallOptions): Promise<{ tags: Record<string, string> }>;
   setTags(tags: Record<string, string>, options?: BlobCallOptions): Promise<unknown>;
-  delete(options?: BlobCallOptions): Promise<unknown>;
+  delete(options?: BlobCallOptions & { deleteSnapshots?: "include" }): Promise<unknown>;
 }
 
 /** Any blob client, including one for a snapshot or a version. */

@@ -124,6 +124,12 @@ export function isResourceTypeMismatch(error: unknown): boolean {
   return codeOf(error) === "ResourceTypeMismatch";
 }
 
+/** The service does not understand the request, or does not support it: it will reject the same request again. */
+export function isBadRequest(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === 400 || status === 405;
+}
+
 /** The credentials do not allow it; the service will reject the same request again. */
 export function isUnauthorized(error: unknown): boolean {
   const status = statusOf(error);

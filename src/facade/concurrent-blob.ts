@@ -34,7 +34,7 @@ import type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./con
 export interface ConcurrentBlobOptions<T> extends JsonBlobOptions<T> {
   /** Validates the document, as for {@link jsonBlob}. Excludes `target`. @defaultValue none: any JSON value is valid */
   schema?: StandardSchemaLike<T> | undefined;
-  /** How the content is read and written. Excludes `schema` and `keepTier`. @defaultValue a JSON document */
+  /** How the content is read and written. Excludes the options of {@link jsonBlob}. @defaultValue a JSON document */
   target?: UpdateTarget<T> | undefined;
   /** Options of every call that knows them, unless the call has its own. `initial` is for the content only. @defaultValue none */
   defaults?: TargetDefaults<T> | undefined;
@@ -42,7 +42,7 @@ export interface ConcurrentBlobOptions<T> extends JsonBlobOptions<T> {
   leaseDefaults?: Omit<AcquireLeaseOptions, "leaseId" | keyof CallOptions> | undefined;
 }
 
-const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, schema: 1, allowKindChange: 1, target: 1, defaults: 1, leaseDefaults: 1 };
+const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1, allowKindChange: 1, target: 1, defaults: 1, leaseDefaults: 1 };
 
 /**
  * All helpers for one block blob in one class: its content (JSON unless `target` says otherwise), metadata, tags, headers and lease.
@@ -74,10 +74,12 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
     requireClient("ConcurrentBlob", client, "a BlockBlobClient", ["upload", "download", "getBlobLeaseClient"]);
     checkOptions("ConcurrentBlob", options, optionNames);
-    const { schema, keepTier, target, defaults, leaseDefaults } = options;
-    if (target && (schema ?? keepTier) !== undefined) throw new TypeError("ConcurrentBlob: pass schema and keepTier to the target, not beside it.");
+    const { schema, keepTier, deleteSnapshots, allowKindChange, target, defaults, leaseDefaults } = options;
+    if (target && (schema ?? keepTier ?? deleteSnapshots ?? allowKindChange) !== undefined) {
+      throw new TypeError("ConcurrentBlob: pass schema, keepTier, deleteSnapshots and allowKindChange to the target, not beside it.");
+    }
     this.#client = client;
-    this.#target = target ?? jsonBlob<T>(client, { schema, keepTier });
+    this.#target = target ?? jsonBlob<T>(client, { schema, keepTier, deleteSnapshots, allowKindChange });
     this.#defaults = { ...defaults };
     this.#leaseDefaults = { ...leaseDefaults };
     this.#content = new TargetFacade(this.#target, this.#defaults);

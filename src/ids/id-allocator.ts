@@ -4,7 +4,7 @@ import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
 import { logger, redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, IdCounterError } from "../errors.js";
+import { createError, IdCounterError, isConcurrencyError } from "../errors.js";
 import type { Entity } from "../target/table-entity.js";
 import type { AnyInput, UpdateTarget } from "../target/target.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
@@ -57,7 +57,8 @@ interface Waiter {
  *
  * Ids are numbers, not bigints: they end at 2^53, after 285 years of a million ids per second.
  *
- * A rejected `next()` has allocated nothing: it is safe to call it again.
+ * A rejected `next()` has allocated nothing: it is safe to call it again. If the counter was reset or deleted, every call is
+ * rejected until the counter is at or above what this allocator has seen; it does not advance such a counter.
  *
  * @example
  * ```ts
@@ -72,9 +73,9 @@ export class IdAllocator implements Disposable {
   readonly #start: number;
   readonly #prefetchBelow: number;
   readonly #timeoutInMs: number;
-  readonly #blocks: IdBlock[] = [];
+  #blocks: IdBlock[] = [];
   #available = 0;
-  /** The end of the last block that was reserved. */
+  /** The end of the last block that was reserved. A counter below it was reset. */
   #end: number | undefined;
   #waiters: Waiter[] = [];
   /** The reservation in flight, if there is one. `background`: no caller was waiting when it began. */
@@ -183,11 +184,8 @@ export class IdAllocator implements Disposable {
 
   async #reserve(size: number, reservation: { readonly io: AbortController; readonly background: boolean }): Promise<void> {
     try {
-      // A counter that existed and was deleted must not start again: its ids have been allocated.
-      const start = this.#end === undefined ? this.#start : undefined;
       const options = { abortSignal: reservation.io.signal, timeoutInMs: this.#timeoutInMs };
-      const block = await reserveBlock(this.#target, size, start, this.#url, options);
-      if (this.#end !== undefined && block.from < this.#end) throw this.#reset(block.from, this.#end);
+      const block = await reserveBlock(this.#target, size, { start: this.#start, end: this.#end }, this.#url, options);
       this.#end = block.to;
       this.#blocks.push(block);
       this.#available += size;
@@ -195,12 +193,22 @@ export class IdAllocator implements Disposable {
     } catch (error) {
       if (!reservation.io.signal.aborted) logger.warning(`no ids could be reserved at ${this.#url}`, error);
       this.#prefetchFailed = true;
+      if (isReset(error)) this.#dropBlocks();
       // A caller that came while it ran in the background, or after its callers had left, gets a reservation of its own.
       if (!reservation.background && !reservation.io.signal.aborted) this.#rejectAll(error);
     }
     this.#reservation = undefined;
     this.#serve();
     this.#refill();
+  }
+
+  /**
+   * The counter was reset or deleted: another process may get the same ids from it. So every later call has to reserve a block, and
+   * is rejected until the counter is repaired. The ids that are dropped are a gap.
+   */
+  #dropBlocks(): void {
+    this.#blocks = [];
+    this.#available = 0;
   }
 
   /** First in, first out, even if a later waiter needs fewer ids. */
@@ -223,11 +231,6 @@ export class IdAllocator implements Disposable {
     this.#waiters = [];
     for (const waiter of waiters) waiter.reject(error);
   }
-
-  #reset(found: number, given: number): IdCounterError {
-    const message = `The counter at ${this.#url} was reset to ${found}, but ids up to ${given - 1} were allocated: set "next" above all of them.`;
-    return createError(IdCounterError, message, { url: this.#url, reason: "reset" });
-  }
 }
 
 /** The stored counter of an {@link IdAllocator}. Other properties of the document or entity are kept. */
@@ -242,14 +245,25 @@ interface IdBlock {
   readonly to: number;
 }
 
+/** What an allocator knows of its counter. */
+interface KnownCounter {
+  /** The first id, if the counter does not exist. */
+  readonly start: number;
+  /** The end of the last block that the allocator has reserved. Undefined: none so far. */
+  readonly end: number | undefined;
+}
+
 /**
  * Advances the counter by `size`, and returns the ids in between. If the outcome is unknown, the counter is advanced again: an
  * unused id is only a gap, but an id that is allocated twice would break the guarantee.
+ *
+ * A counter that was reset is not advanced: otherwise it would pass the ids of this allocator after some calls, and count as
+ * repaired, although other processes have been given ids beyond them.
  */
 async function reserveBlock(
   target: IdCounterTarget,
   size: number,
-  start: number | undefined,
+  { start, end }: KnownCounter,
   url: string,
   options: Pick<OptimisticUpdateOptions<IdCounter>, "abortSignal" | "timeoutInMs">,
 ): Promise<IdBlock> {
@@ -260,15 +274,27 @@ async function reserveBlock(
     target as UpdateTarget<IdCounter> | BlockBlobLike,
     (counter) => {
       const next = nextIdOf(counter, url);
+      if (end !== undefined && next < end) throw resetError(url, next, end);
       if (!Number.isSafeInteger(next + size)) {
         throw createError(IdCounterError, `The counter at ${url} is exhausted: ${size} ids from ${next} would exceed Number.MAX_SAFE_INTEGER.`, { url, reason: "exhausted" });
       }
       counter.next = stored(next + size);
     },
-    { ...options, onUnknown: "retry", ...(start !== undefined && { initial: { next: stored(start) } }) },
+    // A counter that existed and was deleted must not start again: its ids have been allocated.
+    { ...options, onUnknown: "retry", ...(end === undefined && { initial: { next: stored(start) } }) },
   );
   const to = Number(value.next);
   return { from: to - size, to };
+}
+
+function resetError(url: string, found: number, end: number): IdCounterError {
+  const message = `The counter at ${url} was reset to ${found}, but ids up to ${end - 1} were allocated: set "next" above all ids that any process was given. Until then, no ids are allocated.`;
+  return createError(IdCounterError, message, { url, reason: "reset" });
+}
+
+/** The counter was set back, or deleted, which is the same for the ids that it has allocated. */
+function isReset(error: unknown): boolean {
+  return isConcurrencyError(error, "TARGET_NOT_FOUND") || (isConcurrencyError(error, "ID_COUNTER") && error.reason === "reset");
 }
 
 function nextIdOf(counter: IdCounter, url: string): number {

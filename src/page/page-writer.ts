@@ -1,18 +1,18 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
-import { read, request } from "../core/request.js";
-import { resolveWrite } from "../core/resolve-write.js";
-import { retry } from "../core/retry.js";
+import { read, request, RequestTimeoutError } from "../core/request.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, FencedError } from "../errors.js";
+import { createError, FencedError, isConcurrencyError, OperationTimeoutError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
 import { runCall } from "../update/run-call.js";
+import { SequenceNumber } from "./sequence-number.js";
 
 /** Options of {@link claimPages}. */
 export interface ClaimPagesOptions extends TimedCallOptions {
@@ -25,16 +25,18 @@ const writeNames: OptionNames<TimedCallOptions> = { abortSignal: 1, tracingOptio
 
 /**
  * Writes pages as long as no other writer has claimed the blob: every request carries the sequence number, and the service
- * rejects it if the blob has another one. The result of {@link claimPages}.
+ * rejects it if the blob has another one. Writes of one writer to the same pages take effect in the order of the calls, and none
+ * after a later one was confirmed, even if it was cancelled and its request arrives late. The result of {@link claimPages}.
  */
 export interface PageWriter {
   /** The sequence number under which this writer writes. Grows after lost responses. */
   readonly sequenceNumber: number;
   /**
    * Writes whole pages. Costs 1 request for each 4 MiB, one after the other; a reader may see some of them before the others.
-   * Offset and length must be multiples of 512.
-   * @throws {@link FencedError} if another writer has claimed the blob.
-   * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
+   * Offset and length must be multiples of 512. `timeoutInMs` is for the whole call: give a large write over a slow line more than
+   * the default of 30 s.
+   * @throws {@link FencedError} if another writer has claimed the blob. `writtenBytes`: how much was written before.
+   * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`. `writtenBytes`: how much is written.
    */
   write(offset: number, data: Uint8Array, options?: TimedCallOptions): Promise<void>;
   /**
@@ -83,151 +85,125 @@ function isPageBlob(blob: unknown): blob is PageBlobLike {
   return typeof client === "object" && typeof client?.uploadPages === "function" && typeof client.updateSequenceNumber === "function";
 }
 
-/** How often the writer tries to raise its number while other clients change the blob. */
-const maxRaises = 10;
-
-/**
- * Writing the same bytes to the same pages twice is harmless, so a lost response costs nothing, with one exception: a send
- * that was abandoned may arrive late, and overwrite a newer write to the same pages. So after a write that was sent more than
- * once or got no response, the writer raises its own number before it writes again: sends that are still in flight are then
- * rejected.
- */
 class FencedPageWriter implements PageWriter {
   readonly #blob: PageBlobLike;
   readonly #url: string;
   readonly #leaseId: string | undefined;
-  #number: number;
-  #fenced: FencedError | undefined;
-  /** A request that was sent under the current number may still be in flight. */
-  #mayBeInFlight = false;
-  /** What the number is being raised to. Kept if a call gives up, because its raise may have been committed. */
-  #raised: number | undefined;
-  #raising: { readonly by: RequestContext; readonly done: Promise<void> } | undefined;
+  readonly #number: SequenceNumber;
+  /** The calls that have not ended, in order. */
+  readonly #calls = new Set<PageCall>();
 
   constructor(blob: PageBlobLike, sequenceNumber: number, leaseId: string | undefined) {
     this.#blob = blob;
     this.#url = redactUrl(blob.url);
-    this.#number = sequenceNumber;
+    this.#number = new SequenceNumber(blob, sequenceNumber);
     this.#leaseId = leaseId;
   }
 
   get sequenceNumber(): number {
-    return this.#number;
+    return this.#number.current;
   }
 
-  write(offset: number, data: Uint8Array, options: TimedCallOptions = {}): Promise<void> {
-    return this.#run("PageWriter.write", options, async (context) => {
-      if (!(data instanceof Uint8Array)) throw new TypeError("PageWriter.write: data must be a Uint8Array.");
-      checkPages(offset, data.length);
-      const bytes = new Uint8Array(data); // the caller may reuse its buffer
+  async write(offset: number, data: Uint8Array, options: TimedCallOptions = {}): Promise<void> {
+    checkOptions("PageWriter.write", options, writeNames);
+    if (!(data instanceof Uint8Array)) throw new TypeError("PageWriter.write: data must be a Uint8Array.");
+    checkPages(offset, data.length);
+    const bytes = new Uint8Array(data); // the caller may reuse its buffer
+    await this.#run("PageWriter.write", offset, bytes.length, options, async (context, call) => {
       for (let at = 0; at < bytes.length; at += maxPagesInBytes) {
         const part = bytes.subarray(at, at + maxPagesInBytes);
-        await this.#send(context, (request) => this.#blob.uploadPages(part, offset + at, part.length, request));
+        await this.#send(context, call, (request) => this.#blob.uploadPages(part, offset + at, part.length, request));
+        call.writtenBytes = at + part.length;
       }
     });
   }
 
-  clear(offset: number, count: number, options: TimedCallOptions = {}): Promise<void> {
-    return this.#run("PageWriter.clear", options, (context) => {
-      checkPages(offset, count);
-      return this.#send(context, (request) => this.#blob.clearPages(offset, count, request));
-    });
+  async clear(offset: number, count: number, options: TimedCallOptions = {}): Promise<void> {
+    checkOptions("PageWriter.clear", options, writeNames);
+    checkPages(offset, count);
+    await this.#run("PageWriter.clear", offset, count, options, (context, call) =>
+      this.#send(context, call, (request) => this.#blob.clearPages(offset, count, request)),
+    );
   }
 
-  async #run(name: string, options: TimedCallOptions, work: (context: RequestContext) => Promise<void>): Promise<void> {
-    checkOptions(name, options, writeNames);
+  async #run(
+    name: string,
+    offset: number,
+    count: number,
+    options: TimedCallOptions,
+    work: (context: RequestContext, call: PageCall) => Promise<void>,
+  ): Promise<void> {
     const settings = checkTargetSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
-    await runCall(name, options, settings, this.#url, work);
+    const call: PageCall = { from: offset, to: offset + count, writtenBytes: 0, wasSent: false, ended: undefined };
+    const earlier = [...this.#calls].filter((other) => other.from < call.to && call.from < other.to);
+    this.#calls.add(call);
+    const running = runCall(name, options, settings, this.#url, async (context) => {
+      // Two writes to the same pages take effect in the order of their calls.
+      for (const { ended } of earlier) await read(() => ended ?? Promise.resolve(), { abortSignal: context.abortSignal });
+      await work(context, call);
+    });
+    call.ended = running.then(ignore, ignore).finally(() => this.#calls.delete(call));
+    try {
+      await running;
+    } catch (error) {
+      throw withProgress(name, this.#url, error, call);
+    }
   }
 
-  async #send(context: RequestContext, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
-    for (;;) {
-      if (this.#fenced) throw this.#fenced;
-      if ((this.#mayBeInFlight || this.#raising) && !(await this.#raise(context))) continue;
-      const number = this.#number;
-      const sent = await request((abortSignal) => write(withNumber(blobOptions({ ...context, abortSignal }), number)), context);
-      if (sent.sends !== 1 || (sent.kind !== "ok" && !isDefinitive(sent.error))) this.#mayBeInFlight = true;
+  async #send(context: RequestContext, call: PageCall, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
+    const { abortSignal, tryLimit } = context;
+    for (let timedOut = 0; ; ) {
+      const send = await this.#number.begin(context);
+      const put = (signal: AbortSignal): Promise<unknown> => {
+        call.wasSent = true;
+        return write(withNumber(blobOptions(withSignal(context, signal)), send.number));
+      };
+      const sent = await request(put, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(timedOut), onTry: tryLimit.onTry });
+      this.#number.end(send, sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error)));
       if (sent.kind === "ok") return;
       const { error } = sent;
+      if (error instanceof RequestTimeoutError) {
+        // Sent again, under a number that rejects the try that was given up.
+        timedOut++;
+        continue;
+      }
       if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
       // Another write of this writer has raised the number meanwhile: send again with the new number.
-      if (number === this.#number && !this.#raising) throw await this.#readFence(context, error, sent.sends);
+      if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error, sent.sends);
     }
-  }
-
-  /** Raises the number once for all writes that wait for it. False: the write that started the raise has failed; try again. */
-  async #raise(context: RequestContext): Promise<boolean> {
-    const raising = (this.#raising ??= { by: context, done: this.#raiseNumber(context).finally(() => (this.#raising = undefined)) });
-    try {
-      await read(() => raising.done, context);
-      return true;
-    } catch (error) {
-      if (raising.by === context || this.#fenced || context.abortSignal.aborted) throw error;
-      return false;
-    }
-  }
-
-  async #raiseNumber(context: RequestContext): Promise<void> {
-    // A random step, so that this raise is recognised if its response is lost: a claim adds 1.
-    const raised = (this.#raised ??= this.#number + 2 + Math.floor(Math.random() * 2 ** 30));
-    let found: PageBlobState | undefined;
-    const raiseOnce = async (): Promise<void> => {
-      const base = found ?? (await this.#readState(context));
-      if (base.number === raised) return;
-      if (base.number !== this.#number) throw this.#fence(base.number, undefined);
-      const outcome = await resolveWrite<unknown, PageBlobState>(
-        {
-          send: (abortSignal) => this.#blob.updateSequenceNumber("update", raised, blobOptions({ ...context, abortSignal }, { ifMatch: base.etag })),
-          readBack: () => this.#readState(context),
-          recognise: (state) => (state.number === raised ? "committed" : state.etag === base.etag ? "unchanged" : "not committed"),
-          onConflict: () => 0,
-        },
-        { abortSignal: context.abortSignal },
-      );
-      if (outcome.kind === "committed" || outcome.kind === "recognised") return;
-      found = outcome.kind === "conflict" ? outcome.found : undefined;
-      throw new RaiseFailedError(outcome.kind === "conflict", outcome.error);
-    };
-    const shouldRetry = (error: unknown): boolean => error instanceof RaiseFailedError && error.conflict;
-    try {
-      await retry(raiseOnce, { maxAttempts: maxRaises, shouldRetry, abortSignal: context.abortSignal });
-    } catch (error) {
-      throw error instanceof RaiseFailedError ? error.cause : error;
-    }
-    this.#number = raised;
-    this.#raised = undefined;
-    this.#mayBeInFlight = false;
-  }
-
-  async #readState(context: RequestContext): Promise<PageBlobState> {
-    const { etag, blobSequenceNumber = 0 } = await this.#blob.getProperties(blobOptions(context));
-    return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
-  }
-
-  async #readFence(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
-    const { number } = await this.#readState(context);
-    return this.#fence(number, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
-  }
-
-  #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
-    const message = `Another writer has claimed ${this.#url}: its sequence number is ${fencedBy}, not ${this.#number}. ${effect}`;
-    return (this.#fenced = createError(FencedError, message, { url: this.#url, epoch: this.#number, fencedBy, cause }));
   }
 }
 
-interface PageBlobState {
-  readonly etag: string;
-  readonly number: number;
+/** One call, and what is known of it. */
+interface PageCall {
+  readonly from: number;
+  readonly to: number;
+  /** How many bytes the service has confirmed, from the start of the range. */
+  writtenBytes: number;
+  /** Whether a request was sent: its pages may be written. */
+  wasSent: boolean;
+  ended: Promise<void> | undefined;
 }
 
-class RaiseFailedError extends Error {
-  /** Another client has changed the blob meanwhile. */
-  readonly conflict: boolean;
-
-  constructor(conflict: boolean, cause: unknown) {
-    super("the sequence number could not be raised", { cause });
-    this.conflict = conflict;
+/** The error of a call that is too late or fenced, which says how much of the range is written. */
+function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent }: PageCall): unknown {
+  const total = to - from;
+  if (isConcurrencyError(error, "OPERATION_TIMEOUT")) {
+    const { elapsedInMs } = error;
+    const rest = wasSent ? "The pages behind them may be written, too: write all of them again, which does no harm." : "No request was sent.";
+    const message = `${name} on ${url} timed out after ${Math.round(elapsedInMs)} ms (timeoutInMs): ${writtenBytes} of ${total} bytes are written. ${rest}`;
+    return createError(OperationTimeoutError, message, { url, elapsedInMs, writtenBytes, committed: wasSent ? "unknown" : false, cause: error });
   }
+  if (isConcurrencyError(error, "FENCED") && writtenBytes > 0) {
+    const { epoch, fencedBy } = error;
+    const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.`;
+    return createError(FencedError, message, { url, epoch, fencedBy, writtenBytes, committed: "unknown", cause: error });
+  }
+  return error;
+}
+
+function ignore(): void {
+  // The caller of that write gets its error.
 }
 
 function withNumber(options: BlobCallOptions, number: number): PageWriteOptions {

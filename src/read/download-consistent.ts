@@ -5,7 +5,8 @@ import { redactUrl, withSpan } from "../core/telemetry.js";
 import { requireClient } from "../target/target.js";
 import { checkDownloadOptions } from "./download-options.js";
 import type { DownloadOptions } from "./download-options.js";
-import { openVersion, PinnedRange } from "./pinned-range.js";
+import { discardVersion, openVersion, PinnedRange } from "./pinned-range.js";
+import type { OpenedVersion } from "./pinned-range.js";
 import { progressOf, stopOnAbort, toDownloadError, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
@@ -75,7 +76,7 @@ async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit
   const { version } = opened;
   const onBytes = progressOf(source, version.sizeInBytes, restarts);
   // All ranges write directly into it. Each restart has a new buffer, which late bytes of the old version cannot reach.
-  const content = allocate(version.sizeInBytes, source);
+  const content = allocate(opened);
   let next = 0;
   const fetchRanges = async (): Promise<void> => {
     for (let at = next; at < content.length || at === 0; at = next) {
@@ -89,11 +90,11 @@ async function downloadOnce(source: RangeSource, restarts: number): Promise<Omit
   return { ...version, content };
 }
 
-function allocate(sizeInBytes: number, { stop }: RangeSource): Uint8Array<ArrayBuffer> {
+function allocate(opened: OpenedVersion): Uint8Array<ArrayBuffer> {
   try {
-    return new Uint8Array(sizeInBytes);
+    return new Uint8Array(opened.version.sizeInBytes);
   } catch (error) {
-    stop.abort(error); // the body of the first range is still arriving
+    discardVersion(opened, error); // the body of the first range is still arriving
     throw error;
   }
 }

@@ -34,10 +34,18 @@ export interface DownloadStreamOptions extends CallOptions {
    */
   maxSizeInBytes?: number | undefined;
   /**
-   * The time for one request and its body. The part that has not arrived by then is requested again.
+   * The time for one request and its body. The part that has not arrived by then is requested again. Also the time for which
+   * connections may break without bringing anything; at least five requests are sent.
    * @defaultValue 60_000: a line that brings 4 MiB in a minute is never interrupted
    */
   tryTimeoutInMs?: number | undefined;
+  /**
+   * Download an append blob that other clients keep appending to: the bytes that it has at the first response. They never change
+   * while it is the same blob, so appends during the download do not matter. A blob that is deleted or created again is
+   * recognised by its creation time, the number of its blocks and its size, and treated as rewritten.
+   * @defaultValue false: one version, so that every append during the download is a change
+   */
+  stablePrefix?: boolean | undefined;
   /** Called for each chunk that arrives. An error that it throws ends the download. @defaultValue none */
   onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
@@ -80,6 +88,7 @@ export const downloadDefaults: DownloadDefaults = Object.freeze({
 /** The options of a download after defaults and checks. */
 export interface DownloadSettings extends DownloadDefaults {
   readonly leaseId: string | undefined;
+  readonly stablePrefix: boolean;
   readonly onProgress: ((progress: DownloadProgress) => void) | undefined;
 }
 
@@ -91,6 +100,7 @@ const streamNames: OptionNames<DownloadStreamOptions> = {
   concurrency: 1,
   maxSizeInBytes: 1,
   tryTimeoutInMs: 1,
+  stablePrefix: 1,
   onProgress: 1,
 };
 const downloadNames: OptionNames<DownloadOptions> = {
@@ -101,6 +111,7 @@ const downloadNames: OptionNames<DownloadOptions> = {
   concurrency: 1,
   maxSizeInBytes: 1,
   tryTimeoutInMs: 1,
+  stablePrefix: 1,
   onProgress: 1,
   onChange: 1,
   maxRestarts: 1,
@@ -109,7 +120,8 @@ const downloadNames: OptionNames<DownloadOptions> = {
 export function checkDownloadOptions(call: "downloadConsistent" | "downloadConsistentStream", options: DownloadOptions): DownloadSettings {
   if (call === "downloadConsistent") checkOptions(call, options, downloadNames);
   else checkOptions<DownloadStreamOptions>(call, options, streamNames);
-  const { onProgress } = options;
+  const { onProgress, stablePrefix = false } = options;
+  if (typeof stablePrefix !== "boolean") throw new TypeError(`${call}: stablePrefix must be true or false.`);
   if (onProgress !== undefined && typeof onProgress !== "function") throw new TypeError(`${call}: onProgress must be a function.`);
   const given = <K extends keyof DownloadDefaults>(name: K): DownloadDefaults[K] =>
     (options[name] as DownloadDefaults[K] | undefined) ?? downloadDefaults[name];
@@ -123,6 +135,7 @@ export function checkDownloadOptions(call: "downloadConsistent" | "downloadConsi
     tryTimeoutInMs: checkNumber("tryTimeoutInMs", given("tryTimeoutInMs"), { min: 1 }),
     onChange: checkOneOf("onChange", given("onChange"), ["restart", "throw"]),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,
+    stablePrefix,
     onProgress,
   };
 }

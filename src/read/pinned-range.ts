@@ -1,12 +1,13 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
+import { startStopwatch } from "../core/deadline.js";
 import type { Deadline } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
-import { eachChunk } from "../target/content.js";
-import { maxAttemptsWithoutProgress, rangeDeadline, requestOptions, VersionChangedError } from "./range-source.js";
+import { discardBody, eachChunk } from "../target/content.js";
+import { maxAttemptsWithoutProgress, NoProgressError, rangeDeadline, requestRange, VersionChangedError } from "./range-source.js";
 import type { RangeSource } from "./range-source.js";
 
 /** One version of a blob, identified by its ETag. */
@@ -15,6 +16,8 @@ export interface BlobVersion {
   readonly sizeInBytes: number;
   readonly contentType: string | undefined;
   readonly metadata: Record<string, string>;
+  /** With `stablePrefix`: recognises other responses of the same append blob. Otherwise the ETag does. */
+  readonly isSameBlob?: (response: BlobDownloadLike) => boolean;
 }
 
 /** A version, and the response to the request for its first range, whose body has not been read yet. */
@@ -26,6 +29,7 @@ export interface OpenedVersion {
 
 /** Requests the first range. Its response contains the version and the size, so a small blob costs 1 request. */
 export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
+  const elapsedInMs = startStopwatch();
   try {
     return await retry(() => openOnce(source), {
       maxAttempts: maxAttemptsWithoutProgress,
@@ -34,7 +38,7 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
     });
   } catch (error) {
     if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist.`, { url: source.url, cause: error });
-    throw error;
+    throw error instanceof RequestTimeoutError ? new NoProgressError(maxAttemptsWithoutProgress, elapsedInMs(), error) : error;
   }
 }
 
@@ -46,24 +50,33 @@ async function openOnce(source: RangeSource): Promise<OpenedVersion> {
     // Empty content has no range, and this response has no ETag. If the blob was filled meanwhile, it has a range.
     const whole = await open(source, undefined);
     if (whole.version.sizeInBytes === 0) return whole;
-    whole.deadline.abort();
+    discardVersion(whole);
     throw error;
   }
 }
 
+/** For a version that is not read: ends its request. */
+export function discardVersion({ response, deadline }: OpenedVersion, reason?: unknown): void {
+  discardBody(response);
+  deadline.abort(reason);
+}
+
 async function open(source: RangeSource, count: number | undefined): Promise<OpenedVersion> {
   const deadline = rangeDeadline(source);
+  let response: BlobDownloadLike | undefined;
   try {
-    const response = await deadline.race(source.blob.download(0, count, requestOptions(source, deadline.signal)));
+    response = await requestRange(source, deadline, 0, count);
     const version: BlobVersion = {
       etag: requireETag(response.etag, source.url),
       sizeInBytes: sizeOf(response, count, source.url),
       contentType: response.contentType,
       metadata: { ...response.metadata },
+      ...(source.settings.stablePrefix && { isSameBlob: appendBlobOf(response, source.url) }),
     };
     checkSize(version, source);
     return { version, response, deadline };
   } catch (error) {
+    if (response) discardBody(response);
     deadline.abort();
     throw error;
   }
@@ -77,6 +90,26 @@ function sizeOf({ contentRange, contentLength }: BlobDownloadLike, count: number
     throw new TypeError(`The response for ${url} does not contain the size of the blob. In a browser, expose the header Content-Range by CORS.`);
   }
   return size;
+}
+
+/**
+ * Recognises an append blob, whose existing bytes do not change. Deleted and created again, it has another creation time. That has
+ * a resolution of one second, and the service may keep it if the blob is overwritten: so the blob must not have become smaller
+ * either.
+ */
+function appendBlobOf(first: BlobDownloadLike, url: string): (response: BlobDownloadLike) => boolean {
+  const { blobType, createdOn, blobCommittedBlockCount: blocks } = first;
+  if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`stablePrefix: ${url} is a ${blobType}, not an append blob.`);
+  if (createdOn === undefined || blocks === undefined) {
+    throw new TypeError(
+      `stablePrefix: the response for ${url} does not contain the creation time and the number of blocks. In a browser, expose the headers x-ms-creation-time and x-ms-blob-committed-block-count by CORS.`,
+    );
+  }
+  const size = sizeOf(first, undefined, url);
+  return (response) =>
+    response.createdOn?.getTime() === createdOn.getTime() &&
+    (response.blobCommittedBlockCount ?? -1) >= blocks &&
+    sizeOf(response, undefined, url) >= size;
 }
 
 function checkSize({ sizeInBytes }: BlobVersion, { url, settings: { maxSizeInBytes } }: RangeSource): void {
@@ -103,18 +136,26 @@ export class PinnedRange {
 
   /**
    * Fetches the range, or rejects with {@link VersionChangedError}. If a body breaks off or takes too long, the missing part is
-   * requested again, from the same version.
+   * requested again, from the same version: until several attempts in a row, over at least `tryTimeoutInMs`, have brought nothing.
    *
    * @param opened - For the first range: its response has already arrived.
    */
   async fetch(opened?: OpenedVersion): Promise<void> {
-    const { signal } = this.#source.stop;
+    const { stop: { signal }, settings: { tryTimeoutInMs } } = this.#source;
     let withoutProgress = 0;
     let before = 0;
+    let sinceProgress = startStopwatch();
     const mayContinue = (error: unknown): boolean => {
       if (signal.aborted || !isIncomplete(error)) return false;
-      withoutProgress = this.#filled > before ? 0 : withoutProgress + 1;
-      return withoutProgress < maxAttemptsWithoutProgress;
+      if (this.#filled > before) {
+        withoutProgress = 0;
+        sinceProgress = startStopwatch();
+        return true;
+      }
+      withoutProgress++;
+      if (withoutProgress < maxAttemptsWithoutProgress) return true;
+      // A network that cuts every connection may do so for seconds. A cache that sends another range goes on doing so.
+      return sinceProgress() < tryTimeoutInMs && !(error instanceof WrongRangeError);
     };
     try {
       await retry(
@@ -128,18 +169,21 @@ export class PinnedRange {
       );
     } catch (error) {
       signal.throwIfAborted();
-      throw error instanceof IncompleteBodyError ? (error.cause ?? error) : error;
+      if (!isIncomplete(error) || error instanceof WrongRangeError) throw error;
+      throw new NoProgressError(withoutProgress, sinceProgress(), error instanceof IncompleteBodyError ? (error.cause ?? error) : error);
     }
   }
 
   async #fetchRest(deadline: Deadline, opened: BlobDownloadLike | undefined): Promise<void> {
+    let response = opened;
     try {
-      const response = opened ?? (await deadline.race(this.#requestRest(deadline.signal)));
+      response ??= await this.#requestRest(deadline);
       this.#requireRange(response);
       await deadline.race(this.#take(response, deadline.signal));
       deadline.dispose();
     } catch (error) {
-      // The rest of the body is not needed.
+      // The body, or the rest of it, is not needed.
+      if (response) discardBody(response);
       deadline.abort();
       const failure = isVersionGone(error) ? new VersionChangedError(this.#version.etag, error) : error;
       // Immediately: no further range must be requested.
@@ -148,22 +192,25 @@ export class PinnedRange {
     }
   }
 
-  async #requestRest(abortSignal: AbortSignal): Promise<BlobDownloadLike> {
-    const { etag } = this.#version;
+  #requestRest(deadline: Deadline): Promise<BlobDownloadLike> {
     const count = this.#into.length - this.#filled;
-    const response = await this.#source.blob.download(this.#offset + this.#filled, count, requestOptions(this.#source, abortSignal, etag));
-    // A cache or proxy in between may ignore conditions.
-    if (response.etag !== etag) throw new VersionChangedError(etag);
-    return response;
+    const { etag, isSameBlob } = this.#version;
+    return requestRange(this.#source, deadline, this.#offset + this.#filled, count, isSameBlob ? undefined : etag);
   }
 
-  /** A cache that ignores ranges sends the whole blob, or the range of another client's request, with the same ETag. */
-  #requireRange({ contentRange, contentLength }: BlobDownloadLike): void {
+  /**
+   * A cache or proxy in between may ignore conditions. One that ignores ranges sends the whole blob, or the range of another
+   * client's request, with the same ETag.
+   */
+  #requireRange(response: BlobDownloadLike): void {
+    const { etag, isSameBlob } = this.#version;
+    if (isSameBlob ? !isSameBlob(response) : response.etag !== etag) throw new VersionChangedError(etag);
+    const { contentRange, contentLength } = response;
     const from = this.#offset + this.#filled;
     const count = this.#into.length - this.#filled;
     const start = /^bytes (\d+)-/.exec(contentRange ?? "")?.[1];
     const matches = start === undefined ? contentLength === count : Number(start) === from && (contentLength ?? count) === count;
-    if (!matches) throw new IncompleteBodyError(`the response has another range than the ${count} bytes from ${from} that were requested`);
+    if (!matches) throw new WrongRangeError(`the response has another range than the ${count} bytes from ${from} that were requested`);
   }
 
   async #take(response: BlobDownloadLike, signal: AbortSignal): Promise<void> {
@@ -185,7 +232,7 @@ export class PinnedRange {
       // The connection broke after the last byte: the range is complete.
       if (this.#filled === into.length && !signal.aborted) return;
       // The SDK itself resumes a body that ends early, and may find another version.
-      throw isVersionGone(error) ? error : new IncompleteBodyError(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
+      throw isVersionGone(error) && !this.#version.isSameBlob ? error : new IncompleteBodyError(`the body broke off at ${this.#filled} of ${into.length} bytes`, { cause: error });
     }
     if (this.#filled < into.length) throw new IncompleteBodyError(`the body ended at ${this.#filled} of ${into.length} bytes`);
   }
@@ -202,9 +249,10 @@ function isVersionGone(error: unknown): boolean {
 }
 
 /** The body is incomplete, or of another range. (A request without a response is left to the SDK's own retries.) */
-class IncompleteBodyError extends Error {
-  override readonly name = "IncompleteBodyError";
-}
+class IncompleteBodyError extends Error {}
+
+/** The response is for another range. */
+class WrongRangeError extends IncompleteBodyError {}
 
 /** The body has more bytes than the requested range; another request would not help. */
 class UnexpectedBodyError extends TypeError {}

@@ -1,16 +1,18 @@
-import type { CallOptions, TimedCallOptions } from "../clients/call.js";
+import type { OperationTracingOptions } from "@azure/core-tracing";
+import { Deadline } from "../core/deadline.js";
 import { jitter } from "../core/retry.js";
-import { isInUse, isTransient } from "../core/storage-errors.js";
+import { isBadRequest } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { checkNumber, checkOptions } from "../core/validate.js";
+import { checkNumber, checkOptions, isMisuse } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, isConcurrencyError, WatchFailedError } from "../errors.js";
+import { createError, isConcurrencyError, OperationTimeoutError, WatchFailedError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
-import { checkedResult, readIfChanged, readSnapshot } from "../target/target.js";
-import type { ReadResult, RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
+import { checkedResult } from "../target/target.js";
+import type { ReadResult, Snapshot, ServiceAdapter } from "../target/target.js";
 import { updateDefaults } from "../update/options.js";
 import type { TargetOptions, TargetSettings } from "../update/options.js";
-import { runCall } from "../update/run-call.js";
+import { sharedPollOf } from "./shared-poll.js";
+import type { KnownVersion, PollOutcome } from "./shared-poll.js";
 
 /** A state that {@link watch} yields. If the target exists, it can be passed to an update as `startFrom`. */
 export type WatchState<T> =
@@ -23,7 +25,7 @@ export interface WatchOptions extends Omit<TargetOptions, "timeoutInMs"> {
   tryTimeoutInMs?: number | undefined;
   /**
    * The time between two polls, plus or minus a random quarter, so that processes that were started together do not keep
-   * polling together.
+   * polling together. Watches of the same target in one process share their polls: the shortest interval applies to all of them.
    * @defaultValue 5_000: a change is known within seconds, for 12 small requests per minute
    */
   pollIntervalInMs?: number | undefined;
@@ -33,7 +35,8 @@ export interface WatchOptions extends Omit<TargetOptions, "timeoutInMs"> {
    */
   maxPollIntervalInMs?: number | undefined;
   /**
-   * How long polls may fail before the watch ends with a {@link WatchFailedError}; `Infinity`: for ever.
+   * How long polls may fail before the watch ends with a {@link WatchFailedError}; `Infinity`: for ever. A response of 401 or 403,
+   * a 409 and a missing container count as failures, too: they may be repaired.
    * @defaultValue 300_000: outlasts a failover or a redeployment, and does not hide a dead account for long
    */
   maxFailureTimeInMs?: number | undefined;
@@ -91,21 +94,14 @@ export function checkWatchOptions(options: WatchOptions): WatchSettings {
   };
 }
 
-/** The result of one poll: neither `result` nor `unusable` if the value is unchanged. */
-interface PollResult<T> {
-  readonly found: Snapshot<unknown> | "unchanged" | undefined;
-  readonly result?: ReadResult<T>;
-  readonly unusable?: { readonly error: unknown };
-}
-
-/** Polls a target, one poll at a time. Knows which state was returned last, and when to poll again. */
+/** What one watch has seen of its target, and when it wants to poll again. The polls are shared with other watches of the target. */
 export class TargetPoller<T> {
   readonly #adapter: ServiceAdapter<T, unknown>;
   readonly #targetSettings: TargetSettings;
   readonly #settings: WatchSettings;
-  readonly #request: Omit<TimedCallOptions, "abortSignal">;
+  readonly #tracingOptions: OperationTracingOptions | undefined;
   /** The version that was read last, usable or not. Undefined: the target did not exist. */
-  #etag: string | undefined;
+  #known: KnownVersion | undefined;
   /** The state that was returned last. */
   #returned: Snapshot<unknown> | "not found" | undefined;
   #nextPoll = 0;
@@ -116,72 +112,72 @@ export class TargetPoller<T> {
     this.#adapter = adapter;
     this.#targetSettings = targetSettings;
     this.#settings = settings;
-    this.#request = { timeoutInMs: settings.tryTimeoutInMs, tracingOptions: options.tracingOptions };
+    this.#tracingOptions = options.tracingOptions;
   }
 
-  /** How long to wait before the next poll. */
-  get waitInMs(): number {
-    return this.#nextPoll - performance.now();
-  }
-
-  /** The state, if it differs from the one that was returned last. */
+  /** Waits for the next poll. Returns the state, if it differs from the one that was returned last. */
   async poll(abortSignal: AbortSignal): Promise<WatchState<T> | undefined> {
-    const started = performance.now();
+    const polls = sharedPollOf(this.#adapter, this.#targetSettings, this.#settings.tryTimeoutInMs);
+    const outcome = await polls.next({ dueAt: this.#nextPoll, known: this.#known, tracingOptions: this.#tracingOptions }, abortSignal);
     try {
-      const state = await this.#read({ abortSignal });
+      if (outcome.kind === "failed") throw outcome.error;
+      const state = outcome.kind === "unchanged" ? undefined : await this.#stateOf(outcome, abortSignal);
       this.#failures = 0;
       this.#nextPoll = performance.now() + jitter(this.#settings.pollIntervalInMs, 0.25);
       return state;
     } catch (error) {
       if (abortSignal.aborted) throw error;
-      if (isConcurrencyError(error, "SCHEMA")) this.#skipVersion(error);
-      else this.#retryLater(error, started);
+      if (isConcurrencyError(error, "SCHEMA")) this.#skipVersion(error, outcome.poll);
+      else this.#retryLater(error, outcome.startedAt);
       this.#report(error);
       return undefined;
     }
   }
 
-  async #read(options: CallOptions): Promise<WatchState<T> | undefined> {
-    // The poller's state changes only after the read has ended: a result that is too late must not count as returned.
-    const { found, result, unusable } = await runCall(
-      "watch",
-      { ...this.#request, ...options },
-      this.#targetSettings,
-      this.#adapter.url,
-      (context) => this.#readOnce(context),
-      { targetKind: this.#adapter.kind },
-    );
-    if (found === "unchanged") return undefined;
-    this.#etag = found?.etag;
-    if (unusable) throw unusable.error;
-    if (found) {
-      if (!result) return undefined;
-      this.#returned = found;
-      return Object.assign(result, { exists: true as const });
+  async #stateOf(outcome: PollOutcome & { kind: "found" | "not found" }, abortSignal: AbortSignal): Promise<WatchState<T> | undefined> {
+    if (outcome.kind === "not found") {
+      this.#known = undefined;
+      if (this.#returned === "not found") return undefined;
+      this.#returned = "not found";
+      return { exists: false };
     }
-    if (this.#returned === "not found") return undefined;
-    this.#returned = "not found";
-    return { exists: false };
+    const { snapshot, poll } = outcome;
+    const version = { etag: snapshot.etag, snapshot, poll };
+    const returned = this.#returned;
+    const isKnown = this.#known?.etag === snapshot.etag;
+    // Another version with the same value: for example, the metadata when only the content was rewritten.
+    if (isKnown || (returned !== undefined && returned !== "not found" && this.#adapter.equals(returned.raw, snapshot.raw))) {
+      this.#known = version;
+      return undefined;
+    }
+    // Changed only after the schema check has ended: a result that is too late must not count as returned.
+    const result = await this.#check(snapshot, abortSignal).catch((error: unknown) => {
+      if (isConcurrencyError(error, "SCHEMA")) this.#known = version;
+      throw error;
+    });
+    this.#known = version;
+    this.#returned = snapshot;
+    return Object.assign(result, { exists: true as const });
   }
 
-  async #readOnce(context: RequestContext): Promise<PollResult<T>> {
-    const adapter = this.#adapter;
-    const found = await (this.#etag === undefined ? readSnapshot(adapter, context) : readIfChanged(adapter, this.#etag, context));
-    if (!found || found === "unchanged") return { found };
-    const returned = this.#returned;
-    // Another version with the same value: for example, the metadata when only the content was rewritten.
-    if (returned !== undefined && returned !== "not found" && adapter.equals(returned.raw, found.raw)) return { found };
+  /** The value, after the schema check, which may be asynchronous and has the time of a poll. */
+  async #check(snapshot: Snapshot<unknown>, abortSignal: AbortSignal): Promise<ReadResult<T>> {
+    const { tryTimeoutInMs } = this.#settings;
+    const { url } = this.#adapter;
+    const tooLong = (): Error =>
+      createError(OperationTimeoutError, `The schema check of ${url} took longer than ${tryTimeoutInMs} ms (tryTimeoutInMs).`, { url, elapsedInMs: tryTimeoutInMs });
+    const deadline = new Deadline(tryTimeoutInMs, tooLong, abortSignal);
     try {
-      return { found, result: await checkedResult(adapter, found, context.journalName) };
-    } catch (error) {
-      return { found, unusable: { error } };
+      return await deadline.race(checkedResult(this.#adapter, snapshot, this.#targetSettings.journalName));
+    } finally {
+      deadline.dispose();
     }
   }
 
   /** Remembers the version that cannot be used, so that the next poll asks for another one. */
-  #skipVersion(error: SchemaError): void {
+  #skipVersion(error: SchemaError, poll: number): void {
     if (this.#returned === undefined) throw error;
-    this.#etag = error.etag ?? this.#etag;
+    if (error.etag !== undefined && this.#known?.etag !== error.etag) this.#known = { etag: error.etag, snapshot: undefined, poll };
     this.#failures = 0;
     this.#nextPoll = performance.now() + jitter(this.#settings.pollIntervalInMs, 0.25);
   }
@@ -210,7 +206,11 @@ export class TargetPoller<T> {
   }
 }
 
-/** No response in time, a transient error, or a file that an SMB client has open. Other errors would stay the same. */
+/**
+ * Whether another poll may succeed. A missing container may be created again, and a 403 ends when a role, a key or a firewall rule is
+ * repaired, which takes minutes to become effective. A malformed request stays one, and a lease that has ended does not come back.
+ */
 function mayPollAgain(error: unknown): boolean {
-  return isConcurrencyError(error, "OPERATION_TIMEOUT") || isTransient(error) || isInUse(error);
+  if (isConcurrencyError(error)) return error.code === "OPERATION_TIMEOUT" || error.code === "TARGET_NOT_FOUND";
+  return !isMisuse(error) && !isBadRequest(error);
 }

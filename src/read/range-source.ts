@@ -1,10 +1,11 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { BlobCallOptions, DownloadableLike } from "../clients/blob.js";
+import type { BlobCallOptions, BlobDownloadLike, DownloadableLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort } from "../core/deadline.js";
 import { RequestTimeoutError } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
+import { discardBody, holdBody } from "../target/content.js";
 import type { DownloadSettings } from "./download-options.js";
 
 /** What the requests for ranges of one blob share. */
@@ -17,7 +18,7 @@ export interface RangeSource {
   readonly stop: AbortController;
 }
 
-/** How many attempts in a row may make no progress. */
+/** How many attempts in a row may make no progress. More if they fail quickly: see `PinnedRange.fetch`. */
 export const maxAttemptsWithoutProgress = 5;
 
 /** The time limit and the cancellation of one request, whose body is read after its response has arrived. */
@@ -25,7 +26,23 @@ export function rangeDeadline({ settings: { tryTimeoutInMs }, stop }: RangeSourc
   return new Deadline(tryTimeoutInMs, () => new RequestTimeoutError(tryTimeoutInMs, "not complete"), stop.signal);
 }
 
-export function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
+/**
+ * Requests a range. A response that comes after the deadline is discarded: a client that ignores its signal delivers it
+ * nevertheless, and a body without a listener ends the process when its request is aborted.
+ */
+export async function requestRange(source: RangeSource, deadline: Deadline, offset: number, count: number | undefined, ifMatch?: string): Promise<BlobDownloadLike> {
+  const requested = source.blob.download(offset, count, requestOptions(source, deadline.signal, ifMatch));
+  try {
+    const response = await deadline.race(requested);
+    holdBody(response);
+    return response;
+  } catch (error) {
+    requested.then(discardBody, () => undefined);
+    throw error;
+  }
+}
+
+function requestOptions({ settings, tracingOptions }: RangeSource, abortSignal: AbortSignal, ifMatch?: string): BlobCallOptions {
   return {
     abortSignal,
     ...(tracingOptions && { tracingOptions }),
@@ -63,6 +80,19 @@ export class VersionChangedError extends Error {
   }
 }
 
+/** Several attempts in a row brought nothing. */
+export class NoProgressError extends Error {
+  override readonly name = "NoProgressError";
+  readonly attempts: number;
+  readonly elapsedInMs: number;
+
+  constructor(attempts: number, elapsedInMs: number, cause: unknown) {
+    super("the download makes no progress", { cause });
+    this.attempts = attempts;
+    this.elapsedInMs = elapsedInMs;
+  }
+}
+
 /** The error that a caller gets. */
 export function toDownloadError(error: unknown, { url, settings }: RangeSource, restarts: number): unknown {
   if (error instanceof VersionChangedError) {
@@ -72,10 +102,10 @@ export function toDownloadError(error: unknown, { url, settings }: RangeSource, 
       { url, etag: error.etag, restarts, cause: error.cause },
     );
   }
-  if (error instanceof RequestTimeoutError) {
-    const { tryTimeoutInMs } = settings;
-    const message = `The download of ${url} made no progress: ${maxAttemptsWithoutProgress} requests in a row took longer than ${tryTimeoutInMs} ms (tryTimeoutInMs).`;
-    return createError(OperationTimeoutError, message, { url, elapsedInMs: maxAttemptsWithoutProgress * tryTimeoutInMs });
+  if (error instanceof NoProgressError) {
+    const { attempts, elapsedInMs, cause } = error;
+    const message = `The download of ${url} made no progress: ${attempts} requests in a row over ${Math.round(elapsedInMs)} ms brought no bytes (tryTimeoutInMs: ${settings.tryTimeoutInMs}).`;
+    return createError(OperationTimeoutError, message, { url, elapsedInMs, cause });
   }
   return toConcurrencyError(error, url);
 }

@@ -1,5 +1,5 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { abortReason, delay, onAbort } from "../core/deadline.js";
+import { abortReason, onAbort } from "../core/deadline.js";
 import type { AnyInput, Target } from "../target/target.js";
 import { checkTargetSettings, resolveTarget } from "../update/options.js";
 import { checkWatchOptions, TargetPoller } from "./poller.js";
@@ -11,7 +11,8 @@ export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDis
    * Resolves with the next state; waits until a poll finds one. `done` after `return()`, and after an error.
    * @throws {@link WatchFailedError} if polls fail for longer than `maxFailureTimeInMs`.
    * @throws {@link SchemaError} if the first version does not match the schema; later ones are skipped.
-   * @throws `RestError` if a poll fails with an error that another poll would meet again, for example 403.
+   * @throws {@link LeaseUnavailableError} if `conditions.leaseId` is not the id of an active lease.
+   * @throws `RestError` if the service rejects the request itself (400).
    */
   next(): Promise<IteratorResult<WatchState<T>, undefined>>;
   /**
@@ -31,8 +32,12 @@ export interface Watch<T> extends AsyncIterableIterator<WatchState<T>>, AsyncDis
  * `pollIntervalInMs`. So a slow consumer gets the newest state and never a backlog (states in between are skipped), and a watch
  * that is dropped without `return()` leaves no timer or listener.
  *
- * Polls that fail for transient reasons (no response, 5xx, a file that an SMB client has open) are repeated with increasing
- * delays for up to `maxFailureTimeInMs`; other errors end the watch. A version that cannot be used (`SchemaError`) ends the watch
+ * Watches of the same target in one process share their polls, if their client, schema and request options are the same. Each has
+ * its own state and its own errors.
+ *
+ * Polls that fail (no response, 5xx, 401 or 403, a container that is deleted or does not exist, a file that an SMB client has open)
+ * are repeated with increasing delays for up to `maxFailureTimeInMs`, and reported to `onError`; a malformed request and a lease
+ * id that is not active end the watch. A version that cannot be used (`SchemaError`) ends the watch
  * if it is the first, and is skipped otherwise: the consumer keeps the last state.
  *
  * Costs 1 request per poll; the service responds without content while nothing has changed (304). For the content of a file,
@@ -108,9 +113,6 @@ class PollingWatch<T> implements Watch<T> {
 
   async #nextState(signal: AbortSignal): Promise<WatchState<T>> {
     for (;;) {
-      const waitInMs = this.#poller.waitInMs;
-      if (waitInMs > 0) await delay(waitInMs, signal);
-      signal.throwIfAborted();
       const state = await this.#poller.poll(signal);
       signal.throwIfAborted();
       if (state) return state;

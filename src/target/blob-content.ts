@@ -7,7 +7,7 @@ import { read } from "../core/request.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isConflict, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkOptions, requireETag } from "../core/validate.js";
+import { checkOneOf, checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { blobOptions, blobStaleETag, encryptionObstacle, headersOf, joinMetadata, splitMetadata, tagCondition, unlessUnchanged } from "./blob-requests.js";
 import { contentCodecOf } from "./codec.js";
@@ -28,6 +28,11 @@ export interface BlobContentOptions {
    * @defaultValue false
    */
   keepTier?: boolean | undefined;
+  /**
+   * What a delete does if the blob has snapshots, which cannot exist without it. `"include"`: deletes them, too.
+   * @defaultValue none: the delete is rejected (409 `SnapshotsPresent`), so that no snapshot is lost by mistake
+   */
+  deleteSnapshots?: "include" | undefined;
 }
 
 /** Options of {@link jsonBlob}. */
@@ -45,8 +50,8 @@ export interface JsonBlobOptions<T> extends BlobContentOptions {
   allowKindChange?: boolean | undefined;
 }
 
-const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1 };
-const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, schema: 1, allowKindChange: 1 };
+const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1, deleteSnapshots: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
@@ -122,14 +127,15 @@ function contentTarget<T, Raw>(
 ): UpdateTarget<T> {
   requireClient(kind, blob, "a BlockBlobClient");
   const url = redactUrl(blob.url);
-  const { schema, keepTier = false, allowKindChange = false } = options;
+  const { schema, keepTier = false, deleteSnapshots, allowKindChange = false } = options;
+  if (deleteSnapshots !== undefined) checkOneOf("deleteSnapshots", deleteSnapshots, ["include"]);
 
   const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, allowKindChange, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, deleteSnapshots ?? "", allowKindChange, identity ? identityOf(identity) : 0]),
     ...readOnlyReason(blob),
     staleETag: blobStaleETag,
     journaled: true,
@@ -159,7 +165,7 @@ function contentTarget<T, Raw>(
     create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
 
     async delete(etag, context) {
-      await blob.delete(blobOptions(context, { ifMatch: etag }));
+      await blob.delete({ ...blobOptions(context, { ifMatch: etag }), ...(deleteSnapshots && { deleteSnapshots }) });
     },
 
     overwrite: async (raw, context, { ifMatch, journal }) =>
@@ -177,8 +183,8 @@ function contentTarget<T, Raw>(
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
     const response = await blob.download(0, undefined, blobOptions(context, conditions));
-    const etag = requireETag(response.etag, url);
     const bytes = await readBody(response);
+    const etag = requireETag(response.etag, url);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
       throw unusable(url, "read", `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
     }

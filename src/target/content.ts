@@ -1,7 +1,8 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
+import { IncompleteBodyError } from "../core/request.js";
 import { retry } from "../core/retry.js";
-import { isNotFound } from "../core/storage-errors.js";
+import { isNotFound, statusOf } from "../core/storage-errors.js";
 import { createError, SchemaError } from "../errors.js";
 
 /** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
@@ -140,8 +141,33 @@ export async function eachChunk(response: BlobDownloadLike, take: TakeChunk): Pr
   else for await (const chunk of body as AsyncIterable<Uint8Array>) if (take(chunk) === "complete") return;
 }
 
+/**
+ * For a response whose body is read later: from now on an error of the body does not end the process. Without a listener it would,
+ * as an unhandled `error` event or an unhandled rejection.
+ */
+export function holdBody({ readableStreamBody, blobBody }: Pick<BlobDownloadLike, "readableStreamBody" | "blobBody">): void {
+  blobBody?.catch(ignore);
+  if (isNodeStream(readableStreamBody)) readableStreamBody.on("error", ignore);
+}
+
+/**
+ * For a response whose body is not read, because the response is late or not what was requested. Closes the connection, which the
+ * rest of the body would occupy.
+ */
+export function discardBody(response: Pick<BlobDownloadLike, "readableStreamBody" | "blobBody">): void {
+  holdBody(response);
+  const body = response.readableStreamBody;
+  if (isNodeStream(body)) body.destroy();
+}
+
+function ignore(): void {
+  // The body is not needed, or its reader gets the error.
+}
+
 /** The members of a Node stream that are used here. */
 interface NodeStreamLike {
+  readonly destroyed?: boolean;
+  readonly errored?: unknown;
   on(event: "data", listener: (chunk: Uint8Array) => void): unknown;
   on(event: "end" | "close", listener: () => void): unknown;
   on(event: "error", listener: (error: unknown) => void): unknown;
@@ -149,14 +175,18 @@ interface NodeStreamLike {
 }
 
 function isNodeStream(body: unknown): body is NodeStreamLike {
-  const { on, destroy } = body as Partial<NodeStreamLike>;
+  const { on, destroy } = (body ?? {}) as Partial<NodeStreamLike>;
   return typeof on === "function" && typeof destroy === "function";
 }
+
+const closedEarly = "the body was closed before its end";
 
 /** Listens to events: a loop over the stream would concatenate buffered chunks, which copies everything once more. */
 function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false;
+    // It broke before it was read: its events have been emitted already.
+    if (stream.destroyed) reject(stream.errored instanceof Error ? stream.errored : new Error(closedEarly));
     stream.on("error", reject);
     stream.on("end", () => {
       isOver = true;
@@ -165,7 +195,7 @@ function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
     // Emitted last, and without `error` if the stream was destroyed without one. An error is created only if it is needed:
     // its stack trace costs more than the rest of this function.
     stream.on("close", () => {
-      if (!isOver) reject(new Error("the body was closed before its end"));
+      if (!isOver) reject(new Error(closedEarly));
     });
     stream.on("data", (chunk) => {
       if (isOver) return;
@@ -184,15 +214,20 @@ function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   });
 }
 
-/** Reads the body of a download to its end. */
+/** Reads the body of a download to its end. Rejects with an `IncompleteBodyError` if the connection breaks: another read may succeed. */
 export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
-  await eachChunk(response, (chunk) => {
-    chunks.push(chunk);
-    length += chunk.length;
-    return undefined;
-  });
+  try {
+    await eachChunk(response, (chunk) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      return undefined;
+    });
+  } catch (error) {
+    // The SDK resumes some bodies by itself. Then the error may be a response, for example that the blob has changed.
+    throw statusOf(error) === undefined ? new IncompleteBodyError(`the body broke off after ${length} bytes`, { cause: error }) : error;
+  }
   const [only] = chunks;
   if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);
   const bytes = new Uint8Array(length);
@@ -207,7 +242,10 @@ export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> 
 /** The maximum number of reads of content that changes, or whose connection breaks, during the read. */
 const maxReads = 5;
 
-/** Reads content, again if a write or a broken connection tore the read. `undefined`: it does not exist. */
+/**
+ * Reads content, again if a write or a broken connection tore the read. `undefined`: it does not exist. If that does not help, rejects
+ * with an `IncompleteBodyError`: `readWithTries` then waits, and reads again until the deadline.
+ */
 export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: unknown) => boolean, abortSignal: AbortSignal): Promise<S | undefined> {
   try {
     return await readOnce();
@@ -219,6 +257,6 @@ export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: u
     return await retry(readOnce, { maxAttempts: maxReads - 1, shouldRetry: isTorn, abortSignal });
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw error;
+    throw isTorn(error) ? new IncompleteBodyError(`${maxReads} reads in a row were torn`, { cause: error }) : error;
   }
 }

@@ -10,7 +10,7 @@ import type { OptionNames } from "../core/validate.js";
 import { ContentTooLargeError, createError } from "../errors.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
+import { bytesCodec, discardBody, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
@@ -140,7 +140,6 @@ function contentTarget<T, Raw>(
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
     // No retries by the SDK: it would resume a broken download, and could join parts of two versions.
     const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
-    const etag = requireETag(response.etag, url);
     const length = response.contentLength ?? 0;
     if (length > maxSizeInBytes) {
       discardBody(response);
@@ -150,6 +149,7 @@ function contentTarget<T, Raw>(
       throw new TornReadError(`the response for ${url} was cut off`, { cause });
     });
     if (bytes.length !== length) throw new TornReadError(`${bytes.length} bytes of ${url} arrived of ${length}`);
+    const etag = requireETag(response.etag, url);
     return { raw: parse(bytes, etag), etag, journal: undefined, keep: keptOf(response, length) };
   }
 
@@ -251,13 +251,6 @@ class TornReadError extends Error {
 
 function isTorn(error: unknown): boolean {
   return error instanceof TornReadError;
-}
-
-/** A stream that is not read would keep its connection open. */
-function discardBody({ readableStreamBody }: FileDownloadLike): void {
-  const stream = readableStreamBody as { destroy?: () => void; on?: (event: "error", listener: () => void) => void } | undefined;
-  stream?.on?.("error", () => undefined);
-  stream?.destroy?.();
 }
 
 function keptOf(response: FileDownloadLike, length: number): Kept {

@@ -219,14 +219,46 @@ describe.each([
   it("a deadline while the block is on its way is a CommitUnknownError", async () => {
     const { service, blob } = emptyLog();
     service.next("appendBlock", hangAfterCommit);
-    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100 }))).toMatchObject({ name: "CommitUnknownError" });
+    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100, tryTimeoutInMs: 1_000 }))).toMatchObject({ name: "CommitUnknownError" });
   });
 
   it("a deadline before that says that nothing was appended", async () => {
     const { service, blob } = emptyLog();
     service.next("getProperties", hang);
-    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100 }))).toMatchObject({ name: "OperationTimeoutError" });
+    expect(await rejection(append(blob, "a", { ...options, timeoutInMs: 100, tryTimeoutInMs: 1_000 }))).toMatchObject({ name: "OperationTimeoutError" });
     expect(blob.text).toBe("");
+  });
+});
+
+describe("a request that the network swallows", () => {
+  it.each([
+    { what: "the look", operation: "getProperties", fault: hang },
+    { what: "the claim", operation: "setMetadata", fault: hang },
+    { what: "the claim, after it was written", operation: "setMetadata", fault: hangAfterCommit },
+    { what: "the block", operation: "appendBlock", fault: hang },
+    { what: "the block, after it was appended", operation: "appendBlock", fault: hangAfterCommit },
+  ])("does not stop the calls that come after it: $what", async ({ operation, fault }) => {
+    const { service, blob } = emptyLog();
+    service.next(operation, fault);
+    const calls: Promise<AppendResult>[] = [];
+    // A new caller every 100 ms, each with a second: the shared request is never without a caller that waits for it.
+    for (let n = 0; n < 80; n++) {
+      calls.push(appendExactlyOnce(blob, `<${n}>`, { timeoutInMs: 1_000 }));
+      await vi.advanceTimersByTimeAsync(100);
+    }
+    const outcomes = await inFakeTime(Promise.allSettled(calls));
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(80);
+    expect(blob.text.match(/<\d+>/g)).toHaveLength(80);
+    expect(new Set(blob.text.match(/<\d+>/g)).size).toBe(80);
+  });
+
+  it("takes the time of tryTimeoutInMs", async () => {
+    const { service, blob } = emptyLog();
+    service.next("getProperties", hang);
+    const started = performance.now();
+    await append(blob, "a", { tryTimeoutInMs: 500 });
+    expect(performance.now() - started).toBeGreaterThanOrEqual(500);
+    expect(performance.now() - started).toBeLessThan(700);
   });
 });
 
@@ -293,7 +325,7 @@ describe("claims", () => {
     const dead = new FakeAppendBlob(service, { pipeline: {} });
     const held = gate();
     service.next("appendBlock", held.fault);
-    const died = rejection(appendExactlyOnce(dead, "never", { timeoutInMs: 5 }));
+    const died = rejection(appendExactlyOnce(dead, "never", { timeoutInMs: 5, tryTimeoutInMs: 1_000 }));
     await held.reached;
     expect(await append(blob, "a")).toMatchObject({ offset: 0 });
     expect(service.operations.slice(3)).toEqual(["getProperties", "getProperties", "setMetadata", "appendBlock"]);

@@ -27,7 +27,6 @@ describe("retries and waits", () => {
       "lock/observe-lock.ts": "the time between two polls of an observer is its purpose, not a backoff",
       "lock/semaphore.ts": "polls for a slot as the waiter queue does; a release in the process ends the wait",
       "queue/polling-loop.ts": "the poll loop of a consumer goes on until it is stopped; notify() ends a wait",
-      "read/watch.ts": "the time between two polls of a watch is its purpose, not a backoff",
     };
     expect(filesOutside("core/", isNamed("delay"))).toEqual(Object.keys(reasons).sort());
   });

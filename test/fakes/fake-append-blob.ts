@@ -10,6 +10,7 @@ interface StoredLog {
   metadata: Record<string, string>;
   contentType: string | undefined;
   leaseId: string | undefined;
+  createdOn?: Date;
 }
 
 /** An append blob in memory, behind a client as the SDK's. Several clients of one URL see the same blob. */
@@ -81,8 +82,19 @@ export class FakeAppendBlob implements AppendBlobLike {
 
   download(offset = 0, count?: number, options: BlobCallOptions = {}): Promise<BlobDownloadLike> {
     return this.#request("download", "read", options, blobError, () => {
-      const { content, etag } = this.#checked(options.conditions, blobError);
-      return { etag, readableStreamBody: [content.slice(offset, count === undefined ? undefined : offset + count)] };
+      const { content, etag, blocks, createdOn = new Date(0), metadata } = this.#checked(options.conditions, blobError);
+      if (count !== undefined && offset >= content.length) throw blobError(416, "InvalidRange");
+      const part = content.slice(offset, count === undefined ? undefined : offset + count);
+      return {
+        etag,
+        blobType: this.blobType,
+        createdOn,
+        blobCommittedBlockCount: blocks,
+        metadata: { ...metadata },
+        contentLength: part.length,
+        ...(count !== undefined && { contentRange: `bytes ${offset}-${offset + part.length - 1}/${content.length}` }),
+        readableStreamBody: [part],
+      };
     });
   }
 

@@ -9,14 +9,14 @@ interface StoredPages {
   etag: string;
 }
 
-/** A page blob of 16 KiB in memory, behind a client as the SDK's. */
+/** A page blob in memory, of 16 KiB unless the test says otherwise, behind a client as the SDK's. */
 export class FakePageBlob implements PageBlobLike {
   readonly url = "https://account.blob.core.windows.net/disks/disk.vhd";
   readonly service: FakeService;
 
-  constructor(service: FakeService) {
+  constructor(service: FakeService, sizeInBytes = 16 * 1024) {
     this.service = service;
-    if (!this.stored) this.#store({ content: new Uint8Array(16 * 1024), number: 0 });
+    if (!this.stored) this.#store({ content: new Uint8Array(sizeInBytes), number: 0 });
   }
 
   get stored(): StoredPages | undefined {

@@ -120,6 +120,37 @@ describe("no id is given twice", () => {
     blob.put({ next: 1 });
     expect(await rejection(inFakeTime(allocator.next()))).toMatchObject({ name: "IdCounterError", reason: "reset" });
   });
+
+  it("when the counter is reset, again and again, until it is repaired", async () => {
+    const { blob } = counter();
+    const allocator = new IdAllocator(blob, { blockSize: 10, prefetch: 0 });
+    const other = new IdAllocator(blob, { blockSize: 10, prefetch: 0 });
+    const taken = [...(await take(allocator, 10)), ...(await take(other, 30))];
+    blob.put({ next: 1 });
+    for (let call = 0; call < 6; call++) {
+      expect(await rejection(inFakeTime(allocator.next()))).toMatchObject({ name: "IdCounterError", reason: "reset" });
+      expect(await rejection(inFakeTime(other.nextMany(3)))).toMatchObject({ name: "IdCounterError", reason: "reset" });
+    }
+    expect(blob.json).toEqual({ next: 1 });
+    blob.put({ next: 41 });
+    expect(taken).not.toContain((await take(allocator, 1))[0]);
+    expect(await take(other, 1)).toEqual([51]);
+  });
+
+  it.each(["reset", "deleted"])("from the block that is left, once it knows that the counter was %s", async (what) => {
+    const { blob } = counter();
+    const allocator = new IdAllocator(blob, { blockSize: 10, prefetch: 0.5 });
+    await take(allocator, 5);
+    if (what === "reset") blob.put({ next: 1 });
+    else blob.drop();
+    // The block runs low, and the reservation in the background finds out. The ids that are left may now be another process's.
+    await take(allocator, 1);
+    await vi.advanceTimersByTimeAsync(100);
+    const name = what === "reset" ? "IdCounterError" : "TargetNotFoundError";
+    for (let call = 0; call < 3; call++) expect(await rejection(inFakeTime(allocator.next()))).toMatchObject({ name });
+    blob.put({ next: 11 });
+    expect(await take(allocator, 2)).toEqual([11, 12]);
+  });
 });
 
 describe("the next block", () => {

@@ -3,16 +3,35 @@ import { describe, expect, it, vi } from "vitest";
 import { claimPages } from "../../src/index.js";
 import { FakePageBlob } from "../fakes/fake-page-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
-import { answer, before, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { deferred } from "../fakes/deferred.js";
+import { answer, before, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 
-function disk(): { service: FakeService; blob: FakePageBlob } {
+function disk(sizeInBytes?: number): { service: FakeService; blob: FakePageBlob } {
   const service = new FakeService();
-  return { service, blob: new FakePageBlob(service) };
+  return { service, blob: new FakePageBlob(service, sizeInBytes) };
 }
 
+const mebibyte = 1024 * 1024;
+
 const page = (value: number, count = 1): Uint8Array => new Uint8Array(count * 512).fill(value);
+
+/** A request that the client gives up when its call ends, and that arrives when the test says so. */
+function straggler(): { readonly fault: Fault; readonly sent: Promise<void>; arrive(): void } {
+  const late = ghost();
+  const sent = deferred();
+  return {
+    fault: (exchange) => {
+      sent.resolve();
+      // Records the request in the ghost, which then waits for the abort instead of failing at once.
+      return late.fault({ ...exchange, sendIntoTheVoid: () => hang(exchange) as Promise<never> });
+    },
+    sent: sent.promise,
+    arrive: () => late.arrive(),
+  };
+}
 
 describe("a claim", () => {
   it("costs one request and raises the number", async () => {
@@ -82,6 +101,111 @@ describe("a writer", () => {
     expect(blob.pages[0]).toBe(2);
     expect(writer.sequenceNumber).toBeGreaterThan(1);
     expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
+  });
+
+  it.each([
+    { what: "in the same moment", pauses: 0 },
+    { what: "one microtask later", pauses: 1 },
+    { what: "after some time", pauses: 50 },
+  ])("does not let a write that its caller aborted undo one that follows $what", async ({ pauses }) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const late = straggler();
+    service.next("uploadPages", late.fault);
+    const controller = new AbortController();
+    const aborted = rejection(writer.write(0, page(1), { abortSignal: controller.signal }));
+    await late.sent;
+    controller.abort(new Error("enough"));
+    for (let n = 0; n < pauses; n++) await Promise.resolve();
+    await writer.write(0, page(2));
+    late.arrive();
+    expect((await aborted).message).toBe("enough");
+    expect(blob.pages[0]).toBe(2);
+    expect(writer.sequenceNumber).toBeGreaterThan(1);
+  });
+
+  it("does not let a write that took too long undo one that follows its rejection immediately", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const late = straggler();
+    service.next("uploadPages", late.fault);
+    await expect(writer.write(0, page(1), { timeoutInMs: 20, tryTimeoutInMs: 1_000 })).rejects.toMatchObject({ name: "OperationTimeoutError" });
+    await writer.write(0, page(2));
+    late.arrive();
+    expect(blob.pages[0]).toBe(2);
+  });
+
+  it("sends again what got no response within tryTimeoutInMs, and rejects the try that was given up", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const late = straggler();
+    service.next("uploadPages", late.fault);
+    await writer.write(0, page(1), { tryTimeoutInMs: 20 });
+    await writer.write(0, page(2));
+    late.arrive();
+    expect(blob.pages[0]).toBe(2);
+    expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
+  });
+
+  it.each(["getProperties", "updateSequenceNumber"])("outlasts a swallowed %s of its raise", async (operation) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", hang);
+    service.next(operation, hang);
+    await writer.write(0, page(1), { tryTimeoutInMs: 20 });
+    expect(blob.pages[0]).toBe(1);
+    expect(blob.stored?.number).toBe(writer.sequenceNumber);
+  });
+
+  it("writes to the same pages in the order of the calls, and to other pages at the same time", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const held = gate();
+    service.next("uploadPages", held.fault);
+    const first = writer.write(0, page(1, 2));
+    await held.reached;
+    const second = writer.write(512, page(2, 2));
+    await writer.write(2048, page(9));
+    expect(service.count("uploadPages")).toBe(2);
+    held.open();
+    await Promise.all([first, second]);
+    expect(blob.pages.slice(0, 5)).toEqual([1, 2, 2, 0, 9]);
+    expect(writer.sequenceNumber).toBe(1);
+  });
+
+  it("does not wait for a write of the same pages longer than it has time", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", hang);
+    const controller = new AbortController();
+    const first = rejection(writer.write(0, page(1), { abortSignal: controller.signal }));
+    const error = await rejection(writer.write(0, page(2), { timeoutInMs: 20 }));
+    expect(error).toMatchObject({ name: "OperationTimeoutError", writtenBytes: 0, committed: false });
+    expect(error.message).toContain("No request was sent");
+    controller.abort();
+    await first;
+  });
+
+  it("says how much is written when the time is over in the middle of several requests", async () => {
+    const { service, blob } = disk(12 * mebibyte);
+    const writer = await claimPages(blob);
+    service.next("uploadPages", pass, pass, hang);
+    const error = await rejection(writer.write(0, new Uint8Array(12 * mebibyte).fill(1), { timeoutInMs: 200, tryTimeoutInMs: 1_000 }));
+    expect(error).toMatchObject({ name: "OperationTimeoutError", writtenBytes: 8 * mebibyte, committed: "unknown" });
+    expect(error.message).not.toContain("Nothing was written");
+    expect(error.message).toContain("8388608 of 12582912 bytes are written");
+  });
+
+  it("says how much is written when a successor takes over in the middle of several requests", async () => {
+    const { service, blob } = disk(12 * mebibyte);
+    const writer = await claimPages(blob);
+    service.next("uploadPages", pass, before(() => claimPages(blob)));
+    const error = await rejection(writer.write(0, new Uint8Array(12 * mebibyte).fill(1)));
+    expect(error).toMatchObject({ name: "FencedError", writtenBytes: 4 * mebibyte, fencedBy: 2, committed: "unknown" });
+    expect(error.message).not.toContain("Nothing was written");
+    const next = await rejection(writer.write(0, page(1)));
+    expect(next).toMatchObject({ name: "FencedError", committed: false });
+    expect(next).not.toHaveProperty("writtenBytes");
   });
 
   it("raises its number each time", async () => {

@@ -148,11 +148,25 @@ describe("downloadConsistent", () => {
     expect(await downloadConsistent(blob, { ...small, concurrency: 1 })).toMatchObject({ content: version(2), restarts: 1 });
   });
 
-  it("gives up on bodies that bring nothing, with the reason", async () => {
+  it("gives up on bodies that bring nothing after tryTimeoutInMs, with the reason as the cause", async () => {
     const blob = tornBlob();
-    blob.body = (download) => (download > 1 ? { readableStreamBody: brokenAfter(0, new Error("reset")) } : undefined);
-    expect((await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })))).message).toBe("reset");
-    expect(blob.asked).toHaveLength(6);
+    // As the SDK reports it when a connection is cut: an AbortError, although no signal has aborted.
+    const cut = Object.assign(new Error("The operation was aborted."), { name: "AbortError" });
+    blob.body = (download) => (download > 1 ? { readableStreamBody: brokenAfter(0, cut) } : undefined);
+    const started = performance.now();
+    const error = await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1, tryTimeoutInMs: 5_000 })));
+    expect(error).toBeInstanceOf(OperationTimeoutError);
+    expect(error.cause).toBe(cut);
+    expect(performance.now() - started).toBeGreaterThanOrEqual(5_000);
+    expect(performance.now() - started).toBeLessThan(7_000);
+    expect(blob.asked.length).toBeGreaterThan(6);
+  });
+
+  it("outlasts connections that are cut for seconds", async () => {
+    const blob = tornBlob();
+    const until = performance.now() + 20_000;
+    blob.body = () => (performance.now() < until ? { readableStreamBody: brokenAfter(0, new Error("reset")) } : undefined);
+    expect((await inFakeTime(downloadConsistent(blob, small))).content).toEqual(version(1));
   });
 
   it("goes on as long as each try brings something", async () => {

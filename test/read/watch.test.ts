@@ -245,14 +245,41 @@ describe("a watch whose looks fail", () => {
 
   it.each([
     ["403", answer(403, "AuthorizationFailure"), expect.objectContaining({ statusCode: 403 })],
-    ["a container that is gone", answer(404, "ContainerNotFound"), expect.any(TargetNotFoundError)],
-  ])("ends with %s", async (_name, fault, error) => {
+    ["a container that is being deleted", answer(409, "ContainerBeingDeleted"), expect.objectContaining({ statusCode: 409 })],
+    ["a container that is gone, and created again", answer(404, "ContainerNotFound"), expect.any(TargetNotFoundError)],
+  ])("goes on after %s, and reports it", async (_name, fault, error) => {
+    steady();
+    const errors: unknown[] = [];
+    const { service, blob, states } = watched({ onError: (failure) => errors.push(failure) });
+    await states.next();
+    service.next("download", fault, fault);
+    blob.put({ n: 1 });
+    const next = states.next();
+    await vi.advanceTimersByTimeAsync(5 * interval);
+    expect((await next).value).toMatchObject({ value: { n: 1 } });
+    expect(errors).toEqual([error, error]);
+  });
+
+  it.each([
+    ["403", answer(403, "AuthorizationFailure"), { statusCode: 403 }],
+    ["a container that is gone", answer(404, "ContainerNotFound"), { name: "TargetNotFoundError" }],
+  ])("gives up after maxFailureTimeInMs of %s", async (_name, fault, cause) => {
+    const { service, states } = watched({ maxFailureTimeInMs: 10 * interval });
+    await states.next();
+    service.next("download", ...Array.from({ length: 20 }, () => fault));
+    const next = rejection(states.next());
+    await vi.advanceTimersByTimeAsync(15 * interval);
+    expect(await next).toMatchObject({ name: "WatchFailedError", cause });
+    expect(await states.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it("ends with a request that the service does not understand", async () => {
     const { service, states } = watched();
     await states.next();
-    service.next("download", fault);
+    service.next("download", answer(400, "InvalidHeaderValue"));
     const next = rejection(states.next());
     await vi.advanceTimersByTimeAsync(2 * interval);
-    expect(await next).toEqual(error);
+    expect(await next).toMatchObject({ statusCode: 400 });
     expect(await states.next()).toEqual({ done: true, value: undefined });
     expect(service.count()).toBe(2);
   });
@@ -350,6 +377,132 @@ describe("the end of a watch", () => {
     }
     expect(service.count()).toBe(2);
     expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe("watches of one target", () => {
+  const count = 50;
+
+  it("share their polls, and each gets every state", async () => {
+    steady();
+    const { service, blob } = counterBlob();
+    const watches = Array.from({ length: count }, () => watch<Counter>(blob, { pollIntervalInMs: interval }));
+    const firsts = await Promise.all(watches.map((states) => states.next()));
+    expect(firsts.map(({ value }) => value?.value)).toEqual(Array(count).fill({ n: 0 }));
+    expect(service.count()).toBe(1);
+    // Each has a value of its own.
+    firsts[0]!.value!.value!.n = 99;
+    expect(firsts[1]!.value!.value).toEqual({ n: 0 });
+    const nexts = watches.map((states) => states.next());
+    await vi.advanceTimersByTimeAsync(10 * interval);
+    blob.put({ n: 1 });
+    await vi.advanceTimersByTimeAsync(interval);
+    for (const next of nexts) expect((await next).value).toMatchObject({ value: { n: 1 } });
+    expect(service.count()).toBe(12);
+    await Promise.all(watches.map((states) => states.return()));
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("poll as often as the quickest wants, and the others know all that it finds", async () => {
+    steady();
+    const { service, blob } = counterBlob();
+    const quick = watch<Counter>(blob, { pollIntervalInMs: interval });
+    const slow = watch<Counter>(blob, { pollIntervalInMs: 100 * interval });
+    await Promise.all([quick.next(), slow.next()]);
+    const nexts = [quick.next(), slow.next()];
+    blob.put({ n: 1 });
+    await vi.advanceTimersByTimeAsync(interval);
+    for (const next of nexts) expect((await next).value).toMatchObject({ value: { n: 1 } });
+    expect(service.count()).toBe(2);
+    await Promise.all([quick.return(), slow.return()]);
+  });
+
+  it("see what was written before they began to wait: a poll in flight is not enough", async () => {
+    const { service, blob } = counterBlob();
+    const held = gate("after");
+    service.next("download", held.fault);
+    const early = watch<Counter>(blob).next();
+    await held.reached;
+    blob.put({ n: 1 });
+    const late = watch<Counter>(blob).next();
+    await vi.advanceTimersByTimeAsync(0);
+    held.open();
+    expect((await early).value).toMatchObject({ value: { n: 0 } });
+    expect((await late).value).toMatchObject({ value: { n: 1 } });
+    expect(service.count()).toBe(2);
+  });
+
+  it("that begin later get the content from those that have it, if the service says that it is unchanged", async () => {
+    steady();
+    const { service, blob } = counterBlob();
+    const first = watch<Counter>(blob, { pollIntervalInMs: interval });
+    await first.next();
+    const next = first.next();
+    const download = vi.spyOn(blob, "download");
+    expect((await watch<Counter>(blob, { pollIntervalInMs: interval }).next()).value).toMatchObject({ value: { n: 0 } });
+    expect(download.mock.lastCall![2]?.conditions?.ifNoneMatch).toBe(blob.stored?.etag);
+    expect(service.count()).toBe(2);
+    await first.return();
+    expect((await next).done).toBe(true);
+  });
+
+  it("do not end because one of them ends: by return, by an abort, by what its onError throws", async () => {
+    steady();
+    const { service, blob } = counterBlob();
+    const controller = new AbortController();
+    const [returned, aborted, throwing, patient, stays] = [
+      {},
+      { abortSignal: controller.signal },
+      { onError: () => { throw new Error("no more"); } },
+      { maxFailureTimeInMs: 0 },
+      { onError: () => undefined },
+    ].map((options) => watch<Counter>(blob, { pollIntervalInMs: interval, ...options })) as [Watch<Counter>, Watch<Counter>, Watch<Counter>, Watch<Counter>, Watch<Counter>];
+    await Promise.all([returned, aborted, throwing, patient, stays].map((states) => states.next()));
+    const nexts = [aborted.next(), throwing.next(), patient.next()].map((next) => rejection(next));
+    const gone = returned.next();
+    const next = stays.next();
+    const held = gate();
+    service.next("download", held.fault, busy);
+    await vi.advanceTimersByTimeAsync(interval);
+    await returned.return();
+    expect((await gone).done).toBe(true);
+    controller.abort(new Error("enough"));
+    held.open();
+    await vi.advanceTimersByTimeAsync(interval);
+    expect((await nexts[0]!).message).toBe("enough");
+    expect((await nexts[1]!).message).toBe("no more");
+    expect(await nexts[2]!).toBeInstanceOf(WatchFailedError);
+    blob.put({ n: 1 });
+    await vi.advanceTimersByTimeAsync(3 * interval);
+    expect((await next).value).toMatchObject({ value: { n: 1 } });
+    await stays.return();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("poll separately if their requests differ: schema, lease, journal, time limit", async () => {
+    const { service, blob } = counterBlob();
+    const watches = [watch(blob), watch(blob, { tryTimeoutInMs: 1_000 }), watch(blob, { journal: "other" }), watch(jsonBlob(blob, { schema: z.any() }))];
+    await Promise.all(watches.map((states) => states.next()));
+    expect(service.count()).toBe(4);
+  });
+
+  it("whose schema check hangs report that as a failed poll, and go on", async () => {
+    steady();
+    const { blob } = counterBlob();
+    let hangs = false;
+    const schema = z.any().refine(() => (hangs ? new Promise<boolean>(() => undefined) : true));
+    const errors: unknown[] = [];
+    const target = jsonBlob<Counter>(blob, { schema });
+    const slow = watch<Counter>(target, { pollIntervalInMs: interval, tryTimeoutInMs: 500, onError: (error) => errors.push(error) });
+    await slow.next();
+    hangs = true;
+    blob.put({ n: 1 });
+    const next = slow.next();
+    await vi.advanceTimersByTimeAsync(2 * interval);
+    expect(errors).toEqual([expect.any(OperationTimeoutError)]);
+    hangs = false;
+    await vi.advanceTimersByTimeAsync(2 * interval);
+    expect((await next).value).toMatchObject({ value: { n: 1 } });
   });
 });
 

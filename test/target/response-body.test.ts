@@ -27,7 +27,7 @@ describe("readBody", () => {
       yield Buffer.from("half");
       throw new Error("reset");
     }
-    await expect(readBody({ readableStreamBody: broken() })).rejects.toThrow("reset");
+    await expect(readBody({ readableStreamBody: broken() })).rejects.toMatchObject({ name: "IncompleteBodyError", cause: { message: "reset" } });
   });
 });
 
