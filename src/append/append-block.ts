@@ -6,6 +6,7 @@ import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { readBody } from "../target/content.js";
+import { fromPrimary } from "../target/from-primary.js";
 import { newWriteId } from "../target/journal.js";
 import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
@@ -45,7 +46,7 @@ export async function claimEnd(
     onConflict,
   });
   // A claim is not a record: no caller needs to know whether a claim without a response was written.
-  return outcome.kind === "unknown" ? { kind: "rejected", error: outcome.error } : outcome;
+  return outcome.kind === "unknown" ? { kind: "rejected", error: "readError" in outcome ? outcome.readError : outcome.error } : outcome;
 }
 
 /**
@@ -110,7 +111,7 @@ async function resolve(
 /** Whether the blob has these bytes at this position. */
 export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
   const download = async (abortSignal: AbortSignal): Promise<Uint8Array> =>
-    readBody(await blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal))));
+    readBody(await fromPrimary(blob, context, blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal)))));
   const stored = await readWithTries(download, context);
   return stored.length === bytes.length && stored.every((byte, index) => byte === bytes[index]);
 }

@@ -4,6 +4,7 @@ import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-error
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { fromPrimary } from "../target/from-primary.js";
 import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { claimsName, parseClaims } from "./claims.js";
@@ -32,7 +33,7 @@ export interface CreateAppendBlobOptions {
 export async function readAppendBlob(blob: AppendBlobLike, context: RequestContext): Promise<AppendBlobState | undefined> {
   let properties;
   try {
-    properties = await readWithTries((abortSignal) => blob.getProperties(blobOptions(withSignal(context, abortSignal))), context);
+    properties = await readWithTries((abortSignal) => fromPrimary(blob, context, blob.getProperties(blobOptions(withSignal(context, abortSignal)))), context);
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;

@@ -41,6 +41,7 @@ export type QueuedCall = Omit<WriteCall<never>, "promise" | "resolve">;
 export interface SharedRequest {
   readonly abortSignal: AbortSignal;
   readonly tryLimit: TryLimit;
+  readonly primaryOnly: true;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
   readonly journalName: string;
@@ -209,6 +210,7 @@ export abstract class CallQueue<C extends QueuedCall> {
     const request = {
       abortSignal: this.#io.signal,
       tryLimit: this.#tryLimit,
+      primaryOnly: true as const,
       tracingOptions: firstOf(calls)?.trace.tracingOptions,
       leaseId,
       journalName,

@@ -205,3 +205,14 @@ export function startStopwatch(): Clock {
   const wall = Date.now();
   return () => Math.max(performance.now() - monotonic, Date.now() - wall);
 }
+
+/** An SDK call took longer than its limit. Whether it had an effect is not known. */
+export class RequestTimeoutError extends Error {
+  override readonly name = "RequestTimeoutError";
+  readonly timeoutInMs: number;
+
+  constructor(timeoutInMs: number, message = "no response") {
+    super(`${message} within ${Math.round(timeoutInMs)} ms`);
+    this.timeoutInMs = timeoutInMs;
+  }
+}

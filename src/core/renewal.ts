@@ -1,5 +1,4 @@
-import { onAbort, startTimer } from "./deadline.js";
-import { RequestTimeoutError } from "./request.js";
+import { onAbort, RequestTimeoutError, startTimer } from "./deadline.js";
 import type { Clock } from "./deadline.js";
 
 /** The result of one renewal. */

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { abortReason, Deadline, delay, isAborted } from "./deadline.js";
+import { abortReason, Deadline, delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { fullJitter, retry } from "./retry.js";
 import { isDefinitive } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
@@ -54,20 +54,14 @@ export function growing(tryTimeoutInMs: number, timedOut: number): number {
   return tryTimeoutInMs * 2 ** Math.min(timedOut, 30);
 }
 
-/** An SDK call took longer than its limit. Whether it had an effect is not known. */
-export class RequestTimeoutError extends Error {
-  override readonly name = "RequestTimeoutError";
-  readonly timeoutInMs: number;
-
-  constructor(timeoutInMs: number, message = "no response") {
-    super(`${message} within ${Math.round(timeoutInMs)} ms`);
-    this.timeoutInMs = timeoutInMs;
-  }
-}
-
 /** The SDK was about to send again a request that must be sent once. Whether the first send had an effect is not known. */
 export class ResendPreventedError extends Error {
   override readonly name = "ResendPreventedError";
+}
+
+/** The secondary responded to a read that only the primary can decide. */
+export class SecondaryReadError extends Error {
+  override readonly name = "SecondaryReadError";
 }
 
 /** The body of a response ended too early: the connection broke, or a proxy closed it. */
@@ -118,7 +112,7 @@ export interface ReadLimits {
 }
 
 /**
- * Reads, and repeats a try that took too long or whose body was cut, until the signal aborts: without that, one response that never
+ * Reads, and repeats a try that took too long, whose body was cut, or that went to the secondary, until the signal aborts: without that, one response that never
  * arrives would block all callers that share the read.
  */
 export async function readWithTries<R>(send: (abortSignal: AbortSignal) => Promise<R>, { tryLimit, abortSignal }: ReadLimits): Promise<R> {
@@ -127,7 +121,7 @@ export async function readWithTries<R>(send: (abortSignal: AbortSignal) => Promi
   const mayRepeat = (error: unknown): boolean => {
     if (isAborted(abortSignal)) return false;
     if (error instanceof RequestTimeoutError) timedOut++;
-    return error instanceof RequestTimeoutError || isCutBody(error);
+    return error instanceof RequestTimeoutError || error instanceof SecondaryReadError || isCutBody(error);
   };
   try {
     return await attempt();

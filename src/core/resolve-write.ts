@@ -1,7 +1,7 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { isConcurrencyError } from "../errors.js";
-import { delay, isAborted } from "./deadline.js";
-import { request, RequestTimeoutError } from "./request.js";
+import { delay, isAborted, RequestTimeoutError } from "./deadline.js";
+import { request } from "./request.js";
 import type { RequestOutcome, TryLimit } from "./request.js";
 import { fullJitter, retry } from "./retry.js";
 import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";

@@ -3,6 +3,7 @@
  * 409 can mean a failed condition or a lease. The predicates are named after the service's own codes.
  */
 import { createError, isConcurrencyError, LeaseUnavailableError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
+import { RequestTimeoutError } from "./deadline.js";
 import { isMisuse } from "./validate.js";
 
 interface RestErrorLike {
@@ -219,7 +220,7 @@ export function failedOperation(error: unknown): number | undefined {
  * @param notFoundAdvice - What to do about a missing target. Without it, a 404 of the target itself is passed on.
  */
 export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?: string): unknown {
-  if (isRequestTimeout(error)) return toTimeoutError(error, url);
+  if (error instanceof RequestTimeoutError) return toTimeoutError(error, url);
   if (isLeaseConflict(error)) {
     return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
@@ -229,12 +230,8 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
   return toNotFoundError(error, url, notFoundAdvice) ?? error;
 }
 
-/** A request of the library that got no response within its own limit: callers know the limit of a call only. */
-export function isRequestTimeout(error: unknown): error is Error & { readonly timeoutInMs: number } {
-  return error instanceof Error && error.name === "RequestTimeoutError";
-}
-
-export function toTimeoutError(error: Error & { readonly timeoutInMs: number }, url: string): OperationTimeoutError {
+/** For a request that got no response within its own limit: callers know the limit of a call only. */
+export function toTimeoutError(error: RequestTimeoutError, url: string): OperationTimeoutError {
   const message = `The service did not respond to a request for ${url} within ${Math.round(error.timeoutInMs)} ms. Nothing was written.`;
   return createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, cause: error });
 }

@@ -1,8 +1,7 @@
 import { CallQueues } from "../core/call-queue.js";
-import { delay } from "../core/deadline.js";
 import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
-import { startStopwatch } from "../core/deadline.js";
-import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
+import { delay, RequestTimeoutError, startStopwatch } from "../core/deadline.js";
+import { isLeaseConflict, isTransient, toTimeoutError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
 import type { LeaseWaiter } from "./acquire.js";
@@ -232,7 +231,7 @@ export class WaiterQueue {
     const pointless = !transient || this.#failures.add();
     if (!transient) this.#failures.end();
     for (const waiter of this.#waiters) {
-      if (pointless) waiter.reject(error);
+      if (pointless) waiter.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#adapter.url) : error);
       else waiter.attempted(error);
     }
   }

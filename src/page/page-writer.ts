@@ -1,6 +1,7 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
-import { read, request, RequestTimeoutError } from "../core/request.js";
+import { RequestTimeoutError } from "../core/deadline.js";
+import { read, request } from "../core/request.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";

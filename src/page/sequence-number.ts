@@ -6,6 +6,7 @@ import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { createError, FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { fromPrimary } from "../target/from-primary.js";
 import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 
@@ -128,7 +129,7 @@ export class SequenceNumber {
   }
 
   async #readState(context: RequestContext): Promise<PageBlobState> {
-    const { etag, blobSequenceNumber = 0 } = await readWithTries((abortSignal) => this.#blob.getProperties(blobOptions(withSignal(context, abortSignal))), context);
+    const { etag, blobSequenceNumber = 0 } = await readWithTries((abortSignal) => fromPrimary(this.#blob, context, this.#blob.getProperties(blobOptions(withSignal(context, abortSignal)))), context);
     return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
   }
 

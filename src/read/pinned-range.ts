@@ -1,7 +1,6 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
-import { startStopwatch } from "../core/deadline.js";
+import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
 import type { Deadline } from "../core/deadline.js";
-import { RequestTimeoutError } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";

@@ -1,8 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { BlobCallOptions, BlobDownloadLike, DownloadableLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
-import { abortReason, Deadline, onAbort } from "../core/deadline.js";
-import { RequestTimeoutError } from "../core/request.js";
+import { abortReason, Deadline, onAbort, RequestTimeoutError } from "../core/deadline.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
 import { discardBody, holdBody } from "../target/content.js";

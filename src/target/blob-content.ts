@@ -16,6 +16,7 @@ import { bytesCodec, readBody, readWhole, textCodec, unusable, validateDocument 
 import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
+import { fromPrimary } from "./from-primary.js";
 import type { Journal } from "./journal.js";
 import { readOnlyReason, requireClient, targetOf, withSignal } from "./target.js";
 import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./target.js";
@@ -182,7 +183,7 @@ function contentTarget<T, Raw>(
   };
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
-    const response = await blob.download(0, undefined, blobOptions(context, conditions));
+    const response = await fromPrimary(blob, context, blob.download(0, undefined, blobOptions(context, conditions)));
     const bytes = await readBody(response);
     const etag = requireETag(response.etag, url);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {

@@ -5,6 +5,7 @@ import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions, encryptionObstacle, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { unusable } from "./content.js";
+import { fromPrimary } from "./from-primary.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeaders, StringMap } from "./property-set.js";
 import { targetOf } from "./target.js";
@@ -98,7 +99,7 @@ function propertyReads(
 ): Required<Pick<ServiceAdapter<StringMap, StringMap>, "read" | "readIfChanged">> {
   async function read(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<StringMap> | undefined> {
     try {
-      const properties = await blob.getProperties(blobOptions(context, conditions));
+      const properties = await fromPrimary(blob, context, blob.getProperties(blobOptions(context, conditions)));
       return snapshot(properties, requireETag(properties.etag, redactUrl(blob.url)), context);
     } catch (error) {
       if (isNotFound(error)) return undefined;

@@ -1,6 +1,7 @@
 import type { BlobLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { blobOptions, tagCondition } from "./blob-requests.js";
+import { fromPrimary } from "./from-primary.js";
 import { propertyAdapter, stringValues } from "./property-set.js";
 import { targetOf } from "./target.js";
 import type { UpdateTarget } from "./target.js";
@@ -29,7 +30,7 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
     encode: (value) => stringValues(value, "tag"),
     async read(context) {
       try {
-        const { tags } = await blob.getTags(blobOptions(context));
+        const { tags } = await fromPrimary(blob, context, blob.getTags(blobOptions(context)));
         return { raw: { ...tags }, etag: conditionOf(tags), journal: undefined };
       } catch (error) {
         if (isNotFound(error)) return undefined;

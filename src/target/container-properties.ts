@@ -4,6 +4,7 @@ import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "./blob-requests.js";
+import { fromPrimary } from "./from-primary.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";
@@ -34,7 +35,7 @@ export function containerMetadata(container: ContainerLike): LeasedTarget<Record
     encode: metadataOf,
     read: (context) =>
       undefinedIfNotFound(async () => {
-        const response = await container.getProperties(readOptions(context));
+        const response = await fromPrimary(container, context, container.getProperties(readOptions(context)));
         return { raw: { ...response.metadata }, etag: requireETag(response.etag, url), journal: undefined };
       }),
     write: async (_base, raw, _journal, context) => ({ raw, etag: await set(raw, context), journal: undefined }),
@@ -92,7 +93,7 @@ export function containerAccessPolicy(container: ContainerLike): LeasedTarget<Co
     equals: deepEqual,
     read: (context) =>
       undefinedIfNotFound(async () => {
-        const response = await container.getAccessPolicy(readOptions(context));
+        const response = await fromPrimary(container, context, container.getAccessPolicy(readOptions(context)));
         const policies = response.signedIdentifiers.map(({ id, accessPolicy }) => ({ id, ...accessPolicy }));
         const raw = policyOf({ publicAccess: response.blobPublicAccess as Value["publicAccess"], policies });
         return { raw, etag: requireETag(response.etag, url), journal: undefined };

@@ -1,5 +1,6 @@
 import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
+import { fromPrimary } from "./from-primary.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";
@@ -33,7 +34,7 @@ export function queueMetadata(queue: QueueLike): LeasedTarget<Record<string, str
     encode: metadataOf,
     async read(context) {
       try {
-        const raw = { ...(await queue.getProperties(queueOptions(context))).metadata };
+        const raw = { ...(await fromPrimary(queue, context, queue.getProperties(queueOptions(context)))).metadata };
         return { raw, etag: etagOf(raw), journal: undefined };
       } catch (error) {
         if (isNotFound(error) || isParentNotFound(error)) return undefined;

@@ -59,6 +59,8 @@ export interface RequestContext {
   readonly abortSignal: AbortSignal;
   /** The time for one try of a read or a write. */
   readonly tryLimit: TryLimit;
+  /** Reads must come from the primary. @defaultValue false: a caller that only reads may accept an outdated state */
+  readonly primaryOnly?: boolean | undefined;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
   /** For requests that prepare a write without deciding it: requests with `abortSignal` count as sends of the write. */

@@ -277,6 +277,7 @@ class LeasedRun<T, Raw> {
     return {
       abortSignal: this.#io.signal,
       tryLimit: tryLimitOf(settings.tryTimeoutInMs),
+      primaryOnly: true,
       tracingOptions: trace.tracingOptions,
       onRequest: () => trace.countRequest(),
       journalName: this.#settings.journalName,

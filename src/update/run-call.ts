@@ -22,6 +22,12 @@ export interface SingleCall {
   readonly span: CallSpan;
 }
 
+/** What the span of a call says, and how the call reads. */
+export interface CallDetails extends SpanDetails {
+  /** The call only reads, so that an outdated state of the secondary does no harm. */
+  readonly mayReadSecondary?: boolean | undefined;
+}
+
 /**
  * Runs a helper without a loop, with a span, a deadline, the caller's signal, and errors that name the target. A helper that
  * makes several attempts ends each and begins the next itself.
@@ -32,7 +38,7 @@ export function runCall<R>(
   settings: TargetSettings,
   url: string,
   run: (context: RequestContext, call: SingleCall) => Promise<R>,
-  details: SpanDetails = {},
+  { mayReadSecondary, ...details }: CallDetails = {},
 ): Promise<R> {
   const { timeoutInMs, tryTimeoutInMs } = checkTimeouts(options);
   return withAttempts(name, options, async (attempts, span) => {
@@ -55,6 +61,7 @@ export function runCall<R>(
     const context: RequestContext = {
       abortSignal: deadline.signal,
       tryLimit: tryLimitOf(tryTimeoutInMs),
+      primaryOnly: !mayReadSecondary,
       get tracingOptions() {
         return attempts.tracingOptions;
       },

@@ -47,7 +47,7 @@ class Locks implements Scenario {
         (lock) => this.#hold({ process, lock }, claimDurationInMs, watchful),
         (error: unknown) => {
           // Unavailable, or the network is so bad that five looks in a row failed.
-          if (!isConcurrencyError(error, "LEASE_UNAVAILABLE")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError)$/));
+          if (!isConcurrencyError(error, "LEASE_UNAVAILABLE")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|OperationTimeoutError)$/));
         },
       ),
     );

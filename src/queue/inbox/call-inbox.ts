@@ -1,7 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, AdapterRequest } from "../../clients/call.js";
-import { Deadline } from "../../core/deadline.js";
-import { RequestTimeoutError } from "../../core/request.js";
+import { Deadline, RequestTimeoutError } from "../../core/deadline.js";
 
 /** The limits of one call of an inbox. */
 export interface InboxCallLimits {
