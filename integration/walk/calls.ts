@@ -34,7 +34,7 @@ export const calls: readonly Call[] = [
   {
     name: "optimisticUpdate",
     heading: "optimisticUpdate",
-    limit: 17,
+    limit: 18,
     async prepare({ jsonBlob, optimisticUpdate }, { connectionString }) {
       const blob = (await container(connectionString)).getBlockBlobClient("counter.json");
       await blob.upload('{"count":1}', 11);
@@ -95,7 +95,7 @@ export const calls: readonly Call[] = [
   {
     name: "leasedUpdate",
     heading: "leasedUpdate",
-    limit: 30,
+    limit: 32,
     async prepare({ BlobLocks, jsonFile, leasedUpdate }, { connectionString, fileServer }) {
       const share = await freshShare(fileServer);
       const file = share.rootDirectoryClient.getFileClient("list.json");

@@ -4,7 +4,7 @@ import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-error
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
-import { fromPrimary } from "../target/from-primary.js";
+import { fromPrimary } from "../target/content.js";
 import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { claimsName, parseClaims } from "./claims.js";

@@ -113,3 +113,11 @@ export function omitOptions<O extends object, N extends keyof O>(options: O, ...
   const rest = Object.entries(options).filter(([name]) => !names.includes(name as N));
   return Object.fromEntries(rest) as Omit<O, N>;
 }
+
+/**
+ * Whether a URL names a snapshot of a blob or share, or a version of a blob: it can be read, but not changed. The service ignores the
+ * name of the snapshot in some write requests, which then change the blob itself.
+ */
+export function isSnapshotUrl(url: unknown): boolean {
+  return typeof url === "string" && /[?&](snapshot|sharesnapshot|versionid)=/i.test(url);
+}

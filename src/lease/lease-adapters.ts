@@ -5,8 +5,8 @@ import type { LeasableBlobLike, LeaseResponseLike, LeaseCallOptions, LeaseProper
 import type { LeasableShareLike, ShareLike } from "../clients/file.js";
 import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
-import { isSnapshotUrl } from "../core/snapshot-url.js";
 import { redactUrl } from "../core/telemetry.js";
+import { isSnapshotUrl } from "../core/validate.js";
 
 /** The options of every lease request. */
 export interface LeaseRequest {

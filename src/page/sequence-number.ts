@@ -6,7 +6,7 @@ import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { createError, FencedError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
-import { fromPrimary } from "../target/from-primary.js";
+import { fromPrimary } from "../target/content.js";
 import { withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 

@@ -1,7 +1,7 @@
 import type { BlobLike } from "../clients/blob.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { blobOptions, tagCondition } from "./blob-requests.js";
-import { fromPrimary } from "./from-primary.js";
+import { fromPrimary } from "./content.js";
 import { propertyAdapter, stringValues } from "./property-set.js";
 import { targetOf } from "./target.js";
 import type { UpdateTarget } from "./target.js";

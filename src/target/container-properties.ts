@@ -4,7 +4,7 @@ import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "./blob-requests.js";
-import { fromPrimary } from "./from-primary.js";
+import { fromPrimary } from "./content.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";

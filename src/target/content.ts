@@ -1,6 +1,6 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
-import { IncompleteBodyError } from "../core/request.js";
+import { IncompleteBodyError, SecondaryReadError } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { isNotFound, statusOf } from "../core/storage-errors.js";
 import { createError, SchemaError } from "../errors.js";
@@ -259,4 +259,41 @@ export async function readWhole<S>(readOnce: () => Promise<S>, isTorn: (error: u
     if (isNotFound(error)) return undefined;
     throw isTorn(error) ? new IncompleteBodyError(`${maxReads} reads in a row were torn`, { cause: error }) : error;
   }
+}
+
+/** Whether it is an object as JSON.parse creates it, of any realm: the prototype of its prototype is null. */
+export function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
+}
+
+/** What the SDKs keep of a request: with a response, and with an error. */
+interface Sent {
+  readonly _response?: { readonly request?: { readonly url?: unknown } | undefined } | undefined;
+  readonly request?: { readonly url?: unknown } | undefined;
+}
+
+/**
+ * The response to a read that decides what is written, or whether a write was committed. With `retryOptions.secondaryHost`, the SDK sends
+ * every other try of a read to the secondary, which may lag behind by minutes: its state proves nothing.
+ */
+export async function fromPrimary<R extends object>(client: { readonly url: string }, context: { readonly primaryOnly?: boolean | undefined }, response: Promise<R>): Promise<R> {
+  if (!context.primaryOnly) return response;
+  try {
+    const received = await response;
+    requirePrimary(client, received, () => discardBody(received));
+    return received;
+  } catch (error) {
+    if (!(error instanceof SecondaryReadError)) requirePrimary(client, error);
+    throw error;
+  }
+}
+
+function requirePrimary(client: { readonly url: string }, answer: unknown, discard?: () => void): void {
+  const { _response, request } = answer as Sent;
+  const url = _response?.request?.url ?? request?.url;
+  // A client that does not tell where it read has no secondary.
+  if (typeof url !== "string" || new URL(url).hostname === new URL(client.url).hostname) return;
+  discard?.();
+  throw new SecondaryReadError("The response is from the secondary, which may be outdated.");
 }

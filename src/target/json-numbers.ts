@@ -1,3 +1,5 @@
+import { isPlain } from "./content.js";
+
 /**
  * Numbers in JSON documents that JavaScript changes when it parses and writes them: 1234567890123456789 becomes
  * 1234567890123456800, 1e400 becomes Infinity, 1.0 becomes 1. A mutator gets what JavaScript makes of them. What it does not touch is
@@ -28,12 +30,8 @@ export interface ExactNumbers {
   readonly byValue: ReadonlyMap<number, Literal | undefined>;
 }
 
-/** Finds each number that could be concerned, and few others: most documents have none, and pay for this test only. */
-const suspicious = /(?:^|[\s:[,])-?(?:0(?=[\s,\]}]|$)(?<=-0)|[\d.]{17}|[\d.]+[eE]|\d+\.\d*0(?!\d))/;
-
 /** The numbers of a document that JavaScript changes; undefined: none. `text` must be valid JSON. */
 export function exactNumbersIn(text: string): ExactNumbers | undefined {
-  if (!suspicious.test(text)) return undefined;
   const byPath = new Map<string, Literal>();
   for (const { path, literal } of numbersIn(text)) {
     const value = Number(literal);
@@ -148,12 +146,6 @@ function markIn(value: unknown, container: object | undefined, path: readonly (s
   if (Array.isArray(value)) return Array.from(value, (item, index) => markIn(item, value, [...path, index], numbers));
   if (!isPlain(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, markIn(member, value, [...path, name], numbers)]));
-}
-
-/** Whether it is an object as JSON.parse creates it, of any realm: the prototype of its prototype is null. */
-export function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
 }
 
 function literalFor(value: number, container: object | undefined, path: readonly (string | number)[], numbers: ExactNumbers): string | undefined {

@@ -1,6 +1,7 @@
 import { deepEqual } from "fast-equals";
+import { isPlain } from "./content.js";
 import type { ContentCodec } from "./content.js";
-import { describePath, exactNumbersIn, isPlain, rememberNumbers, unmark, withStoredNumbers } from "./json-numbers.js";
+import { describePath, exactNumbersIn, rememberNumbers, unmark, withStoredNumbers } from "./json-numbers.js";
 import type { ExactNumbers } from "./json-numbers.js";
 
 /** A JSON document in its stored form. */
@@ -42,7 +43,7 @@ export const jsonCodec: ContentCodec<unknown, JsonDocument> = {
   decode: (raw) => raw.value(),
   encode(value, previous) {
     const text = textOf(value, previous?.numbers);
-    return new JsonDocument(text, previous?.numbers && exactNumbersIn(text), undefined, text);
+    return new JsonDocument(text, previous?.numbers && numbersIn(text), undefined, text);
   },
   checkKind: (before, after) => checkKind(kindOf(before.text), kindOf(after.text)),
   equals,
@@ -56,9 +57,16 @@ export const jsonCodec: ContentCodec<unknown, JsonDocument> = {
       // The engine's own message quotes the text, which must not appear in logs.
       throw new SyntaxError("it is not valid JSON");
     }
-    return new JsonDocument(text, exactNumbersIn(text), { value });
+    return new JsonDocument(text, numbersIn(text), { value });
   },
 };
+
+/** Finds each number that JavaScript may not keep as it is, and few others: most documents have none, and pay for this test only. */
+const suspicious = /(?:^|[\s:[,])-?(?:0(?=[\s,\]}]|$)(?<=-0)|[\d.]{17}|[\d.]+[eE]|\d+\.\d*0(?!\d))/;
+
+function numbersIn(text: string): ExactNumbers | undefined {
+  return suspicious.test(text) ? exactNumbersIn(text) : undefined;
+}
 
 /** The JSON text of a value. Throws a `TypeError` that names the path for what JSON cannot represent. */
 function textOf(value: unknown, numbers: ExactNumbers | undefined): string {

@@ -1,6 +1,6 @@
 import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
-import { fromPrimary } from "./from-primary.js";
+import { fromPrimary } from "./content.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
 import type { StringMap } from "./property-set.js";
 import { leasedTargetOf } from "./target.js";

@@ -2,7 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
 import { readWithTries } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
-import { isSnapshotUrl } from "../core/snapshot-url.js";
+import { isSnapshotUrl } from "../core/validate.js";
 import type { Journal } from "./journal.js";
 
 declare const valueType: unique symbol;

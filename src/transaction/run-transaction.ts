@@ -101,7 +101,7 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
-      operationId: checkOperationId(options.operationId),
+      operationId: options.operationId === undefined ? undefined : checkOperationId(options.operationId),
       options: { abortSignal: options.abortSignal },
       trace,
       url,

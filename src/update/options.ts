@@ -149,7 +149,8 @@ export function checkIfMatch(call: string, etag: string): string {
 
 /** The operation id of a call, or undefined. Throws if the target has no journal to store it in. */
 export function operationIdFor(operationId: string | undefined, adapter: { readonly journaled: boolean; readonly kind: string }, settings: TargetSettings): string | undefined {
-  if (operationId !== undefined && !(adapter.journaled && settings.journaling)) {
+  if (operationId === undefined) return undefined;
+  if (!(adapter.journaled && settings.journaling)) {
     throw new TypeError(`operationId needs a journal, which ${adapter.journaled ? "journal: false excludes" : `the target of ${adapter.kind} cannot hold`}.`);
   }
   return checkOperationId(operationId);
