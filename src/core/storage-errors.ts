@@ -232,8 +232,7 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 
 /** For a request that got no response within its own limit: callers know the limit of a call only. */
 export function toTimeoutError(error: RequestTimeoutError, url: string): OperationTimeoutError {
-  const message = `The service did not respond to a request for ${url} within ${Math.round(error.timeoutInMs)} ms. Nothing was written.`;
-  return createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, cause: error });
+  return createError(OperationTimeoutError, `${url}: ${error.message}. Nothing was written.`, { url, elapsedInMs: error.timeoutInMs, cause: error });
 }
 
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */

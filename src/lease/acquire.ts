@@ -4,7 +4,7 @@ import { PendingCall } from "../core/pending-call.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
-import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError, toTimeoutError } from "../core/storage-errors.js";
+import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
@@ -136,6 +136,5 @@ function toAcquireError(error: unknown, { url, kind, create }: LeaseAdapter): un
   if (isParentNotFound(error) && (kind === "container" || kind === "share")) {
     return createError(TargetNotFoundError, `${url} does not exist: ${advice}`, { url, cause: error });
   }
-  if (error instanceof RequestTimeoutError) return toTimeoutError(error, url);
   return toNotFoundError(error, url, advice) ?? error;
 }

@@ -72,7 +72,7 @@ describe("acquireLease", () => {
     const blob = new ScriptedLeasable({ acquire: deafHang });
     const outcome = outcomeOf(acquireLease(blob, { waitInMs: 1_000, durationInSeconds: 15 }));
     await pass(10_000);
-    expect(outcome).toMatchObject({ at: 5_000, error: { name: "LeaseUnavailableError", cause: { name: "OperationTimeoutError" } } });
+    expect(outcome).toMatchObject({ at: 5_000, error: { name: "LeaseUnavailableError", cause: { name: "RequestTimeoutError" } } });
   });
 
   it.each([
