@@ -36,7 +36,7 @@ function holdUpFirst(isIt: (request: FaultRequest) => boolean): void {
 const isLate = (request: { ruleNames: readonly string[]; storageStatus: number | undefined }): boolean =>
   request.ruleNames.includes("late") && request.storageStatus !== undefined;
 
-type Update = (change: (n: string) => string | Promise<string>, options?: { timeoutInMs?: number; abortSignal?: AbortSignal }) => Promise<unknown>;
+type Update = (change: (n: string) => string | Promise<string>, options?: { timeoutInMs?: number; tryTimeoutInMs?: number; abortSignal?: AbortSignal }) => Promise<unknown>;
 
 const writes: Record<string, { isWrite: (request: FaultRequest) => boolean; update: Update; read: () => Promise<string | undefined> }> = {
   "the content": {
@@ -52,7 +52,7 @@ const writes: Record<string, { isWrite: (request: FaultRequest) => boolean; upda
 };
 
 const waysToGiveUp: Record<string, (update: Update) => Promise<unknown>> = {
-  "for which the time was over": (update) => update(() => "1", { timeoutInMs: 300 }),
+  "for which the time was over": (update) => update(() => "1", { timeoutInMs: 300, tryTimeoutInMs: 10_000 }),
   "that its caller cancelled": (update) => {
     const controller = new AbortController();
     void proxy.waitFor((request) => request.ruleNames.includes("late")).then(() => controller.abort());

@@ -118,7 +118,7 @@ describe("the content of a file", () => {
 
   it("is deleted by DELETE, after which it can be created again", async () => {
     await put("1");
-    expect(await leasedUpdate(jsonFile(file), () => DELETE)).toStrictEqual({ value: 1, outcome: "deleted", attempts: 1 });
+    expect(await leasedUpdate(jsonFile(file), () => DELETE)).toStrictEqual({ value: 1, outcome: "deleted", attempts: 1, operationId: expect.any(String) as string });
     expect(await file.exists()).toBe(false);
     expect(await leasedUpdate(jsonFile<number>(file), (n) => n + 1, { initial: 1 })).toMatchObject({ outcome: "created", value: 2 });
   });

@@ -194,7 +194,7 @@ describe("the spans of helpers that send what they are told", () => {
     expect(spans.tree(created!)).toEqual(["createIfNotExists: created", "  createIfNotExists.attempt: done", "    HTTP PUT"]);
     expect(spans.tree(found!)).toEqual(["createIfNotExists: unchanged", "  createIfNotExists.attempt: done", "    HTTP PUT", "    HTTP GET"]);
     expect(spans.treeOf("overwrite")).toEqual(["overwrite: -", "  overwrite.attempt: done", "    HTTP PUT"]);
-    expect(spans.treeOf("deleteIfUnchanged")).toEqual(["deleteIfUnchanged: failed", "  deleteIfUnchanged.attempt: failed", "    HTTP DELETE"]);
+    expect(spans.treeOf("deleteIfUnchanged")).toEqual(["deleteIfUnchanged: failed", "  deleteIfUnchanged.attempt: failed", "    HTTP DELETE", "    HTTP GET"]);
     expect(spans.named("readTarget")[0]!.attributes).toMatchObject({ "azsc.attempts": 1, "azsc.requests": 1, "azsc.target.kind": "jsonBlob" });
   });
 
