@@ -17,8 +17,6 @@ interface Literal {
   readonly text: string;
   /** What JavaScript makes of it. */
   readonly value: number;
-  /** Whether `value` is another number. Otherwise at most its spelling is another: 1.0 for 1. */
-  readonly lossy: boolean;
 }
 
 /** The names of an object's members, or the indexes of an array's items. */
@@ -45,8 +43,8 @@ export function exactNumbersIn(text: string): ExactNumbers | undefined {
   const root = collect(text, (literal) => {
     const value = Number(literal);
     if (String(value) === literal) return undefined;
-    const found = { text: literal, value, lossy: isLossy(literal, value) };
-    if (found.lossy) byValue.set(value, byValue.has(value) && byValue.get(value)?.text !== literal ? undefined : found);
+    const found = { text: literal, value };
+    if (isLossy(literal, value)) byValue.set(value, byValue.has(value) && byValue.get(value)?.text !== literal ? undefined : found);
     return found;
   });
   if (byValue.size === 0) return isEmpty(root) ? undefined : { root, byValue };
@@ -57,7 +55,7 @@ export function exactNumbersIn(text: string): ExactNumbers | undefined {
     if (known?.text === literal) return known;
     if (byValue.has(value)) byValue.set(value, undefined);
     else if (String(value) === literal) return undefined;
-    return { text: literal, value, lossy: isLossy(literal, value) };
+    return { text: literal, value };
   });
   return { root: all, byValue };
 }
@@ -118,6 +116,7 @@ function endOfString(text: string, start: number): number {
   }
 }
 
+/** Whether the value is another number. Otherwise at most its spelling is another: 1.0 for 1. */
 function isLossy(literal: string, value: number): boolean {
   return !Number.isFinite(value) || normalised(literal) !== normalised(String(value));
 }
