@@ -2,6 +2,7 @@ import type { BlobResponseLike, BlobCallOptions, BlobConditions, BlobHttpHeaders
 import { isNotModified } from "../core/storage-errors.js";
 import { journalWithin, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
+import { requireJournalName } from "./journal-name.js";
 import type { RequestContext } from "./target.js";
 
 /** Shared by the adapters of blobs: the options of a request, and the journal in the metadata. */
@@ -61,10 +62,11 @@ export function joinMetadata(
   previousText: string | undefined,
   url: string,
 ): Record<string, string> {
-  const text = journal ? journalWithin(journal, roomIn(own, journalName), { url, limit: "metadata", need: "8 KiB of metadata" }) : previousText;
-  if (text !== undefined && Object.keys(own).some((name) => name.toLowerCase() === journalName.toLowerCase())) {
-    throw new TypeError(`The metadata name ${JSON.stringify(journalName)} is that of the journal: rename one of them.`);
+  if (journal || previousText !== undefined) {
+    const names = Object.keys(own).map((name) => name.toLowerCase());
+    requireJournalName(journalName.toLowerCase(), names, previousText, url);
   }
+  const text = journal ? journalWithin(journal, roomIn(own, journalName), { url, limit: "metadata", need: "8 KiB of metadata" }) : previousText;
   return text === undefined ? own : { ...own, [journalName]: text };
 }
 

@@ -1,5 +1,7 @@
-import type { BlobLike } from "../clients/blob.js";
+import type { BlobConditions, BlobLike } from "../clients/blob.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
+import { PreconditionError } from "../errors.js";
 import { blobOptions, tagCondition } from "./blob-requests.js";
 import { fromPrimary } from "./content.js";
 import { propertyAdapter, stringValues } from "./property-set.js";
@@ -25,7 +27,7 @@ import type { UpdateTarget } from "./target.js";
 export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
   return targetOf<Record<string, string>, Record<string, string>>({
     ...propertyAdapter("blobTags", blob, "blob"),
-    staleETag: noCondition,
+    staleETag: staleCondition,
     journaled: false,
     encode: (value) => stringValues(value, "tag"),
     async read(context) {
@@ -38,17 +40,26 @@ export function blobTags(blob: BlobLike): UpdateTarget<Record<string, string>> {
       }
     },
     async write(base, raw, _journal, context) {
-      await blob.setTags(raw, blobOptions(context, base.etag === noCondition ? {} : { tagConditions: base.etag }));
+      await blob.setTags(raw, blobOptions(context, conditionsFor(base.etag)));
       return { raw, etag: conditionOf(raw), journal: undefined };
     },
     async overwrite(raw, context, { ifMatch }) {
-      await blob.setTags(raw, blobOptions(context, ifMatch === undefined || ifMatch === noCondition ? {} : { tagConditions: ifMatch }));
+      await blob.setTags(raw, blobOptions(context, conditionsFor(ifMatch)));
       return conditionOf(raw);
     },
   });
 }
 
 const noCondition = "no tags";
+
+/** A condition that no tags meet. */
+const staleCondition = `"superseded" = '0' AND "superseded" = '1'`;
+
+/** Throws for tags that have been superseded. This needs no request, and Azurite would ignore the condition. */
+function conditionsFor(etag: string | undefined): BlobConditions {
+  if (etag === staleCondition) throw new WriteNotSentError(new PreconditionError("These tags have been superseded."), true);
+  return etag === undefined || etag === noCondition ? {} : { tagConditions: etag };
+}
 
 function conditionOf(tags: Record<string, string>): string {
   return tagCondition(tags) ?? noCondition;

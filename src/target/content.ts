@@ -4,6 +4,7 @@ import { IncompleteBodyError, SecondaryReadError } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { isNotFound, statusOf } from "../core/storage-errors.js";
 import { createError, SchemaError } from "../errors.js";
+import { asDocument } from "./schema-output.js";
 
 /** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
 export interface ContentCodec<T, Raw> {
@@ -81,45 +82,6 @@ export async function validateDocument<T, Raw>(
 ): Promise<Raw> {
   const output = await checkSchema(schema, codec.decode(raw), phase, url);
   return codec.encode(asDocument(output, codec.decode(raw)) as T, raw);
-}
-
-/** A copy of a schema's output as JSON, with those properties of its input that it does not have. */
-function asDocument(output: unknown, input: unknown): unknown {
-  if (typeof output !== "object" || output === null) return output;
-  if (Array.isArray(output)) return listAsDocument(output, Array.isArray(input) ? input : []);
-  const prototype: unknown = Object.getPrototypeOf(output);
-  if (prototype !== Object.prototype && prototype !== null) {
-    // Stored as text or as {}, it would come back as something else than the type of the schema says.
-    throw new TypeError(`The schema returns a ${output.constructor.name}, which JSON cannot represent: keep the stored form in the schema, and convert it where it is used.`);
-  }
-  const before = isRecord(input) ? input : {};
-  const kept = Object.entries(before).filter(([name]) => !Object.hasOwn(output, name));
-  return Object.fromEntries([...Object.entries(output).map(([name, value]) => [name, asDocument(value, before[name])] as const), ...kept]);
-}
-
-/**
- * The items are paired by position, if they are recognisably the same. A schema that sorts, filters or merges items leaves no
- * way to tell which item a property belongs to that it does not know: then such properties are an error, and never get lost.
- */
-function listAsDocument(output: readonly unknown[], input: readonly unknown[]): unknown[] {
-  if (output.length === input.length && output.every((item, index) => mayBeSame(item, input[index]))) {
-    return output.map((item, index) => asDocument(item, input[index]));
-  }
-  const known = new Set(output.flatMap((item) => (isRecord(item) ? Object.keys(item) : [])));
-  if (input.some((item) => isRecord(item) && Object.keys(item).some((name) => !known.has(name)))) {
-    throw new TypeError("The schema rearranges a list whose items have properties that it does not know: declare them in the schema.");
-  }
-  return output.map((item) => asDocument(item, undefined));
-}
-
-/** Whether one item can be what the schema made of another: values of the same type are the same. */
-function mayBeSame(output: unknown, input: unknown): boolean {
-  if (!isRecord(output) || !isRecord(input)) return true;
-  return Object.entries(output).every(([name, value]) => typeof value === "object" || typeof value !== typeof input[name] || value === input[name]);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function pathOf(path: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined): string {

@@ -40,7 +40,7 @@ export function fromEdm({ type, value }: EdmValue): unknown {
 
 /**
  * The stored form of a JavaScript value. `wanted` is the type that the caller requires, `previous` the type that the property
- * had before: a number keeps its numeric type, and text for a Guid or DateTime has to be one. A caller that wants another type says so:
+ * had before: a number keeps its numeric type, text for a Guid, DateTime or Int64 has to be one, and text for a Boolean is an error. A caller that wants another type says so:
  * `{ type: "String", value }`.
  */
 export function toEdm(name: string, value: unknown, wanted: EdmType | undefined, previous: EdmType | undefined): EdmValue {
@@ -48,7 +48,8 @@ export function toEdm(name: string, value: unknown, wanted: EdmType | undefined,
   if (wanted) return convert(name, value, wanted);
   switch (typeof value) {
     case "string":
-      return convert(name, value, previous === "Guid" || previous === "DateTime" ? previous : "String");
+      if (previous === "Boolean") throw new TypeError(`Property ${JSON.stringify(name)}: this string is not an Edm.Boolean.`);
+      return convert(name, value, previous === "Guid" || previous === "DateTime" || previous === "Int64" ? previous : "String");
     case "boolean":
       return convert(name, value, "Boolean");
     case "bigint":

@@ -7,7 +7,7 @@ import { isPlain } from "./content.js";
  *
  * A number carries no mark of where it came from, so it is recognised
  * - by the object or array that it was parsed into, and its place there: such an object may be moved, sorted or spread;
- * - else by its value, if all stored numbers of this value have the same digits;
+ * - else by its value, if all stored numbers of this value have the same digits, and it is not one that a mutator may well compute;
  * - else by its path, if the path does not lead through an array, whose items may have moved.
  * Otherwise it is a `TypeError` that names the path: guessing could exchange two ids.
  */
@@ -17,56 +17,94 @@ interface Literal {
   readonly text: string;
   /** What JavaScript makes of it. */
   readonly value: number;
-  /** Whether `value` is another number. Otherwise only its spelling is another: 1.0 for 1. */
-  readonly lossy: boolean;
-  /** The names and indexes that lead to it. */
-  readonly path: readonly (string | number)[];
 }
 
-/** The numbers of one document that JavaScript changes. */
+/** The names of an object's members, or the indexes of an array's items. */
+type Place = string | number;
+
+/** What one object or array holds. */
+interface Container {
+  readonly literals: Map<Place, Literal>;
+  /** The objects and arrays in it that hold such numbers, at any depth. */
+  readonly inner: Map<Place, Container>;
+}
+
+/** The numbers of one document that JavaScript changes, and those that JavaScript cannot distinguish from them. */
 export interface ExactNumbers {
-  readonly byPath: ReadonlyMap<string, Literal>;
-  /** Undefined: several stored numbers became the same value. */
+  /** Its only place is 0: the document. */
+  readonly root: Container;
+  /** The numbers of which JavaScript keeps another value. Undefined: several different stored numbers became this value. */
   readonly byValue: ReadonlyMap<number, Literal | undefined>;
 }
 
 /** The numbers of a document that JavaScript changes; undefined: none. `text` must be valid JSON. */
 export function exactNumbersIn(text: string): ExactNumbers | undefined {
-  const byPath = new Map<string, Literal>();
-  for (const { path, literal } of numbersIn(text)) {
+  const byValue = new Map<number, Literal | undefined>();
+  const root = collect(text, (literal) => {
     const value = Number(literal);
-    const key = keyOf(path);
-    // Of two members with one name, the last one counts.
-    byPath.delete(key);
-    if (JSON.stringify(value) !== literal) byPath.set(key, { text: literal, value, lossy: isLossy(literal, value), path });
-  }
-  return byPath.size === 0 ? undefined : { byPath, byValue: indexByValue(byPath.values()) };
+    if (String(value) === literal) return undefined;
+    const found = { text: literal, value };
+    if (isLossy(literal, value)) byValue.set(value, byValue.has(value) && byValue.get(value)?.text !== literal ? undefined : found);
+    return found;
+  });
+  if (byValue.size === 0) return isEmpty(root) ? undefined : { root, byValue };
+  // Another pass: a number that JavaScript keeps as it is may be the value of one that it changes.
+  const all = collect(text, (literal) => {
+    const value = Number(literal);
+    const known = byValue.get(value);
+    if (known?.text === literal) return known;
+    if (byValue.has(value)) byValue.set(value, undefined);
+    else if (String(value) === literal) return undefined;
+    return { text: literal, value };
+  });
+  return { root: all, byValue };
 }
 
-/** Each number in the text, and where it is. */
-function* numbersIn(text: string): Generator<{ path: readonly (string | number)[]; literal: string }> {
-  /** The place of the current value in each open object and array; null: the name of a member comes next. */
-  const places: (string | number | null)[] = [];
+function emptyContainer(): Container {
+  return { literals: new Map(), inner: new Map() };
+}
+
+function isEmpty({ literals, inner }: Container): boolean {
+  return literals.size === 0 && inner.size === 0;
+}
+
+/** Visits each number of the text once. Those for which `take` returns a literal are returned by the containers that hold them. */
+function collect(text: string, take: (literal: string) => Literal | undefined): Container {
+  let current = emptyContainer();
+  /** Where the current value is; null: the name of a member comes next. */
+  let place: Place | null = 0;
+  const open: { readonly container: Container; readonly place: Place }[] = [];
   const number = /[-\d.eE+]+/y;
   for (let at = 0; at < text.length; at++) {
-    const last = places.length - 1;
-    const place = places[last];
     const char = text.charAt(at);
     if (char === '"') {
       const end = endOfString(text, at);
-      if (place === null) places[last] = JSON.parse(text.slice(at, end + 1)) as string;
+      if (place === null) {
+        place = JSON.parse(text.slice(at, end + 1)) as string;
+        // Of two members with one name, the last one counts.
+        current.literals.delete(place);
+        current.inner.delete(place);
+      }
       at = end;
-    } else if (char === "{") places.push(null);
-    else if (char === "[") places.push(0);
-    else if (char === "}" || char === "]") places.pop();
-    else if (char === ",") places[last] = typeof place === "number" ? place + 1 : null;
+    } else if (char === "{" || char === "[") {
+      open.push({ container: current, place: place ?? 0 });
+      current = emptyContainer();
+      place = char === "[" ? 0 : null;
+    } else if (char === "}" || char === "]") {
+      const outer = open.pop();
+      if (!outer) break;
+      if (!isEmpty(current)) outer.container.inner.set(outer.place, current);
+      ({ container: current, place } = outer);
+    } else if (char === ",") place = typeof place === "number" ? place + 1 : null;
     else if (char === "-" || (char >= "0" && char <= "9")) {
       number.lastIndex = at;
       const literal = number.exec(text)?.[0] ?? char;
-      yield { path: [...(places as (string | number)[])], literal };
+      const taken = take(literal);
+      if (taken) current.literals.set(place ?? 0, taken);
       at += literal.length - 1;
     }
   }
+  return current;
 }
 
 /** Not by a regular expression: its stack overflows on strings of many megabytes. */
@@ -78,16 +116,7 @@ function endOfString(text: string, start: number): number {
   }
 }
 
-function indexByValue(literals: Iterable<Literal>): Map<number, Literal | undefined> {
-  const byValue = new Map<number, Literal | undefined>();
-  for (const literal of literals) {
-    if (!literal.lossy) continue;
-    const { value, text } = literal;
-    byValue.set(value, !byValue.has(value) || byValue.get(value)?.text === text ? literal : undefined);
-  }
-  return byValue;
-}
-
+/** Whether the value is another number. Otherwise at most its spelling is another: 1.0 for 1. */
 function isLossy(literal: string, value: number): boolean {
   return !Number.isFinite(value) || normalised(literal) !== normalised(String(value));
 }
@@ -100,23 +129,17 @@ function normalised(literal: string): string {
   return significant === "" ? "0" : `${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
 }
 
-function keyOf(path: readonly (string | number)[]): string {
-  return JSON.stringify(path);
-}
-
-/** The numbers that were parsed into an object or array, by their names or indexes there. */
-const origins = new WeakMap<object, { readonly literals: Map<string, Literal>; readonly length: number | undefined }>();
+/** The numbers that were parsed into an object or array. */
+const origins = new WeakMap<object, { readonly literals: ReadonlyMap<Place, Literal>; readonly length: number | undefined }>();
 
 /** Remembers which parts of a value that was just parsed hold such numbers. */
 export function rememberNumbers(root: unknown, numbers: ExactNumbers): void {
-  for (const literal of numbers.byPath.values()) {
-    const place = literal.path.at(-1);
-    let container = root;
-    for (const step of literal.path.slice(0, -1)) container = (container as Record<string | number, unknown>)[step];
-    if (place === undefined || typeof container !== "object" || container === null) continue;
-    let known = origins.get(container);
-    if (!known) origins.set(container, (known = { literals: new Map(), length: Array.isArray(container) ? container.length : undefined }));
-    known.literals.set(String(place), literal);
+  const open: { readonly value: unknown; readonly container: Container | undefined }[] = [{ value: root, container: numbers.root.inner.get(0) }];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { value, container } = next;
+    if (!container || typeof value !== "object" || value === null) continue;
+    if (container.literals.size > 0) origins.set(value, { literals: container.literals, length: Array.isArray(value) ? value.length : undefined });
+    for (const [place, inner] of container.inner) open.push({ value: (value as Record<Place, unknown>)[place], container: inner });
   }
 }
 
@@ -129,7 +152,7 @@ const marked = new RegExp(`"${marker}([^"]*)"`, "g");
  * are ambiguous. Parts that are not plain objects or arrays are not copied.
  */
 export function withStoredNumbers(value: unknown, numbers: ExactNumbers): unknown {
-  return markIn(value, undefined, [], numbers);
+  return new Marking(numbers).mark(value, undefined, 0, numbers.root);
 }
 
 /** The JSON text of such a copy with the numbers in place of the strings. */
@@ -137,33 +160,58 @@ export function unmark(text: string): string {
   return text.replace(marked, (_, literal: string) => literal);
 }
 
-function markIn(value: unknown, container: object | undefined, path: readonly (string | number)[], numbers: ExactNumbers): unknown {
-  if (typeof value === "number") {
-    const literal = literalFor(value, container, path, numbers);
-    return literal === undefined ? value : marker + literal;
-  }
-  if (typeof value !== "object" || value === null || typeof (value as { toJSON?: unknown }).toJSON === "function") return value;
-  if (Array.isArray(value)) return Array.from(value, (item, index) => markIn(item, value, [...path, index], numbers));
-  if (!isPlain(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, markIn(member, value, [...path, name], numbers)]));
-}
+/** One walk through a value, together with what is stored at the same path. */
+class Marking {
+  readonly #numbers: ExactNumbers;
+  /** Of the current object or array. One list for all: a path for each number would cost more than the rest. */
+  readonly #path: Place[] = [];
+  #openArrays = 0;
 
-function literalFor(value: number, container: object | undefined, path: readonly (string | number)[], numbers: ExactNumbers): string | undefined {
-  const origin = container && origins.get(container);
-  const own = origin?.literals.get(String(path.at(-1)));
-  // Items of a shorter or longer array may have moved.
-  const inPlace = origin?.length === undefined || origin.length === (container as unknown[]).length;
-  if (own && inPlace && Object.is(own.value, value)) return own.text;
-  const byPath = numbers.byPath.get(keyOf(path));
-  const samePath = byPath && Object.is(byPath.value, value) ? byPath : undefined;
-  if (!numbers.byValue.has(value)) return samePath?.text;
-  const only = numbers.byValue.get(value);
-  if (only && Number.isFinite(value)) return only.text;
-  if (samePath && path.every((step) => typeof step === "string")) return samePath.text;
-  if (!Number.isFinite(value)) return undefined; // the caller rejects it, as any infinity
-  throw new TypeError(
-    `The number at ${describePath(path)} stands for one of several stored numbers that JavaScript cannot tell apart: store such numbers as strings.`,
-  );
+  constructor(numbers: ExactNumbers) {
+    this.#numbers = numbers;
+  }
+
+  /** `parent`: the object or array that has the value at `place`. `stored`: what is stored at the path of the parent. */
+  mark(value: unknown, parent: object | undefined, place: Place, stored: Container | undefined): unknown {
+    if (typeof value === "number") {
+      const literal = this.#literalFor(value, parent, place, stored);
+      return literal === undefined ? value : marker + literal;
+    }
+    if (typeof value !== "object" || value === null || typeof (value as { toJSON?: unknown }).toJSON === "function") return value;
+    const isArray = Array.isArray(value);
+    if (!isArray && !isPlain(value)) return value;
+    const inner = stored?.inner.get(place);
+    if (parent) this.#path.push(place);
+    if (isArray) this.#openArrays++;
+    const copy: unknown = isArray
+      ? Array.from(value, (item, index) => this.mark(item, value, index, inner))
+      : Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.mark(member, value, name, inner)]));
+    if (isArray) this.#openArrays--;
+    if (parent) this.#path.pop();
+    return copy;
+  }
+
+  #literalFor(value: number, parent: object | undefined, place: Place, stored: Container | undefined): string | undefined {
+    const origin = parent && origins.get(parent);
+    const own = origin?.literals.get(place);
+    // Items of a shorter or longer array may have moved.
+    const inPlace = origin?.length === undefined || origin.length === (parent as unknown[]).length;
+    if (own && inPlace && Object.is(own.value, value)) return own.text;
+    const atPath = stored?.literals.get(place);
+    const samePath = atPath && Object.is(atPath.value, value) ? atPath : undefined;
+    const { byValue } = this.#numbers;
+    if (!byValue.has(value)) return samePath?.text;
+    // A mutator may well compute such a number: the 0 of a counter is not the 1e-400 of another property.
+    if (!samePath && Number.isSafeInteger(value)) return undefined;
+    const only = byValue.get(value);
+    if (only && Number.isFinite(value)) return only.text;
+    if (samePath && this.#openArrays === 0) return samePath.text;
+    if (!Number.isFinite(value)) return undefined; // the caller rejects it, as any infinity
+    const path = parent ? [...this.#path, place] : [];
+    throw new TypeError(
+      `The number at ${describePath(path)} stands for one of several stored numbers that JavaScript cannot tell apart: store such numbers as strings.`,
+    );
+  }
 }
 
 /** A path as it is written in JavaScript. */

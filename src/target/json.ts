@@ -62,7 +62,7 @@ export const jsonCodec: ContentCodec<unknown, JsonDocument> = {
 };
 
 /** Finds each number that JavaScript may not keep as it is, and few others: most documents have none, and pay for this test only. */
-const suspicious = /(?:^|[\s:[,])-?(?:0(?=[\s,\]}]|$)(?<=-0)|[\d.]{17}|[\d.]+[eE]|\d+\.\d*0(?!\d))/;
+const suspicious = /(?:^|[\s:[,])-?(?:0(?=[\s,\]}]|$)(?<=-0)|\d{16}|[\d.]{17}|[\d.]+[eE]|\d+\.\d*0(?!\d))/;
 
 function numbersIn(text: string): ExactNumbers | undefined {
   return suspicious.test(text) ? exactNumbersIn(text) : undefined;

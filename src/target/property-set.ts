@@ -100,7 +100,15 @@ function checkMetadata(metadata: StringMap): StringMap {
 
 /** As a reader gets them. Otherwise the next mutator of a batch could see two names that the service treats as one. */
 function lowerCaseNames(metadata: StringMap): StringMap {
-  return Object.fromEntries(Object.entries(metadata).map(([name, value]) => [name.toLowerCase(), value]));
+  const lowered = new Map<string, string>();
+  for (const [name, value] of Object.entries(metadata)) {
+    const lower = name.toLowerCase();
+    if (lowered.has(lower) && lowered.get(lower) !== value) {
+      throw new TypeError(`The metadata name ${JSON.stringify(name)} has two values: the service ignores the case of names. Use ${JSON.stringify(lower)}.`);
+    }
+    lowered.set(lower, value);
+  }
+  return Object.fromEntries(lowered);
 }
 
 /** A private copy that contains strings only, without the properties that are undefined. */

@@ -7,6 +7,7 @@ import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { defaultJournalName, journalLimitError, journalWithin, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
+import { requireJournalName } from "./journal-name.js";
 import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
@@ -112,6 +113,9 @@ export function keysOf({ partitionKey, rowKey }: EntityKeyLike): EntityKey {
   return { partitionKey, rowKey };
 }
 
+/** What the SDK and the service treat as something else than a property: a journal of this name would replace it. */
+const systemNames = ["partitionKey", "PartitionKey", "rowKey", "RowKey", "etag", "timestamp", "Timestamp"];
+
 /** The limits of the service for one entity. The properties do not include keys and timestamp. */
 const maxProperties = 252;
 const maxEntityInBytes = 1_048_576;
@@ -135,9 +139,12 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
   }
 
   /** `stored`: the entity after the write, which the service limits in size. */
-  function toSend(properties: object, stored: StoredEntity, journal: Journal | undefined, context: RequestContext): TableEntityLike {
+  function toSend(properties: object, stored: StoredEntity, journal: Journal | undefined, context: RequestContext, storedJournal?: unknown): TableEntityLike {
     const entity: TableEntityLike = { ...properties, partitionKey, rowKey };
-    if (journal) entity[context.journalName] = journalFor(stored, journal, context.journalName);
+    if (journal) {
+      requireJournalName(context.journalName, [...systemNames, ...stored.keys()], storedJournal, url);
+      entity[context.journalName] = journalFor(stored, journal, context.journalName);
+    }
     return entity;
   }
 
@@ -184,7 +191,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
 
     async write(base, raw, journal, context) {
       const { mode, properties } = entityDiff(base.raw, raw);
-      const entity = toSend(properties, raw, journal, context);
+      const entity = toSend(properties, raw, journal, context, base.keep);
       // A Replace by a writer that does not journal must not drop the journal of other writers.
       if (!journal && mode === "Replace" && base.keep !== undefined) entity[context.journalName] = base.keep;
       const { etag } = await table.updateEntity(entity, mode, { ...tableOptions(context), etag: base.etag });

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { blobHttpHeaders, blobMetadata, blobTags, createIfNotExists, optimisticUpdate, DELETE, deleteIfUnchanged } from "../../src/index.js";
+import { blobHttpHeaders, blobMetadata, blobTags, createIfNotExists, optimisticUpdate, DELETE, deleteIfUnchanged, overwrite } from "../../src/index.js";
 import { before } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -46,6 +46,21 @@ describe("blobMetadata", () => {
     ]);
     expect(results.map(({ value }) => value)).toEqual([{ owner: "me" }, { owner: "me!" }]);
     expect(blob.metadata["owner"]).toBe("me!");
+  });
+
+  it("refuses two values under names that the service treats as one", async () => {
+    const { service, blob } = counterBlob();
+    const error = await rejection(
+      optimisticUpdate(blobMetadata(blob), (metadata) => {
+        metadata["abc"] = "2";
+        metadata["Abc"] = "1";
+      }),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain('"Abc"');
+    expect(service.count("write")).toBe(0);
+    await optimisticUpdate(blobMetadata(blob), () => ({ abc: "1", ABC: "1" }));
+    expect(blob.metadata["abc"]).toBe("1");
   });
 
   it("refuses values that are no strings", async () => {
@@ -115,6 +130,22 @@ describe("blobTags", () => {
     service.next("setTags", before(() => (blob.stored!.tags = { count: "10" })));
     const result = await inFakeTime(optimisticUpdate(blobTags(blob), (tags) => void (tags["count"] = String(Number(tags["count"]) + 1))));
     expect(result).toMatchObject({ value: { count: "11" }, attempts: 2 });
+  });
+
+  it("gives a caller whose tags have been superseded an ETag that never matches: no write, not even a request for one", async () => {
+    const { service, blob } = counterBlob();
+    blob.put({ n: 0 }, { tags: { a: "0" } });
+    const target = blobTags(blob);
+    const [first, second] = await Promise.all(["1", "2"].map((value) => optimisticUpdate(target, (tags) => void (tags["a"] = value))));
+    expect(first!.etag).not.toBe(second!.etag);
+    const writes = service.count("setTags");
+    const conflict = { name: "ConflictError" };
+    expect(await rejection(overwrite(target, { a: "mine" }, { ifMatch: first!.etag }))).toMatchObject(conflict);
+    expect(await rejection(optimisticUpdate(target, (tags) => void (tags["a"] = "mine"), { ifMatch: first!.etag }))).toMatchObject(conflict);
+    blob.stored!.tags = {};
+    expect(await rejection(overwrite(target, { a: "mine" }, { ifMatch: first!.etag }))).toMatchObject(conflict);
+    expect(service.count("setTags")).toBe(writes);
+    expect(blob.stored!.tags).toEqual({});
   });
 
   it("sets the first tags of a blob that had none", async () => {

@@ -93,6 +93,37 @@ describe("text for a property that is stored as a Guid or DateTime", () => {
   });
 });
 
+describe("text for a property that is stored as an Int64 or Boolean", () => {
+  const stored = { big: { type: "Int64", value: "5" }, flag: { type: "Boolean", value: true } } as const;
+  interface Row {
+    big: unknown;
+    flag: unknown;
+  }
+
+  it("keeps the type if it is an Int64", async () => {
+    const table = tableWith(stored);
+    await optimisticUpdate(tableEntity<Row>(table, "p", "r"), (draft) => { draft.big = "9007199254740993"; });
+    expect(table.property("big")).toEqual({ type: "Int64", value: "9007199254740993" });
+  });
+
+  it.each([["big", "five"], ["big", ""], ["big", "9223372036854775808"], ["flag", "true"], ["flag", "yes"]] as const)("is an error that names the property otherwise: %s = %j", async (name, value) => {
+    const table = tableWith(stored);
+    const error = await rejection(optimisticUpdate(tableEntity<Row>(table, "p", "r"), (draft) => { draft[name] = value; }));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(`"${name}"`);
+    expect(table.property(name)).toEqual(stored[name]);
+  });
+
+  it("changes the type if the caller says so", async () => {
+    const table = tableWith(stored);
+    await optimisticUpdate(tableEntity<Row>(table, "p", "r"), (draft) => {
+      draft.big = text("five");
+      draft.flag = text("yes");
+    });
+    expect([table.property("big"), table.property("flag")]).toEqual([text("five"), text("yes")]);
+  });
+});
+
 describe("keys in the value that an entity is created with", () => {
   it("are not needed", async () => {
     const table = new FakeTable(new FakeService());

@@ -40,6 +40,8 @@ describe("a number that a mutator does not touch", () => {
     "1e2",
     "1E+2",
     "100000000000000000000000",
+    "9007199254740993",
+    "-9999999999999999",
   ]) {
     it(`keeps its digits: ${literal}`, async () => {
       const { blob, text } = blobOf(`{"n":0,"id":${literal},"list":[{"id":${literal}}]}`);
@@ -133,6 +135,33 @@ describe("a number that a mutator does not touch", () => {
       }),
       { numRuns: 200 },
     );
+  });
+
+  it.each([
+    ["an object", '{"n":0,"a":12345678901234567891,"b":12345678901234567000}'],
+    ["a list of objects", '{"n":0,"list":[{"id":90071992547409931},{"id":90071992547409940}]}'],
+    ["a list", '{"n":0,"list":[12345678901234567891,12345678901234567000,12345678901234567000.0]}'],
+    ["a zero", '{"n":0,"tiny":1e-400,"zero":0,"minus":-0}'],
+    ["members of the same name", '{"n":0,"a":{"b":{"c":1.0}},"a":null}', '{"n":1,"a":null}'],
+    ["a member of the same name that is a number", '{"n":0,"a":{"b":1.0},"a":2.0,"a":{"c":[3.0]}}', '{"n":1,"a":{"c":[3.0]}}'],
+  ])("does not get the digits of another one that JavaScript cannot tell apart: %s", async (_, stored, expected = stored.replace('"n":0', '"n":1')) => {
+    const { blob, text } = blobOf(stored);
+    await optimisticUpdate<Doc>(blob, increment);
+    expect(text()).toBe(expected);
+    const copied = blobOf(stored);
+    await optimisticUpdate<Doc>(copied.blob, (doc) => ({ ...doc, n: 1 }));
+    expect(copied.text()).toBe(expected);
+  });
+
+  it("gives its digits neither to a number that the mutator computes nor, in another place, to one that is stored with other digits", async () => {
+    const { blob, text } = blobOf('{"n":-1,"tiny":1e-400,"zero":0}');
+    await optimisticUpdate<Doc>(blob, increment);
+    expect(text()).toBe('{"n":0,"tiny":1e-400,"zero":0}');
+    const { service, blob: other } = blobOf('{"n":0,"list":[12345678901234567891,12345678901234567000]}');
+    const error = await rejection(optimisticUpdate<Doc & { list: number[] }>(other, (doc) => void doc.list.shift()));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain("list[0]");
+    expect(service.count("write")).toBe(0);
   });
 
   it("is found in a document with a string of many megabytes", async () => {
@@ -300,6 +329,17 @@ describe("the cost of a large document", () => {
     // One parse for the draft, one for the result.
     expect(parses).toBeLessThanOrEqual(2 * callers + 3);
     expect(stringifies).toBeLessThanOrEqual(callers + 2);
+  });
+
+  it("does not grow faster than the number of numbers and the depth: no path is made for each number", async () => {
+    const depth = 300;
+    const numbers = Array.from({ length: 3_000 }, () => "1.0").join();
+    const { blob } = blobOf(`{"n":0,"deep":${'{"a":'.repeat(depth)}[${numbers}]${"}".repeat(depth)}}`);
+    const parse = vi.spyOn(JSON, "parse");
+    const stringify = vi.spyOn(JSON, "stringify");
+    await optimisticUpdate<Doc>(blob, increment);
+    // One for each name of a member, in each of a few passes.
+    expect(parse.mock.calls.length + stringify.mock.calls.length).toBeLessThan(6 * depth);
   });
 
   it("recognises a document that has the same properties in another order", async () => {

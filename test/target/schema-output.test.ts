@@ -139,6 +139,62 @@ describe("properties that a schema does not know", () => {
     expect(service.count("upload")).toBe(0);
   });
 
+  const byId = (a: { id: number }, b: { id: number }): number => b.id - a.id;
+  it.each<[string, object[], z.ZodType]>([
+    [
+      "sorts by what it coerces",
+      [{ id: "1", x: "A" }, { id: "2", x: "B" }],
+      z.array(z.object({ id: z.coerce.number() })).transform((items) => items.toSorted(byId)),
+    ],
+    [
+      "sorts by something nested",
+      [{ o: { id: 1 }, x: "A" }, { o: { id: 2 }, x: "B" }],
+      z.array(z.object({ o: z.object({ id: z.number() }) })).transform((items) => items.toSorted((a, b) => byId(a.o, b.o))),
+    ],
+    [
+      "sorts items with unknown properties in depth only",
+      [{ id: 1, o: { k: 1, h: "A" } }, { id: 2, o: { k: 1, h: "B" } }],
+      z.array(z.object({ id: z.number(), o: z.object({ k: z.number() }) })).transform((items) => items.toSorted(byId)),
+    ],
+    [
+      "sorts items with unknown properties in an inner list",
+      [{ list: [{ k: 1, h: "A" }] }, { list: [{ k: 2, h: "B" }] }],
+      z.array(z.object({ list: z.array(z.object({ k: z.number() })) })).transform((items) => items.toReversed()),
+    ],
+    [
+      "removes duplicates",
+      [{ o: { k: 1, h: "A" } }, { o: { k: 1, h: "B" } }],
+      z.array(z.object({ o: z.object({ k: z.number() }) })).transform((items) => items.slice(0, 1)),
+    ],
+    ["replaces items by one of their properties", [{ id: 1, x: "A" }], z.array(z.object({ id: z.number() })).transform((items) => items.map(({ id }) => id))],
+  ])("neither move nor get lost if a schema %s: it is refused", async (_, items, list) => {
+    const { service, blob } = counterBlob();
+    blob.put({ n: 0, items });
+    const target = jsonBlob<{ n: number }>(blob, { schema: z.object({ n: z.number(), items: list }) });
+    const error = await rejection(optimisticUpdate(target, (draft) => { draft.n++; }));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain("declare them in the schema");
+    expect(service.count("upload")).toBe(0);
+  });
+
+  it("let a schema rearrange elements that it knows in depth, add defaults and coerce to another text", async () => {
+    const { blob } = counterBlob();
+    blob.put({ sorted: [{ o: { id: "1" } }, { o: { id: "2" } }], spelled: [{ id: "5.0" }, { id: "6" }], added: [{ id: "7", o: { h: "kept" } }] });
+    const item = z.object({ id: z.coerce.number() });
+    const target = jsonBlob(blob, {
+      schema: z.object({
+        sorted: z.array(z.object({ o: item })).transform((items) => items.toSorted((a, b) => byId(a.o, b.o))),
+        spelled: z.array(item),
+        added: z.array(item.extend({ level: z.string().default("info"), o: z.object({ d: z.number().default(1) }) })),
+      }),
+    });
+    expect((await readTarget(target)).value).toEqual({
+      sorted: [{ o: { id: 2 } }, { o: { id: 1 } }],
+      spelled: [{ id: 5 }, { id: 6 }],
+      added: [{ id: 7, level: "info", o: { d: 1, h: "kept" } }],
+    });
+  });
+
   it("let a schema rearrange elements that it knows completely, and keep those of elements that it coerces", async () => {
     const { blob } = counterBlob();
     blob.put({ items: [{ id: 2 }, { id: 1 }], coerced: [{ id: "7", note: "kept" }] });
