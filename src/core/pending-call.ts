@@ -33,8 +33,9 @@ export abstract class PendingCall<R> {
       this.#resolve = resolve;
       this.#reject = reject;
     });
+    // First: it throws for what is not a signal, and a timer would be left.
+    this.#off = onAbort(abortSignal, () => abortSignal && this.#rejectWith(abortReason(abortSignal)));
     this.#stopTimer = startTimer(timeoutInMs, () => this.onTimeout());
-    this.#off = onAbort(abortSignal, () => abortSignal && this.reject(abortReason(abortSignal)));
     if (this.#settled) this.#dispose();
   }
 
@@ -58,6 +59,10 @@ export abstract class PendingCall<R> {
   }
 
   reject(error: unknown): void {
+    this.#rejectWith(error);
+  }
+
+  #rejectWith(error: unknown): void {
     if (!this.#settle()) return;
     this.#reject(error);
     this.#controller?.abort(error);
@@ -134,9 +139,15 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     this.settings = settings;
   }
 
+  /** If an earlier write of unknown outcome may be stored, no later error can say that nothing was written. */
+  override reject(error: unknown): void {
+    if (this.mayHaveCommitted) this.rejectUnknown(error);
+    else super.reject(error);
+  }
+
   /** The write that carried its change may or may not have been committed. */
   rejectUnknown(cause: unknown): void {
-    this.reject(
+    super.reject(
       createError(
         CommitUnknownError,
         `The outcome of a write to ${this.settings.url} is unknown: the request was sent but its response was lost. Repeat the call with the operationId of this error, or pass onUnknown: "retry" if the update is idempotent.`,

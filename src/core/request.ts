@@ -1,7 +1,7 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { abortReason, Deadline, delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { fullJitter, retry } from "./retry.js";
-import { isDefinitive } from "./storage-errors.js";
+import { isDefinitive, isIncompleteText } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
 /** What is known after one SDK call. `sends` is the number of requests that the SDK sent for it. */
@@ -135,7 +135,7 @@ export async function readWithTries<R>(send: (abortSignal: AbortSignal) => Promi
 /** The SDK reports a connection that breaks within a body as an abort, although no signal aborted. */
 export function isCutBody(error: unknown): boolean {
   const name = (error as Error | undefined)?.name;
-  return name === "AbortError" || name === "IncompleteBodyError";
+  return name === "AbortError" || name === "IncompleteBodyError" || isIncompleteText(error);
 }
 
 /**

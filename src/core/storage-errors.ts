@@ -38,6 +38,11 @@ export function isDefinitive(error: unknown): boolean {
   return status !== undefined && status >= 400 && status < 500 && status !== 408;
 }
 
+/** The body of a response ended within its JSON or XML: the connection broke. */
+export function isIncompleteText(error: unknown): boolean {
+  return codeOf(error) === "PARSE_ERROR";
+}
+
 /** The service is throttling, and has not begun to carry out the request. */
 export function isServerBusy(error: unknown): boolean {
   return statusOf(error) === 503 && codeOf(error) === "ServerBusy";

@@ -27,7 +27,7 @@ import { leasedUpdate } from "../update/leased-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";
 import type { ReadIfChangedResult } from "../update/read-target.js";
 import type { WriteTargetOptions } from "../update/overwrite.js";
-import { TargetFacade } from "./concurrent-target.js";
+import { checkDefaults, TargetFacade } from "./concurrent-target.js";
 import type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentBlob}. */
@@ -80,7 +80,7 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
     }
     this.#client = client;
     this.#target = target ?? jsonBlob<T>(client, { schema, keepTier, deleteSnapshots, allowKindChange });
-    this.#defaults = { ...defaults };
+    this.#defaults = checkDefaults("ConcurrentBlob", { ...defaults });
     this.#leaseDefaults = { ...leaseDefaults };
     this.#content = new TargetFacade(this.#target, this.#defaults);
     const propertyDefaults: TargetDefaults<never> = { ...(defaults as TargetDefaults<never> | undefined), initial: undefined };

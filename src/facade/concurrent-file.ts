@@ -27,6 +27,7 @@ import { readIfChanged, readTarget, tryReadTarget } from "../update/read-target.
 import type { ReadIfChangedResult } from "../update/read-target.js";
 import { overwrite } from "../update/overwrite.js";
 import type { WriteTargetOptions } from "../update/overwrite.js";
+import { checkDefaults } from "./concurrent-target.js";
 import type { ConcurrentLeasable, ConcurrentTarget } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentFile}. */
@@ -41,7 +42,7 @@ export interface ConcurrentFileOptions<T> extends JsonFileOptions<T> {
    */
   crashGuard?: AcquireLeaseOptions["crashGuard"];
   /** Options of every call that knows them, unless the call has its own. `initial` is for the content only. @defaultValue none */
-  defaults?: Omit<LeasedUpdateOptions<T>, "lease" | keyof CallOptions> | undefined;
+  defaults?: Omit<LeasedUpdateOptions<T>, "lease" | "operationId" | keyof CallOptions> | undefined;
 }
 
 const optionNames: OptionNames<ConcurrentFileOptions<unknown>> = { maxSizeInBytes: 1, schema: 1, allowKindChange: 1, target: 1, crashGuard: 1, defaults: 1 };
@@ -73,7 +74,7 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
     if (target && (schema ?? maxSizeInBytes) !== undefined) throw new TypeError("ConcurrentFile: pass schema and maxSizeInBytes to the target, not beside it.");
     this.#client = client;
     this.#target = target ?? jsonFile<T>(client, { schema, maxSizeInBytes });
-    this.#defaults = mergeDefined<LeasedUpdateOptions<T>>({ crashGuard }, defaults);
+    this.#defaults = checkDefaults("ConcurrentFile", mergeDefined<LeasedUpdateOptions<T>>({ crashGuard }, defaults));
   }
 
   /** The client that was passed in. Not enumerable: it holds credentials, which must not be printed with the facade. */

@@ -15,7 +15,7 @@ import type { PurgeTombstonesOptions } from "../transaction/tombstone-cleanup.js
 import type { Transaction } from "../transaction/transaction.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
-import { TargetFacade } from "./concurrent-target.js";
+import { checkDefaults, TargetFacade } from "./concurrent-target.js";
 import type { ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";
 
 /** Options of {@link ConcurrentTable}. */
@@ -52,6 +52,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   constructor(client: TableLike, options: ConcurrentTableOptions<G> = {}) {
     requireClient("ConcurrentTable", client, "a TableClient", ["submitTransaction", "getEntity"]);
     checkOptions<ConcurrentTableOptions<TableLockGranularity>>("ConcurrentTable", options, optionNames);
+    checkDefaults("ConcurrentTable", options.defaults ?? {});
     this.#client = client;
     this.#options = { ...options };
     this.#lock = options.locks && new TableLock<G>(client, options.locks, { granularity: options.granularity });

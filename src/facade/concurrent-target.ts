@@ -97,11 +97,19 @@ export interface ConcurrentLeasable {
 }
 
 /** The defaults of the calls of a {@link ConcurrentBlob}: the options of updates without those that belong to one call. */
-export type TargetDefaults<T, I = T> = Omit<OptimisticUpdateOptions<T, I>, "startFrom" | keyof CallOptions>;
+export type TargetDefaults<T, I = T> = Omit<OptimisticUpdateOptions<T, I>, "startFrom" | "ifMatch" | "operationId" | keyof CallOptions>;
 
 /** The defaults that calls other than updates have, too. */
-export function targetDefaults({ timeoutInMs, conditions, journal }: TargetOptions): TargetOptions {
-  return { timeoutInMs, conditions, journal };
+export function targetDefaults({ timeoutInMs, tryTimeoutInMs, conditions, journal }: TargetOptions): TargetOptions {
+  return { timeoutInMs, tryTimeoutInMs, conditions, journal };
+}
+
+/** Throws for defaults that belong to one call: with the same operation id, all calls but the first would be taken for repetitions. */
+export function checkDefaults<D extends object>(facade: string, defaults: D): D {
+  for (const name of ["startFrom", "ifMatch", "operationId"]) {
+    if (name in defaults) throw new TypeError(`${facade}: ${name} belongs to one call, and cannot be a default.`);
+  }
+  return defaults;
 }
 
 /** The calls on one target, with the defaults of a facade. */

@@ -74,7 +74,11 @@ export class SequenceNumber {
   /** After the service has rejected a request because of its number. */
   async readFence(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
     const { number } = await this.#readState(context);
-    return this.#fence(number, cause, sends === 1 ? "Nothing was written." : "A try before that may have been written.");
+    const fenced = this.#fence(number, cause);
+    if (sends === 1) return fenced;
+    const { url, epoch, fencedBy } = fenced;
+    // Not kept: it belongs to this write. The next ones send nothing.
+    return createError(FencedError, fenced.message.replace("Nothing was written.", "A try before that may have been written."), { url, epoch, fencedBy, committed: "unknown", cause });
   }
 
   #mustRaise(): boolean {
@@ -133,8 +137,8 @@ export class SequenceNumber {
     return { etag: requireETag(etag, this.#url), number: blobSequenceNumber };
   }
 
-  #fence(fencedBy: number, cause: unknown, effect = "Nothing was written."): FencedError {
-    const message = `Another writer has claimed ${this.#url}: its sequence number is ${fencedBy}, not ${this.#current}. ${effect}`;
+  #fence(fencedBy: number, cause: unknown): FencedError {
+    const message = `Another writer has claimed ${this.#url}: its sequence number is ${fencedBy}, not ${this.#current}. Nothing was written.`;
     return (this.#fenced = createError(FencedError, message, { url: this.#url, epoch: this.#current, fencedBy, cause }));
   }
 }

@@ -43,7 +43,7 @@ export function journalAfter(
   operationIds: readonly string[] = [],
 ): Journal {
   const before = base?.journal;
-  const entry = [id, ...operationIds].join("+");
+  const entry = [id, ...operationIds.map(keyOf)].join("+");
   if (before) {
     const earlier = before.entries.slice(0, journalLength - 1).map(withoutKnownId);
     return { lineage: before.lineage, seq: before.seq + 1, entries: [entry, ...earlier] };
@@ -71,8 +71,14 @@ function writeIdOf(entry: string): string {
 export function hasOperation(journal: Journal | undefined, operationId: string): boolean {
   if (!journal) return false;
   const token = parseToken(operationId);
-  if (token) return outcomeOf(token, journal) === "committed";
-  return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(operationId, 1) > 0);
+  if (token && outcomeOf(token, journal) === "committed") return true;
+  const key = keyOf(operationId);
+  return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(key, 1) > 0);
+}
+
+/** What a journal stores of an operation id. For an id of the library, which names the place of the first write: that write. */
+function keyOf(operationId: string): string {
+  return parseToken(operationId)?.entries[0] ?? operationId;
 }
 
 /**

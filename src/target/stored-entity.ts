@@ -2,6 +2,7 @@ import { deepEqual } from "fast-equals";
 import { redactUrl } from "../core/telemetry.js";
 import { fromEdm, isEdmType, toEdm } from "./edm.js";
 import type { EdmType, EdmValue } from "./edm.js";
+import { defaultJournalName, parseJournal } from "./journal.js";
 
 /** The properties of an entity as they are stored, without keys, ETag and timestamp. */
 export type StoredEntity = ReadonlyMap<string, EdmValue>;
@@ -200,9 +201,15 @@ function valueSize({ type, value }: EdmValue): number {
 /** Marks a row whose entity was deleted by a transaction, until the row itself is deleted. */
 export const tombstoneName = "asc_tombstone";
 
-/** Whether a row is the tombstone of a deleted entity. */
-export function isTombstone(stored: StoredEntity): boolean {
-  return stored.has(tombstoneName);
+/**
+ * The entity in a row; undefined: the row is the tombstone of a deleted one. A client that does not know tombstones may have merged
+ * properties into it: then it is an entity again.
+ */
+export function entityIn(row: StoredEntity): StoredEntity | undefined {
+  if (!row.has(tombstoneName)) return row;
+  const isOwn = ([name, { value }]: readonly [string, EdmValue]): boolean => name === tombstoneName || name === defaultJournalName || parseJournal(value) !== undefined;
+  if ([...row].every(isOwn)) return undefined;
+  return new Map([...row].filter(([name]) => name !== tombstoneName));
 }
 
 interface Named {

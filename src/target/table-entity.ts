@@ -8,7 +8,7 @@ import type { EdmType } from "./edm.js";
 import { defaultJournalName, journalLimitError, journalWithin, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { requireJournalName } from "./journal-name.js";
-import { entityDiff, entitySize, entityUrl, entityValue, equalStored, isTombstone, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
+import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -175,12 +175,13 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
           onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
         });
         const [entity = response] = separateCollisions([response], bodyText);
-        const stored = new Map(storedFromResponse(entity, bodyText));
-        const journalText = stored.get(context.journalName)?.value;
-        stored.delete(context.journalName);
+        const row = new Map(storedFromResponse(entity, bodyText));
+        const journalText = row.get(context.journalName)?.value;
+        row.delete(context.journalName);
+        const stored = entityIn(row);
         const { etag } = entity as { etag?: string };
-        tombstone = isTombstone(stored) ? requireETag(etag, url) : undefined;
-        if (tombstone !== undefined) return undefined;
+        tombstone = stored ? undefined : requireETag(etag, url);
+        if (!stored) return undefined;
         return { raw: stored, etag: requireETag(etag, url), journal: parseJournal(journalText), keep: journalText };
       } catch (error) {
         if (isNotFound(error)) return (tombstone = undefined);

@@ -29,6 +29,8 @@ export interface TransactionOutcome {
 /** One write of a transaction. */
 export interface TransactionWrite {
   readonly writeId: string;
+  /** See `Plan`. */
+  readonly isAbandoned?: (() => boolean) | undefined;
   /** Stored in the journal of the row of the operations. */
   readonly operationIds?: readonly string[] | undefined;
   /** Whether a lost create may be sent again, see `Plan`: matters if all rows that change are new ones. */
@@ -53,7 +55,7 @@ export async function commitTransaction(
   partitionKey: string,
   operations: readonly Operation[],
   context: RequestContext,
-  { mayRepeat, writeId, operationIds }: TransactionWrite,
+  { mayRepeat, writeId, isAbandoned, operationIds }: TransactionWrite,
   onConflict?: () => number,
 ): Promise<TransactionOutcome> {
   const witness = witnessOf(operations);
@@ -85,11 +87,14 @@ export async function commitTransaction(
     async invalidateEarlierSends(rejection, request) {
       // A row that was changed never gets its old ETag again. But a row that made an insert fail can be deleted, and then an
       // earlier send that is still in flight could be committed. Changing the ETag of the witness row prevents that.
-      if (isEntityAlreadyExists(rejection) && base.etag !== undefined) {
-        request.onRequest?.();
-        await table.updateEntity({ partitionKey, rowKey }, "Merge", { ...tableOptions(request), etag: base.etag });
-        lastRead = undefined;
-      }
+      if (!isEntityAlreadyExists(rejection)) return true;
+      if (base.etag === undefined && rowKey !== operationsRowKey) return false;
+      request.onRequest?.();
+      // The row of the operations stays: creating it makes an earlier send fail, which would create it, too.
+      await (base.etag === undefined
+        ? table.createEntity({ partitionKey, rowKey }, tableOptions(request))
+        : table.updateEntity({ partitionKey, rowKey }, "Merge", { ...tableOptions(request), etag: base.etag }));
+      lastRead = undefined;
       return true;
     },
     write: (_base, _raw, journal, request) => submit(journal, request),
@@ -97,7 +102,7 @@ export async function commitTransaction(
     delete: () => Promise.reject(new TypeError("a transaction is never a bare delete")),
   };
   const from = base.etag === undefined ? undefined : { raw: base.stored, etag: base.etag, journal: base.journal };
-  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId, operationIds }, context, onConflict);
+  const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId, isAbandoned, operationIds }, context, onConflict);
   return { outcome, etags, journals, token: tokenOfWrite(operations, writeId), witness: lastRead && { rowKey, row: lastRead } };
 }
 

@@ -6,7 +6,7 @@ import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { isTombstone, separateCollisions, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
+import { entityIn, separateCollisions, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 
 /** One row as it is stored, or a row that does not exist. */
@@ -113,7 +113,7 @@ function rowFrom(entity: object, all: StoredEntity, table: TableLike): Row {
   stored.delete(defaultJournalName);
   return {
     etag: requireETag((entity as { etag?: string }).etag, tableUrl(table)),
-    stored: isTombstone(stored) ? undefined : stored,
+    stored: entityIn(stored),
     journal: parseJournal(journalValue?.value),
     journalValue,
   };

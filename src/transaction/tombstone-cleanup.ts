@@ -6,6 +6,7 @@ import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { defaultJournalName } from "../target/journal.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { requireClient } from "../target/target.js";
 import { quoted, readRow } from "./row.js";
@@ -89,7 +90,7 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     checkOptions("purgeTombstones", options, optionNames);
     throwIfAborted(options.abortSignal);
     const { partitionKey, abortSignal } = options;
-    const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0 });
+    const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0, max: Date.now() });
     const before = new Date(Date.now() - age).toISOString();
     const filter = [
       ...(partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(partitionKey)}`]),
@@ -105,6 +106,10 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     for (let page = await read(() => pages.next(), { abortSignal }); !page.done; page = await read(() => pages.next(), { abortSignal })) {
       for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
         throwIfAborted(abortSignal);
+        if (hasOtherProperties(entity)) {
+          kept++;
+          continue;
+        }
         try {
           const { partitionKey: partition, rowKey, etag } = entity;
           await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
@@ -120,4 +125,11 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     }
     return { deleted, kept };
   }, { targetKind: "table", url: tableUrl(table) });
+}
+
+const ownNames: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp", tombstoneName, defaultJournalName]);
+
+/** Whether a client that does not know tombstones has merged an entity into it. */
+function hasOtherProperties(entity: object): boolean {
+  return Object.keys(entity).some((name) => !ownNames.has(name) && !name.includes("odata."));
 }

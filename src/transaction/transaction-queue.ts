@@ -143,8 +143,9 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const context = this.requestFor(calls, undefined, defaultJournalName);
     // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
     const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
+    const isAbandoned = (): boolean => writers.some((call) => call.isSettled());
     const onConflict = (): number => this.backoffAfterConflict(writers, calls);
-    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, operationIds }, onConflict);
+    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, isAbandoned, operationIds }, onConflict);
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {

@@ -49,6 +49,8 @@ export class TransactionRun implements Transaction {
   #returned = false;
   #closed = false;
   #mustRestart = false;
+  /** A write that could not be applied. */
+  #failure: { readonly error: unknown } | undefined;
   #pendingReads = 0;
 
   constructor(view: PartitionView, table: TableLike, partitionKey: string, settings: RunSettings) {
@@ -94,17 +96,23 @@ export class TransactionRun implements Transaction {
 
   update(entity: EntityInput): void {
     const { types } = this.#settings;
-    this.#write(this.#checkEntity(entity), (current, rowKey) => merge(entity, current ?? this.#notFound(rowKey), types));
+    const rowKey = this.#checkEntity(entity);
+    const patch = copyOf(entity);
+    this.#write(rowKey, (current) => merge(patch, current ?? this.#notFound(rowKey), types));
   }
 
   replace(entity: EntityInput): void {
     const { types } = this.#settings;
-    this.#write(this.#checkEntity(entity), (current, rowKey) => storedFromValue(entity, current ?? this.#notFound(rowKey), types));
+    const rowKey = this.#checkEntity(entity);
+    const value = copyOf(entity);
+    this.#write(rowKey, (current) => storedFromValue(value, current ?? this.#notFound(rowKey), types));
   }
 
-  upsert(entity: EntityInput): void {
+  upsert(given: EntityInput): void {
     const { types } = this.#settings;
-    this.#write(this.#checkEntity(entity), (current) => (current ? merge(entity, current, types) : storedFromValue(entity, undefined, types)));
+    const rowKey = this.#checkEntity(given);
+    const entity = copyOf(given);
+    this.#write(rowKey, (current) => (current ? merge(entity, current, types) : storedFromValue(entity, undefined, types)));
   }
 
   delete(entity: string | { readonly rowKey: string }): void {
@@ -134,7 +142,8 @@ export class TransactionRun implements Transaction {
     this.#checkOpen();
     // What the function has left running could otherwise add writes whose rows are not read any more.
     this.#returned = true;
-    await this.#loadDeferred();
+    if (!this.#failure) await this.#loadDeferred();
+    if (this.#failure) throw this.#failure.error;
     this.#closed = true;
   }
 
@@ -276,7 +285,13 @@ export class TransactionRun implements Transaction {
   #applyDeferred(rowKey: string): void {
     for (const write of this.#deferred.filter((other) => other.rowKey === rowKey)) {
       this.#deferred.splice(this.#deferred.indexOf(write), 1);
-      write.apply();
+      try {
+        write.apply();
+      } catch (error) {
+        // It rejects the read that loaded the row, which the function may not wait for: the transaction must not commit without it.
+        this.#failure ??= { error };
+        throw error;
+      }
     }
   }
 
@@ -346,6 +361,17 @@ function checkValidate(method: string, options: TransactionReadOptions): boolean
   const { validate = true } = options;
   if (typeof validate !== "boolean") throw new TypeError(`${method}: validate must be true or false.`);
   return validate;
+}
+
+/** The write may be applied later, when its row has been read, and the caller may reuse its object by then. */
+function copyOf(entity: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(entity).map(([name, value]) => [name, copyOfValue(value)]));
+}
+
+function copyOfValue(value: unknown): unknown {
+  if (value instanceof Date) return new Date(value);
+  if (value instanceof Uint8Array) return value.slice();
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype ? { ...value } : value;
 }
 
 function merge(entity: object, current: StoredEntity, types: Readonly<Record<string, EdmType>>): StoredEntity {

@@ -16,6 +16,8 @@ export interface Plan<Raw> {
   readonly mayRepeat?: boolean | undefined;
   /** Identifies the write in the journal. @defaultValue a new id */
   readonly writeId?: string | undefined;
+  /** Whether a caller has left meanwhile: it was told the id of the write, and may ask for its outcome later. */
+  readonly isAbandoned?: (() => boolean) | undefined;
   /** Also stored in the journal: the ids that callers gave to their operations. */
   readonly operationIds?: readonly string[] | undefined;
 }
@@ -52,7 +54,8 @@ export async function commit<Raw>(
   const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds) : undefined;
   beginWrite(writeId);
   const outcome = await commitWith(adapter, plan, journal, context, onConflict);
-  if (outcome.kind !== "unknown") endWrite(writeId);
+  const isKnown = outcome.kind !== "unknown" && !context.abortSignal.aborted && !plan.isAbandoned?.();
+  if (isKnown) endWrite(writeId);
   return outcome;
 }
 

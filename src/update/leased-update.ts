@@ -217,6 +217,7 @@ class LeasedRun<T, Raw> {
       journaling: this.#settings.journaling,
       mayRepeat: call.settings.onUnknown === "retry",
       writeId,
+      isAbandoned: () => call.isSettled(),
       operationIds,
     };
     // Without a journal a read could not tell whether a copy of the write is stored.

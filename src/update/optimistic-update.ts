@@ -221,6 +221,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       journaling: this.#settings.journaling,
       mayRepeat: writers.every(({ settings }) => settings.onUnknown === "retry"),
       writeId: batch.writeId,
+      isAbandoned: () => writers.some((call) => call.isSettled()),
       operationIds: batch.operationIds,
     };
     if (!this.beginWrite(writers, calls, tokenOf(journalAfter(base.snapshot, batch.writeId)))) {

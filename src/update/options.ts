@@ -143,7 +143,7 @@ function isBlockBlob(target: unknown): target is BlockBlobLike {
 
 /** Throws for what is not the ETag of a version: `*` would match any version, and the empty text sends no condition at all. */
 export function checkIfMatch(call: string, etag: string): string {
-  if (typeof etag !== "string" || etag === "" || etag === "*") throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
+  if (typeof etag !== "string" || etag.trim() === "" || etag.trim() === "*") throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
   return etag;
 }
 

@@ -7,7 +7,7 @@ import { isServerBusy } from "../core/storage-errors.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, CommitUnknownError, isConcurrencyError } from "../errors.js";
-import { hasOperation, journalAfter, newWriteId, tokenOf } from "../target/journal.js";
+import { beginWrite, endWrite, hasOperation, journalAfter, newWriteId, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { AnyInput, RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
@@ -15,6 +15,7 @@ import { commit } from "./commit.js";
 import { checkIfMatch, checkTargetSettings, operationIdFor, requireConditional, requireWritable, resolveTarget, updateDefaults, versionError } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
+import type { MarkWrite } from "./run-call.js";
 
 /** Options of {@link overwrite}. */
 export interface WriteTargetOptions extends TargetOptions, WriteOutcomeOptions {
@@ -81,8 +82,7 @@ export async function overwrite<I>(
     const raw = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
     const journaling = settings.journaling && adapter.journaled;
     const journal = journaling ? journalAfter(undefined, newWriteId(), operationId === undefined ? [] : [operationId]) : undefined;
-    const write = new Overwrite(adapter, raw, context, { ifMatch, journal, mayRepeat, operationId });
-    return { etag: await markWrite(write.operationId, (onConflict) => write.run(onConflict)) };
+    return { etag: await new Overwrite(adapter, raw, context, { ifMatch, journal, mayRepeat, operationId, markWrite }).run() };
   }, { targetKind: adapter.kind });
 }
 
@@ -92,6 +92,7 @@ interface OverwriteSettings {
   readonly mayRepeat: boolean;
   /** The caller's own. */
   readonly operationId: string | undefined;
+  readonly markWrite: MarkWrite;
 }
 
 /** One call of `overwrite`. */
@@ -102,7 +103,7 @@ class Overwrite {
   readonly #settings: OverwriteSettings;
   readonly #started = performance.now();
   /** The caller's, or one of the library. */
-  readonly operationId: string;
+  readonly #operationId: string;
 
   constructor(adapter: ServiceAdapter<unknown, unknown>, raw: unknown, context: RequestContext, settings: OverwriteSettings) {
     this.#adapter = adapter;
@@ -110,24 +111,26 @@ class Overwrite {
     this.#context = context;
     this.#settings = settings;
     const { operationId, journal } = settings;
-    this.operationId = operationId ?? (journal ? tokenOf(journal) : newWriteId());
+    this.#operationId = operationId ?? (journal ? tokenOf(journal) : newWriteId());
   }
 
-  /** Returns the ETag. `onConflict`: nothing is in flight any more. */
-  run(onConflict: () => number): Promise<string> {
+  /** Returns the ETag. */
+  run(): Promise<string> {
     const { overwrite: write, requiresLease } = this.#adapter;
-    const { ifMatch, operationId } = this.#settings;
+    const { ifMatch, operationId, markWrite } = this.#settings;
     // Targets that need several requests for a write determine its outcome themselves.
-    if (write && requiresLease) return write(this.#raw, this.#context, { ifMatch: undefined, journal: undefined });
-    if (write && operationId === undefined) return this.#writeOver(write, ifMatch, onConflict);
-    return this.#writeOverFound(write, onConflict);
+    if (write && requiresLease) return markWrite(this.#operationId, () => write(this.#raw, this.#context, { ifMatch: undefined, journal: undefined }));
+    if (write && operationId === undefined) return this.#writeOver(write, ifMatch);
+    return this.#writeOverFound(write);
   }
 
   /** Writes over any version, or over that of the caller. */
-  async #writeOver(write: NonNullable<ServiceAdapter<unknown, unknown>["overwrite"]>, ifMatch: string | undefined, onConflict: () => number, attempts = 1): Promise<string> {
-    const { journal, mayRepeat } = this.#settings;
+  async #writeOver(write: NonNullable<ServiceAdapter<unknown, unknown>["overwrite"]>, ifMatch: string | undefined, attempts = 1): Promise<string> {
+    const { journal, mayRepeat, markWrite } = this.#settings;
     const context = this.#context;
-    const outcome = await resolveWrite<string, Snapshot<unknown> | null>(
+    const writeId = journal?.entries[0]?.split("+")[0] ?? newWriteId();
+    beginWrite(writeId);
+    const outcome = await markWrite(this.#operationId, (onConflict) => resolveWrite<string, Snapshot<unknown> | null>(
       {
         send: (abortSignal) => write(this.#raw, withSignal(context, abortSignal), { ifMatch, journal }),
         readBack: async () => (await readSnapshot(this.#adapter, context)) ?? null,
@@ -140,7 +143,8 @@ class Overwrite {
         onConflict,
       },
       { abortSignal: context.abortSignal, tryLimit: context.tryLimit, sendOnce: ifMatch === undefined && !mayRepeat },
-    );
+    ));
+    if (outcome.kind !== "unknown" && !context.abortSignal.aborted) endWrite(writeId);
     switch (outcome.kind) {
       case "committed":
         return outcome.value;
@@ -159,20 +163,19 @@ class Overwrite {
    * Reads, and writes over what was found: to recognise a repetition of the operation, or because the store has conditional writes
    * only. Starts again after a conflict.
    */
-  #writeOverFound(write: ServiceAdapter<unknown, unknown>["overwrite"], onConflict: () => number): Promise<string> {
-    const { ifMatch, journal, mayRepeat, operationId } = this.#settings;
+  #writeOverFound(write: ServiceAdapter<unknown, unknown>["overwrite"]): Promise<string> {
+    const { ifMatch, journal, mayRepeat, operationId, markWrite } = this.#settings;
     const [writeId, ...operationIds] = journal?.entries[0]?.split("+") ?? [];
     /** What was read after a conflict; null: the target does not exist. */
     let known: Snapshot<unknown> | null | undefined;
     const attempt = async (attempts: number): Promise<string> => {
-      onConflict();
       const base = known === undefined ? await readSnapshot(this.#adapter, this.#context) : (known ?? undefined);
       known = undefined;
       if (operationId !== undefined && hasOperation(base?.journal, operationId)) return this.#etagOf(base ?? null);
       if (ifMatch !== undefined && base?.etag !== ifMatch) throw this.#conflict(base ?? null, undefined, attempts);
-      if (write && base) return this.#writeOver(write, base.etag, onConflict, attempts);
+      if (write && base) return this.#writeOver(write, base.etag, attempts);
       const plan = { base, draft: this.#raw, journaling: journal !== undefined, mayRepeat, writeId, operationIds };
-      const outcome = await commit(this.#adapter, plan, this.#context, onConflict);
+      const outcome = await markWrite(this.#operationId, (onConflict) => commit(this.#adapter, plan, this.#context, onConflict));
       if (outcome.kind === "committed") return outcome.superseded ? this.#adapter.staleETag : this.#etagOf(outcome.found);
       if (outcome.kind === "rejected") throw outcome.error;
       if (outcome.kind === "unknown") throw this.#unknown(outcome.error);
@@ -201,6 +204,6 @@ class Overwrite {
   #unknown(cause: unknown): Error {
     const { url } = this.#adapter;
     const message = `The outcome of a write to ${url} is unknown: its response was lost. A repetition may erase an update that another client made meanwhile; pass onUnknown: "retry" if that is acceptable.`;
-    return createError(CommitUnknownError, message, { url, attempts: 1, operationId: this.operationId, cause });
+    return createError(CommitUnknownError, message, { url, attempts: 1, operationId: this.#operationId, cause });
   }
 }
