@@ -118,6 +118,8 @@ function endOfString(text: string, start: number): number {
 
 /** Whether the value is another number. Otherwise at most its spelling is another: 1.0 for 1. */
 function isLossy(literal: string, value: number): boolean {
+  // JavaScript keeps 15 digits.
+  if (literal.length <= 16 && /^-?\d+\.\d*$/.test(literal)) return false;
   return !Number.isFinite(value) || normalised(literal) !== normalised(String(value));
 }
 
@@ -183,9 +185,17 @@ class Marking {
     const inner = stored?.inner.get(place);
     if (parent) this.#path.push(place);
     if (isArray) this.#openArrays++;
-    const copy: unknown = isArray
-      ? Array.from(value, (item, index) => this.mark(item, value, index, inner))
-      : Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.mark(member, value, name, inner)]));
+    let copy: object;
+    // Loops: callbacks would need several times the stack for each level.
+    if (isArray) {
+      const items: unknown[] = [];
+      for (let index = 0; index < value.length; index++) items.push(this.mark(value[index], value, index, inner));
+      copy = items;
+    } else {
+      const members = Object.entries(value) as [string, unknown][];
+      for (const member of members) member[1] = this.mark(member[1], value, member[0], inner);
+      copy = Object.fromEntries(members);
+    }
     if (isArray) this.#openArrays--;
     if (parent) this.#path.pop();
     return copy;
