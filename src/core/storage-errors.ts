@@ -237,7 +237,7 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 
 /** For a request that got no response within its own limit: callers know the limit of a call only. */
 export function toTimeoutError(error: RequestTimeoutError, url: string): OperationTimeoutError {
-  return createError(OperationTimeoutError, `${url}: ${error.message}. Nothing was written.`, { url, elapsedInMs: error.timeoutInMs, cause: error });
+  return createError(OperationTimeoutError, `${url}: ${error.message}.`, { url, elapsedInMs: error.timeoutInMs, cause: error });
 }
 
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */

@@ -1,8 +1,7 @@
 import type { BlobResponseLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isNotModified } from "../core/storage-errors.js";
-import { journalWithin, parseJournal } from "./journal.js";
+import { journalWithin, parseJournal, requireJournalName } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { requireJournalName } from "./journal-name.js";
 import type { RequestContext } from "./target.js";
 
 /** Shared by the adapters of blobs: the options of a request, and the journal in the metadata. */
