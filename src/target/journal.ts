@@ -110,9 +110,10 @@ export function checkOperationId(operationId: string | undefined): string | unde
 let ownPrefix: string | undefined;
 let written = 0;
 
-/** Writes of this process whose outcome is not known. With more than this, the ids of all writes stay in the journals. */
+/** Writes of this process whose outcome is not known. If there ever are more than this, the ids of all writes stay in the journals. */
 const undecided = new Set<string>();
 const maxUndecided = 10_000;
+let keepsAll = false;
 
 /** The id of a new write: 8 random characters for the process, and 4 that count. It stays in journals until its outcome is known. */
 export function newWriteId(): string {
@@ -124,6 +125,7 @@ export function newWriteId(): string {
 /** From now on, until its outcome is known, other writes of this process keep the id in the journal. */
 export function beginWrite(id: string): void {
   if (undecided.size < maxUndecided) undecided.add(id);
+  else keepsAll = true;
 }
 
 /** The outcome is known: other writes of this process drop the id, so that a journal with one writer stays short. */
@@ -133,7 +135,7 @@ export function endWrite(id: string): void {
 
 function withoutKnownId(entry: string): string {
   const id = writeIdOf(entry);
-  if (ownPrefix === undefined || !id.startsWith(ownPrefix) || undecided.has(id) || undecided.size >= maxUndecided) return entry;
+  if (ownPrefix === undefined || !id.startsWith(ownPrefix) || undecided.has(id) || keepsAll) return entry;
   return entry.slice(id.length);
 }
 

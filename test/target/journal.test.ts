@@ -237,3 +237,12 @@ describe("the text of a journal", () => {
     expect(formatJournal(journal!).length).toBeLessThan(4_097);
   });
 });
+
+// Last: it changes the state of the module.
+it("with thousands of writes of unknown outcome, a process keeps the ids of all its writes", () => {
+  const early = Array.from({ length: 10_000 }, openWrite);
+  const late = openWrite(); // too many to remember each
+  for (const id of early) endWrite(id);
+  const written = journalAfter({ etag: newETag(), journal: undefined }, late);
+  expect(outcomeOf(written, journalAfter({ etag: newETag(), journal: written }, newWriteId()))).toBe("committed");
+});
