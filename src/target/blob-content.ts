@@ -203,8 +203,8 @@ function contentTarget<T, Raw>(
   /** Read as late as possible: an update of the tags that was confirmed before this is not undone by the write. */
   async function readUnversioned(base: Snapshot<Raw>, context: RequestContext): Promise<Unversioned> {
     // With a signal of their own: they must not count as sends of the write.
-    const prepare = <R>(send: (options: (conditions?: BlobConditions) => BlobCallOptions) => Promise<R>): Promise<R> =>
-      read((abortSignal) => send((conditions) => blobOptions(withSignal(context, abortSignal), conditions)), {
+    const prepare = <R extends object>(send: (options: (conditions?: BlobConditions) => BlobCallOptions) => Promise<R>): Promise<R> =>
+      read((abortSignal) => fromPrimary(blob, context, send((conditions) => blobOptions(withSignal(context, abortSignal), conditions))), {
         abortSignal: context.preparationSignal,
         timeoutInMs: context.tryLimit.timeoutInMs(0),
       });
@@ -215,7 +215,7 @@ function contentTarget<T, Raw>(
       const tier = properties?.accessTierInferred ? undefined : properties?.accessTier;
       return { ...(tags && { tags }), ...(tier !== undefined && { tier }) };
     } catch (error) {
-      // Otherwise the response was lost: the write is tried again from the start.
+      // Otherwise the response was lost, or came from the secondary: the write is tried again from the start.
       if (!isDefinitive(error)) throw error;
       throw new WriteNotSentError(error, isConflict(error) || isNotFound(error));
     }
