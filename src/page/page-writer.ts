@@ -1,7 +1,7 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
 import { RequestTimeoutError } from "../core/deadline.js";
-import { read, request } from "../core/request.js";
+import { read, readWithTries, request } from "../core/request.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
@@ -71,8 +71,11 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
   return runCall("claimPages", options, settings, url, async (context) => {
     try {
       // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the
-      // request again, a number is skipped, which is harmless.
-      const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
+      // request again, or a try is given up, a number is skipped, which is harmless. If such a request arrives after this claim, the
+      // writer is fenced, and has to claim the blob again: no write is lost.
+      const increment = (abortSignal: AbortSignal): ReturnType<PageBlobLike["updateSequenceNumber"]> =>
+        blob.updateSequenceNumber("increment", undefined, blobOptions(withSignal(context, abortSignal)));
+      const { blobSequenceNumber } = await readWithTries(increment, context);
       if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
       return new FencedPageWriter(blob, blobSequenceNumber, settings.leaseId);
     } catch (error) {

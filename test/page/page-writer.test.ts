@@ -48,6 +48,16 @@ describe("a claim", () => {
     expect(new Set(writers.map((writer) => writer.sequenceNumber)).size).toBe(3);
   });
 
+  it.each([hang, hangAfterCommit])("is tried again if it gets no response within tryTimeoutInMs (%#)", async (fault) => {
+    const { service, blob } = disk();
+    service.next("updateSequenceNumber", fault);
+    const writer = await claimPages(blob, { tryTimeoutInMs: 20 });
+    expect(service.count("updateSequenceNumber")).toBe(2);
+    expect(writer.sequenceNumber).toBe(blob.stored?.number);
+    await writer.write(0, page(1));
+    expect(blob.pages[0]).toBe(1);
+  });
+
   it("of a blob that is not there is a TargetNotFoundError", async () => {
     const { service, blob } = disk();
     service.resources.clear();
