@@ -1,5 +1,6 @@
-import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
+import type { TransactionActionLike, TableLike } from "../clients/table.js";
 import { tryLimitOf } from "../core/request.js";
+import type { TryLimit } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger } from "../core/telemetry.js";
@@ -11,7 +12,7 @@ import { commitTransaction } from "../transaction/commit-transaction.js";
 import type { TransactionOutcome } from "../transaction/commit-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { ownRowPrefix, readRow } from "../transaction/row.js";
-import type { Row } from "../transaction/row.js";
+import type { Row, RowOptions } from "../transaction/row.js";
 
 /** The row of a partition that stores the epoch of the last holder of the lock that guards it. */
 export const fenceRowKey: string = `${ownRowPrefix}fence`;
@@ -42,7 +43,7 @@ export class Fence {
   }
 
   /** Writes the epoch of this holder. Costs 2 requests, once. */
-  async raise(options: TableCallOptions): Promise<void> {
+  async raise(options: RowOptions): Promise<void> {
     await this.#untilSettled(options, async () => {
       const row = await this.#readFence(options);
       if (epochOf(row) === this.#epoch) {
@@ -62,7 +63,7 @@ export class Fence {
    * Commits all actions or none, and only if no successor has raised the fence. Costs 1 request. Returns the new ETag of each row;
    * none if the response was lost. Calls `onSend` when the write is about to be sent.
    */
-  submit(actions: readonly TransactionActionLike[], options: TableCallOptions, onSend?: () => void): Promise<readonly (string | undefined)[]> {
+  submit(actions: readonly TransactionActionLike[], options: RowOptions, onSend?: () => void): Promise<readonly (string | undefined)[]> {
     let etags: readonly (string | undefined)[] = [];
     const attempts = (): Promise<void> =>
       this.#untilSettled(options, async (attempt) => {
@@ -78,7 +79,7 @@ export class Fence {
   /** `changed` is the conflict if the fence row has changed, so that another attempt may succeed. */
   async #submitOnce(
     actions: readonly TransactionActionLike[],
-    options: TableCallOptions,
+    options: RowOptions,
     attempt: number,
     onSend: (() => void) | undefined,
   ): Promise<{ readonly committed?: TransactionOutcome; readonly changed?: { readonly error: unknown } }> {
@@ -111,7 +112,7 @@ export class Fence {
   }
 
   /** Repeats an attempt while the fence row changes during it. */
-  async #untilSettled(options: TableCallOptions, attempt: (attempt: number) => Promise<{ readonly error: unknown } | undefined>): Promise<void> {
+  async #untilSettled(options: RowOptions, attempt: (attempt: number) => Promise<{ readonly error: unknown } | undefined>): Promise<void> {
     const started = performance.now();
     let attempts = 0;
     try {
@@ -129,8 +130,8 @@ export class Fence {
   }
 
   /** Reads the current row. Throws a `FencedError` if a successor has written it. */
-  async #readFence(options: TableCallOptions): Promise<Row> {
-    const row = await readRow(this.#table, this.#partitionKey, this.#rowKey, options).catch((error: unknown) => {
+  async #readFence(options: RowOptions): Promise<Row> {
+    const row = await readRow(this.#table, this.#partitionKey, this.#rowKey, { ...options, tryLimit: tryLimitIn(options) }).catch((error: unknown) => {
       throw this.#toError(error);
     });
     return this.#checkFence(row);
@@ -146,7 +147,7 @@ export class Fence {
     );
   }
 
-  #commit(row: Row, actions: readonly TransactionActionLike[], options: TableCallOptions): Promise<TransactionOutcome> {
+  #commit(row: Row, actions: readonly TransactionActionLike[], options: RowOptions): Promise<TransactionOutcome> {
     const entity = { partitionKey: this.#partitionKey, rowKey: this.#rowKey, epoch: { type: "Int64", value: String(this.#epoch) } };
     const fence: Operation = {
       rowKey: this.#rowKey,
@@ -158,7 +159,7 @@ export class Fence {
     const others = actions.map((action): Operation => ({ rowKey: action[1].rowKey, base: row, changes: false, leavesTombstone: false, action }));
     const context = {
       abortSignal: options.abortSignal ?? new AbortController().signal,
-      tryLimit: tryLimitOf(maxTryTimeoutInMs),
+      tryLimit: tryLimitIn(options),
       tracingOptions: options.tracingOptions,
       leaseId: undefined,
       journalName: defaultJournalName,
@@ -180,6 +181,11 @@ export class Fence {
       cause,
     });
   }
+}
+
+/** Writes go one after the other: a request without a response must not block those behind it until its caller gives up. */
+function tryLimitIn({ tryLimit = tryLimitOf(maxTryTimeoutInMs) }: RowOptions): TryLimit {
+  return tryLimit;
 }
 
 /** The fence row changed during an attempt: the next one starts from the current row. */

@@ -1,9 +1,9 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
-import type { EntityInput, TableAction, TableCallOptions, TableLike, TransactionActionLike } from "../clients/table.js";
-import { read } from "../core/request.js";
+import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
+import { read, tryLimitOf } from "../core/request.js";
 import { actionsIn } from "../core/table-action.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
-import { checkOptions, checkRetryLimits } from "../core/validate.js";
+import { checkOptions, checkRetryLimits, maxTryTimeoutInMs } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { entityValue, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
@@ -11,6 +11,7 @@ import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
 import { limitOf } from "../transaction/operations.js";
 import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
+import type { RowOptions } from "../transaction/row.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { updateDefaults } from "../update/options.js";
 import type { Fence } from "./fence.js";
@@ -182,10 +183,10 @@ export class FencedPartitionImpl implements FencedPartition {
     return { targetKind: "tablePartition", url: this.#url };
   }
 
-  #traced<R>(method: string, options: CallOptions = {}, run: (request: TableCallOptions) => Promise<R>): Promise<R> {
+  #traced<R>(method: string, options: CallOptions = {}, run: (request: RowOptions) => Promise<R>): Promise<R> {
     return withSpan(`FencedPartition.${method}`, options, async (tracingOptions) => {
       checkOptions(method, options, callOptionNames);
-      return read((abortSignal) => run({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options);
+      return read((abortSignal) => run({ abortSignal, tryLimit: tryLimitOf(maxTryTimeoutInMs), ...(tracingOptions && { tracingOptions }) }), options);
     }, this.#spanDetails());
   }
 }

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableLike, TransactionActionLike } from "../clients/table.js";
 import { WriteCall } from "../core/pending-call.js";
-import { read, request } from "../core/request.js";
+import { read, request, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -14,7 +14,7 @@ import type { StoredEntity } from "../target/stored-entity.js";
 import { encodeEntity } from "../target/table-entity.js";
 import { keptBy } from "../transaction/operations.js";
 import { readRow } from "../transaction/row.js";
-import type { Row } from "../transaction/row.js";
+import type { Row, RowOptions } from "../transaction/row.js";
 import { DELETE } from "../update/batch.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import type { Fence } from "./fence.js";
@@ -114,7 +114,7 @@ class FencedRun<T extends object> {
 
   #read(): Promise<Row> {
     const { table, partitionKey, rowKey } = this.#row;
-    return read((abortSignal) => readRow(table, partitionKey, rowKey, { ...this.#request(), abortSignal }), { abortSignal: this.signal });
+    return readRow(table, partitionKey, rowKey, this.#limited());
   }
 
   async #apply(row: Row): Promise<Step> {
@@ -140,7 +140,7 @@ class FencedRun<T extends object> {
     if (step.kind === "changed") this.#row.checkLimits(action, step.stored);
     let etag: string | undefined;
     try {
-      [etag] = await this.#row.fence.submit([action], { ...this.#request(), abortSignal: this.signal }, () => (call.inFlight = true));
+      [etag] = await this.#row.fence.submit([action], this.#limited(), () => (call.inFlight = true));
     } catch (error) {
       call.inFlight = false;
       if (!isConcurrencyError(error, "CONFLICT")) throw error;
@@ -204,6 +204,11 @@ class FencedRun<T extends object> {
 
   #value(stored: StoredEntity): T {
     return entityValue(stored, this.#row.partitionKey, this.#row.rowKey) as T;
+  }
+
+  /** The options of a request that the outcome depends on. */
+  #limited(): RowOptions {
+    return { ...this.#request(), abortSignal: this.signal, tryLimit: tryLimitOf(this.#call.settings.tryTimeoutInMs) };
   }
 
   #request(): Pick<CallOptions, "tracingOptions"> & { tracingOptions?: NonNullable<CallOptions["tracingOptions"]> } {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, expectTypeOf, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 
 import { BlobLocks, DELETE, isConcurrencyError, TableLock } from "../../src/index.js";
 import type { LockedTable } from "../../src/index.js";
@@ -6,6 +6,7 @@ import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
 import { LockedTableImpl } from "../../src/lock/locked-table.js";
 import { after, before, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood } from "../fakes/faults.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
+import { inFakeTime } from "../support/timers.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import type { Numbered } from "../transaction/fakes/partition.js";
@@ -117,9 +118,30 @@ describe("update of a fenced entity", () => {
     }, { abortSignal: controller.signal });
     await expect(update).rejects.toBe(reason);
     service.next("submitTransaction", hangAfterCommit);
-    await expect(partition.update("a", increment, { timeoutInMs: 50 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "COMMIT_UNKNOWN"));
+    await expect(partition.update("a", increment, { timeoutInMs: 50, tryTimeoutInMs: 1_000 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "COMMIT_UNKNOWN"));
     service.next("getEntity", hang);
-    await expect(partition.update("a", increment, { timeoutInMs: 50 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "OPERATION_TIMEOUT"));
+    await expect(partition.update("a", increment, { timeoutInMs: 50, tryTimeoutInMs: 1_000 })).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "OPERATION_TIMEOUT"));
+  });
+
+  test.each(["getEntity", "submitTransaction"])("sends a swallowed %s again after tryTimeoutInMs", async (operation) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table).partition<Numbered>("p");
+    service.next(operation, hang);
+    const updating = partition.update("a", increment, { timeoutInMs: 1_000, tryTimeoutInMs: 100 });
+    await vi.advanceTimersByTimeAsync(150);
+    expect(await updating).toMatchObject({ outcome: "updated", value: { n: 2 } });
+    expect(valueOf(table, "a")).toBe(2);
+  });
+
+  test("gets an entity although the network swallows the first request", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table).partition<Numbered>("p");
+    service.next("getEntity", hang);
+    expect(await inFakeTime(partition.get("a"))).toMatchObject({ n: 1 });
   });
 
   test("an error of the mutator cancels it, and a wrong option is named", async () => {

@@ -1,10 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { LockedTable } from "../../src/index.js";
 import { LockedTableImpl } from "../../src/lock/locked-table.js";
 import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { inFakeTime } from "../support/timers.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import type { Numbered } from "../transaction/fakes/partition.js";
@@ -139,6 +140,21 @@ describe("writing", () => {
     await expect(aborted).rejects.toThrow("no longer wanted");
     await next;
     expect(table.rowKeys()).toEqual(["b", "~asc~fence"]);
+  });
+
+  test.each(["getEntity", "submitTransaction"])("outlasts a swallowed %s, and so do those behind it", async (operation) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { service, table } = fakePartition({ a: 1 });
+    const partition = await holder(table, 7).partition("p");
+    // The response to the first write is lost: the next one has to read the fence.
+    service.next("submitTransaction", loseAnswerForGood);
+    await partition.submit([["update", { rowKey: "a", n: 2 }]]);
+    service.next(operation, hang);
+    const patient = partition.submit([["update", { rowKey: "a", n: 3 }]]);
+    const behind = partition.submit([["upsert", { rowKey: "b", n: 1 }]]);
+    await inFakeTime(Promise.all([patient, behind]));
+    expect([valueOf(table, "a"), valueOf(table, "b")]).toEqual([3, 1]);
   });
 
   test("an unchanged update sends nothing, and a missing entity needs initial", async () => {
