@@ -78,7 +78,7 @@ describe.each(downloads)("%s", (_name, download) => {
     await vi.runAllTimersAsync();
     await done;
     expect(bodies.length).toBeGreaterThan(0);
-    expect(bodies.every(({ destroyed }) => destroyed)).toBe(true);
+    expect(bodies.map(({ destroyed, errored }) => [destroyed, errored])).toEqual(bodies.map(() => [true, null]));
   });
 
   it("takes no harm from a late response whose body has broken with the request", async () => {
