@@ -67,6 +67,25 @@ describe.each([409, 412])("a leased update whose write is rejected with %i", (st
   });
 });
 
+it("a leased update does not start from what the secondary shows: it may be the state before the last holder wrote", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob().metadata = { last: "holder" };
+  const client = server.blob();
+  let reads = 0;
+  const blob = {
+    ...client,
+    url: "https://account.blob.core.windows.net/docs/doc.json",
+    getProperties: async (...args: Parameters<typeof client.getProperties>) => {
+      const properties = await client.getProperties(...args);
+      return reads++ > 0 ? properties : { ...properties, metadata: {}, _response: { request: { url: "https://account-secondary.blob.core.windows.net/docs/doc.json" } } };
+    },
+  };
+  const update = outcomeOf(leasedUpdate(blobMetadata(blob), (metadata) => void (metadata.n = "1")));
+  await pass(10_000);
+  expect(update.error).toBeUndefined();
+  expect(server.blobs.get("blob")!.metadata).toMatchObject({ last: "holder", n: "1" });
+});
+
 it("a leased update with a lease that was released says so, and sends nothing", async () => {
   const server = new FakeLeaseServer();
   server.addBlob("blob");
