@@ -123,15 +123,23 @@ describe("a create whose response is lost, and whose result another client delet
 });
 
 describe("a schema that never settles", () => {
-  it("does not keep leasedUpdate beyond its time or its signal, and its lease is released", async () => {
+  it.each([["read", 1], ["to be written", 2]] as const)("for a value that is %s does not keep leasedUpdate beyond its time or its signal, and its lease is released", async (_, hangsAt) => {
     const { direct } = await scene();
-    const schema = { "~standard": { version: 1 as const, vendor: "test", validate: () => new Promise<never>(() => undefined) } };
-    await expect(leasedUpdate(jsonBlob<Doc>(direct, { schema }), add, { timeoutInMs: 300 })).rejects.toMatchObject({ code: "OPERATION_TIMEOUT" });
+    const run = (options: { timeoutInMs?: number; abortSignal?: AbortSignal }, onHang: () => void): Promise<unknown> => {
+      let checks = 0;
+      const validate = (value: unknown): { value: Doc } | Promise<never> => {
+        if (++checks < hangsAt) return { value: value as Doc };
+        onHang();
+        return new Promise<never>(() => undefined);
+      };
+      const schema = { "~standard": { version: 1 as const, vendor: "test", validate } };
+      return leasedUpdate(jsonBlob<Doc>(direct, { schema }), add, options).catch((error: unknown) => error);
+    };
+    let hung = false;
+    expect(await run({ timeoutInMs: 2_000 }, () => (hung = true))).toMatchObject({ code: "OPERATION_TIMEOUT" });
+    expect(hung).toBe(true);
     const stop = new AbortController();
-    const aborted = leasedUpdate(jsonBlob<Doc>(direct, { schema }), add, { abortSignal: stop.signal }).catch((e: unknown) => e);
-    await sleep(200);
-    stop.abort(new Error("enough"));
-    expect(await aborted).toMatchObject({ message: "enough" });
+    expect(await run({ abortSignal: stop.signal }, () => setImmediate(() => stop.abort(new Error("enough"))))).toMatchObject({ message: "enough" });
     expect(await inspectLease(direct)).toMatchObject({ state: "available" });
   });
 });

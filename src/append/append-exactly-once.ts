@@ -1,6 +1,8 @@
 import type { AppendBlobLike } from "../clients/blob.js";
 import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
 import { createError, LimitError } from "../errors.js";
+import { readOnlyReason } from "../target/target.js";
+import { requireWritable } from "../update/options.js";
 import { AppendCall } from "./append-call.js";
 import type { AppendResult } from "./append-call.js";
 import { checkAppendOptions, maxBlockInBytes } from "./append-options.js";
@@ -39,6 +41,7 @@ export function appendExactlyOnce(
   return withAttempts("appendExactlyOnce", options, async (trace, span) => {
     if (!isAppendBlob(blob)) throw new TypeError("appendExactlyOnce needs an AppendBlobClient.");
     const url = redactUrl(blob.url);
+    requireWritable({ ...readOnlyReason(blob), url }, "appendExactlyOnce");
     describeSpan(span, { targetKind: "appendBlob", url });
     const settings = checkAppendOptions(options);
     const call = new AppendCall(recordOf(record, url), { ...settings, options: { abortSignal: options.abortSignal }, trace, url });

@@ -327,7 +327,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   }
 
   #stopIfAbandoned(): void {
-    if (this.#interruptible && this.#isAbandoned()) this.#io.abort();
+    // Once: each further `abort()` would allocate a DOMException, for each of thousands of callers that leave.
+    if (this.#interruptible && !this.#io.signal.aborted && this.#isAbandoned()) this.#io.abort();
   }
 
   /** Remembers how far it got: when thousands of callers leave one after the other, each call is examined once. */

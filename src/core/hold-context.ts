@@ -1,3 +1,5 @@
+import { isThenable } from "./pending-call.js";
+
 /** A lease or lock that a function runs under. */
 export interface Hold {
   /** The URL of what is leased, without the query: identifies it for all clients of this process. */
@@ -45,8 +47,8 @@ let running: readonly Running[] = [];
  * functions, and the holds of one caller must not be taken for those of another. An update of the same target inside the function is
  * recognised by {@link rejectNestedUpdate}.
  *
- * A function that is not `async` costs nothing while no function holds anything: the async context of older Node versions slows down
- * all promises of the process.
+ * A function that returns no promise costs nothing while no function holds anything: the async context of older Node versions slows
+ * down all promises of the process.
  */
 export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: A) => R, update: Running): (...args: A) => R {
   const holds = context?.get();
@@ -56,7 +58,11 @@ export function withCurrentHolds<A extends readonly unknown[], R>(fn: (...args: 
     running = inside.updates;
     try {
       if (isAsyncFunction(fn)) context ??= createAsyncContext();
-      return context ? context.run(inside, () => fn(...args)) : fn(...args);
+      const result = context ? context.run(inside, () => fn(...args)) : fn(...args);
+      // Not `async`, or compiled to an older version of JavaScript, but it goes on after it has returned: an update that it makes then
+      // is recognised the next time it runs.
+      if (isThenable(result)) context ??= createAsyncContext();
+      return result;
     } finally {
       running = before;
     }

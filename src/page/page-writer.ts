@@ -8,9 +8,9 @@ import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, FencedError, isConcurrencyError, OperationTimeoutError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
-import { withSignal } from "../target/target.js";
+import { readOnlyReason, withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
-import { checkTargetSettings } from "../update/options.js";
+import { checkTargetSettings, requireWritable } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
 import { runCall } from "../update/run-call.js";
 import { SequenceNumber } from "./sequence-number.js";
@@ -68,6 +68,7 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
   const settings = checkTargetSettings({ conditions: options.conditions });
   if (!isPageBlob(blob)) throw new TypeError("claimPages needs a PageBlobClient.");
   const url = redactUrl(blob.url);
+  requireWritable({ ...readOnlyReason(blob), url }, "claimPages");
   return runCall("claimPages", options, settings, url, async (context) => {
     try {
       // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the

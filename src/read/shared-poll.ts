@@ -62,7 +62,8 @@ export class SharedPoll {
   /** The poll in flight, and those that wait for it. */
   #current: { readonly waiters: Set<Waiter>; readonly io: AbortController; readonly ended: Promise<void> } | undefined;
   #isStarting = false;
-  #stopTimer: (() => void) | undefined;
+  /** Set for the watch that is due first, or for an earlier time: that of a watch that has ended since. */
+  #timer: { readonly dueAt: number; readonly stop: () => void } | undefined;
 
   constructor(adapter: ServiceAdapter<unknown, unknown>, settings: TargetSettings, tryTimeoutInMs: number, onIdle: () => void) {
     this.#adapter = adapter;
@@ -88,7 +89,7 @@ export class SharedPoll {
       };
       this.#waiting.add(waiter);
       const off = onAbort(signal, () => this.#remove(waiter, signal.reason));
-      this.#schedule();
+      if (!this.#timer || request.dueAt < this.#timer.dueAt) this.#schedule();
     });
   }
 
@@ -102,21 +103,24 @@ export class SharedPoll {
     }
     this.#waiting.delete(waiter);
     waiter.reject(reason);
-    this.#schedule();
+    // Otherwise the timer decides: to look for the next one each time would take long when thousands of watches end at once.
+    if (this.#waiting.size === 0) this.#schedule();
   }
 
   /** Sets the timer for the watch that is due first. */
   #schedule(): void {
     if (this.#current || this.#isStarting) return;
-    this.#stopTimer?.();
-    this.#stopTimer = undefined;
+    this.#timer?.stop();
+    this.#timer = undefined;
     if (this.#waiting.size === 0) {
       this.#onIdle();
       return;
     }
-    const waitInMs = Math.min(...[...this.#waiting].map(({ dueAt }) => dueAt)) - performance.now();
+    let dueAt = Infinity;
+    for (const waiter of this.#waiting) dueAt = Math.min(dueAt, waiter.dueAt);
+    const waitInMs = dueAt - performance.now();
     if (waitInMs > 0) {
-      this.#stopTimer = startTimer(waitInMs, () => void this.#run());
+      this.#timer = { dueAt, stop: startTimer(waitInMs, () => this.#schedule()) };
       return;
     }
     // Not at once: other watches that were started in the same moment share the poll.
@@ -126,7 +130,6 @@ export class SharedPoll {
 
   async #run(): Promise<void> {
     this.#isStarting = false;
-    this.#stopTimer = undefined;
     const waiters = this.#waiting;
     this.#waiting = new Set();
     if (waiters.size > 0) {

@@ -59,12 +59,11 @@ const optionNames: OptionNames<RunTransactionOptions> = {
 };
 
 /**
- * Reads and writes entities of one partition in isolation from other clients: the request that writes also validates what was
- * read, and if anything has changed, the function runs again. Applied exactly once, even if responses are lost. Returns what the
- * function returned.
+ * Reads and writes entities of one partition in isolation from other clients: the commit also rewrites every row that was only
+ * read, which validates it and changes its ETag, and if anything has changed, the function runs again. Applied exactly once, even if
+ * responses are lost. Returns what the function returned.
  *
- * The commit rewrites every row that was read in order to validate it, so its ETag changes; rows that are read with
- * `validate: false` are left alone. Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with
+ * Rows that are read with `validate: false` are left alone. Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with
  * one. A delete costs one more, after the commit.
  *
  * @example

@@ -185,11 +185,15 @@ export class Batch<T, Raw> {
     for (const index of this.#calls.keys()) this.#settle(index, now);
   }
 
-  /** Settles the calls that were enqueued before the state was read, and returns the others. */
+  /**
+   * For a batch that needs no write. Settles the calls that were enqueued before the state was read, and returns the others. None is
+   * settled if one of the others changed something: it runs again on another state, so that what the first ones did was neither stored
+   * nor undone. For example, one call creates the target, and one that came later deletes it.
+   */
   settleUpTo(base: Base<Raw>): UpdateCall<T, Raw>[] {
-    for (const [index, call] of this.#calls.entries()) {
-      if (call.enqueuedAt <= base.readAt) this.#settle(index, base.snapshot);
-    }
+    const isLate = (call: UpdateCall<T, Raw>): boolean => call.enqueuedAt > base.readAt;
+    if (this.writers().some(isLate)) return this.unsettled();
+    for (const [index, call] of this.#calls.entries()) if (!isLate(call)) this.#settle(index, base.snapshot);
     return this.unsettled();
   }
 

@@ -125,6 +125,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   readonly #settings: TargetSettings;
   /** What is known to be stored. */
   #base: Base<Raw> | undefined;
+  /** How many calls run again although some of them were in time: the next batch has no others, so that it settles them. */
+  #repeated = 0;
 
   constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
     super(adapter.url, onIdle);
@@ -138,7 +140,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     if (!this.#hasExpectedVersion(base)) return;
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
-    const calls = this.takeBatch(maxBatch);
+    const calls = this.takeBatch(this.#repeated || maxBatch);
+    this.#repeated = 0;
     beginTogether(calls);
     const batch = new Batch(this.#adapter, calls);
     await batch.apply(base, () => this.waiting.some((call) => !call.isSettled()));
@@ -208,6 +211,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     endUnsettled(late, "outdated");
     this.requeue(late);
     if (late.length > 0) this.#base = undefined;
+    if (batch.hasChanges) this.#repeated = late.length;
   }
 
   async #write(batch: Batch<T, Raw>, base: Base<Raw>): Promise<void> {

@@ -479,6 +479,41 @@ describe("watches of one target", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it("that end all at once do not each look for the one that is due next", async () => {
+    const { blob } = counterBlob();
+    const stop = new AbortController();
+    const watches = Array.from({ length: 1_000 }, () => watch<Counter>(blob, { pollIntervalInMs: interval, abortSignal: stop.signal }));
+    await Promise.all(watches.map((states) => states.next()));
+    const ends = watches.map((states) => rejection(states.next()));
+    await vi.advanceTimersByTimeAsync(1);
+    const compared = vi.spyOn(Math, "min");
+    stop.abort(new Error("enough"));
+    await Promise.all(ends);
+    expect(compared.mock.calls.flat().length).toBeLessThan(20 * watches.length);
+    compared.mockRestore();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("poll when the next one is due if the one that was due first has ended", async () => {
+    steady();
+    const { service, blob } = counterBlob();
+    const quick = watch<Counter>(blob, { pollIntervalInMs: interval });
+    const slow = watch<Counter>(blob, { pollIntervalInMs: 10 * interval });
+    await Promise.all([quick.next(), slow.next()]);
+    const ended = quick.next();
+    const next = slow.next();
+    await vi.advanceTimersByTimeAsync(1);
+    await quick.return();
+    await ended;
+    blob.put({ n: 1 });
+    await vi.advanceTimersByTimeAsync(9 * interval);
+    expect(service.count()).toBe(1);
+    await vi.advanceTimersByTimeAsync(interval);
+    expect((await next).value).toMatchObject({ value: { n: 1 } });
+    expect(service.count()).toBe(2);
+    await slow.return();
+  });
+
   it("poll separately if their requests differ: schema, lease, journal, time limit", async () => {
     const { service, blob } = counterBlob();
     const watches = [watch(blob), watch(blob, { tryTimeoutInMs: 1_000 }), watch(blob, { journal: "other" }), watch(jsonBlob(blob, { schema: z.any() }))];

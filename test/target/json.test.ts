@@ -1,11 +1,13 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { createIfNotExists, encodedBlob, jsonBlob, optimisticUpdate, overwrite, readTarget, tableEntity } from "../../src/index.js";
-import type { Codec } from "../../src/index.js";
+import { createIfNotExists, encodedBlob, jsonBlob, jsonFile, optimisticUpdate, overwrite, readTarget, tableEntity } from "../../src/index.js";
+import { adapterOf } from "../../src/target/target.js";
+import type { Codec, FileLike } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
+import { notFaked } from "../support/not-faked.js";
 import { rejection } from "../support/outcome.js";
 
 function blobOf(text: string): { service: FakeService; blob: FakeBlockBlob; text: () => string } {
@@ -304,6 +306,16 @@ describe("a change of the kind of a document", () => {
       });
     }
   }
+
+  it("is an error for the document in a file, too", () => {
+    const file = { url: "https://account.file.core.windows.net/share/doc.json", name: "doc.json", pipeline: {}, uploadRange: notFaked, rename: notFaked } as unknown as FileLike;
+    for (const allowKindChange of [false, true]) {
+      const adapter = adapterOf(jsonFile(file, { allowKindChange }))!;
+      const replace = (): unknown => adapter.encode(2, adapter.encode({ n: 1 }, undefined));
+      if (allowKindChange) expect(replace).not.toThrow();
+      else expect(replace).toThrow(TypeError);
+    }
+  });
 
   it("is not the business of calls that create or overwrite", async () => {
     const { blob, text } = blobOf('{"n":1}');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blobMetadata, DELETE, jsonBlob, LimitError, optimisticUpdate, readTarget, tableEntity } from "../../src/index.js";
+import { blobMetadata, DELETE, jsonBlob, LimitError, optimisticUpdate, overwrite, readTarget, runTransaction, tableEntity } from "../../src/index.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import type { Fault } from "../fakes/faults.js";
@@ -7,6 +7,7 @@ import { loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { rejection } from "../support/outcome.js";
+import { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 
 /** Something happens while a request is in flight. */
 const meanwhile =
@@ -151,6 +152,21 @@ describe("a target that is deleted and created again in one batch", () => {
   });
 });
 
+describe("the journal of a target that one process writes", () => {
+  it.each(["update", "overwrite and update", "transaction"])("has one id after 40 writes: %s", async (kind) => {
+    const { blob } = counterBlob();
+    const table = new FakeTransactionTable(new FakeService());
+    table.put({ n: { type: "Int32", value: 0 } }, "p", "r");
+    for (let round = 0; round < 40; round++) {
+      if (kind === "transaction") await runTransaction(table, "p", (tx) => tx.update({ rowKey: "r", n: round }));
+      else await optimisticUpdate<Counter>(blob, increment);
+      if (kind === "overwrite and update" && round === 20) await overwrite(blob, { n: 0 });
+    }
+    const text = kind === "transaction" ? String(table.property("asc_journal", "p", "r")?.value) : blob.metadata["asc_journal"];
+    expect(text?.split("~")[3]?.split(".").filter((entry) => entry !== "")).toHaveLength(1);
+  });
+});
+
 describe("the journal of a target that is nearly full", () => {
   const ids = (text: string | undefined): number => text?.split("~")[3]?.split(".").length ?? 0;
 
@@ -188,9 +204,11 @@ describe("the journal of a target that is nearly full", () => {
     // 16 properties of 64,000 bytes each, and one that fills the rest but for some ids.
     const full = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`p${String(i).padStart(2, "0")}`, { type: "String", value: "x".repeat(half) }]));
     const rest = 1_048_576 - (4 + 4 + 16 * (8 + 6 + half * 2 + 4) + (8 + 2 + 4) + (8 + 8 + 4)) - 400;
-    table.put({ ...full, n: { type: "Int32", value: 0 }, rest: { type: "String", value: "x".repeat(rest / 2) } });
-    for (let round = 0; round < 30; round++) await optimisticUpdate(target, (draft) => { draft.n++; });
-    expect(table.property("n")?.value).toBe(30);
+    // 32 writes of another process, whose ids this one does not drop.
+    const journal = `1~abc~32~${Array.from({ length: 32 }, (_, i) => `foreign-${String(i).padStart(4, "0")}`).join(".")}`;
+    table.put({ ...full, asc_journal: { type: "String", value: journal }, n: { type: "Int32", value: 0 }, rest: { type: "String", value: "x".repeat(rest / 2) } });
+    await optimisticUpdate(target, (draft) => { draft.n++; });
+    expect(table.property("n")?.value).toBe(1);
     const text = String(table.property("asc_journal")?.value);
     expect(8 + 22 + text.length * 2 + 4).toBeLessThanOrEqual(400);
     expect(ids(text)).toBeGreaterThan(3);

@@ -353,6 +353,39 @@ describe("group commit", () => {
       expect((await second).value).toEqual({ n: 8 });
     });
 
+    it("does not say that it made what one removed that joined after the state was read, and has to look again", async () => {
+      const service = new FakeService();
+      const blob = new FakeBlockBlob(service);
+      const read = gate();
+      service.next("download", read.fault);
+      const made = optimisticUpdate<Counter>(blob, increment, { initial: { n: 0 } });
+      await read.reached;
+      const removed = optimisticUpdate<Counter>(blob, () => DELETE);
+      read.open();
+      expect(await made).toMatchObject({ outcome: "created", value: { n: 1 } });
+      // Otherwise the first one would have been told of a value that was never stored, and that nobody removed.
+      expect(await removed).toMatchObject({ outcome: "deleted", value: { n: 1 } });
+      expect(blob.stored).toBeUndefined();
+      expect(service.operations).toEqual(["download", "download"]);
+    });
+
+    it("settles one that makes although others that make and remove join during each read", async () => {
+      const service = new FakeService();
+      const blob = new FakeBlockBlob(service);
+      const make = (): Promise<unknown> => optimisticUpdate<Counter>(blob, increment, { initial: { n: 0 } });
+      const remove = (): Promise<unknown> => optimisticUpdate<Counter>(blob, () => DELETE, { initial: { n: 0 } });
+      const joined: Promise<unknown>[] = [];
+      let joining = true;
+      service.each("download", before(() => {
+        if (joining && joined.length < 60) joined.push(remove(), make(), remove());
+      }));
+      await make();
+      joining = false;
+      expect(service.operations).toEqual(["download", "download"]);
+      await Promise.all(joined);
+      expect(blob.stored).toBeUndefined();
+    });
+
     it("asks again before it says that it made and removed what somebody else has made by then", async () => {
       const { service, blob } = counterBlob();
       const deleted = gate("after");

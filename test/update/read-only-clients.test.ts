@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { blobMetadata, blobTags, createIfNotExists, deleteIfUnchanged, IdAllocator, jsonBlob, leasedUpdate, optimisticUpdate, overwrite, readTarget, withLease } from "../../src/index.js";
+import { appendExactlyOnce, blobHttpHeaders, blobMetadata, blobTags, claimPages, createIfNotExists, deleteIfUnchanged, IdAllocator, jsonBlob, leasedUpdate, optimisticUpdate, overwrite, readTarget, withLease } from "../../src/index.js";
+import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import { FakePageBlob } from "../fakes/fake-page-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -36,6 +38,9 @@ describe.each(["snapshot=2020-01-01T00:00:00.0000000Z", "versionid=2020-01-01T00
       () => deleteIfUnchanged(blob, blob.stored!.etag),
       () => withLease(blob, () => undefined),
       async () => new IdAllocator(blob).next(),
+      () => optimisticUpdate(blobHttpHeaders(blob), () => ({})),
+      () => appendExactlyOnce(new FakeAppendBlob(service, { url: blob.url }), "record"),
+      () => claimPages(Object.assign(new FakePageBlob(service), { url: blob.url })),
     ];
     for (const write of writes) {
       const error = await rejection(write());

@@ -104,4 +104,17 @@ describe("thousands of callers that leave at the same time", () => {
     expect(examined.mock.calls.length).toBeLessThan(20 * count);
     examined.mockRestore();
   });
+
+  it("on one signal end the write that some of them wait for once, not once for each", async () => {
+    const { service, blob } = counterBlob();
+    service.each("upload", hang);
+    const stop = new AbortController();
+    const calls = Array.from({ length: 3_000 }, () => rejection(optimisticUpdate<Counter>(blob, increment, { abortSignal: stop.signal })));
+    await vi.advanceTimersByTimeAsync(1);
+    const aborts = vi.spyOn(AbortController.prototype, "abort");
+    stop.abort(new Error("enough"));
+    await Promise.all(calls);
+    expect(aborts.mock.calls.length).toBeLessThan(10);
+    aborts.mockRestore();
+  });
 });
