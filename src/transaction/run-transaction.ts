@@ -6,11 +6,11 @@ import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { EdmType } from "../target/edm.js";
-import { checkOperationId } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey, checkTypes } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
 import { checkUpdateOptions } from "../update/options.js";
+import { parseOperationId } from "./commit-transaction.js";
 import { TransactionCall } from "./transaction-batch.js";
 import { enqueueTransaction } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
@@ -101,7 +101,8 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
-      operationId: options.operationId === undefined ? undefined : checkOperationId(options.operationId),
+      operationId: options.operationId,
+      operation: options.operationId === undefined ? undefined : parseOperationId(options.operationId),
       options: { abortSignal: options.abortSignal },
       trace,
       url,

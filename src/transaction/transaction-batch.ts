@@ -3,13 +3,13 @@ import { waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
-import { hasOperation } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import { outcomeOfOperation } from "./commit-transaction.js";
+import type { IdentifiedOperation } from "./commit-transaction.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { Operation, OperationCache } from "./operations.js";
 import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
-import { operationsRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RunOrder } from "./run-order.js";
 import { TransactionRun } from "./transaction-run.js";
@@ -33,6 +33,8 @@ export interface TransactionResult {
 
 export interface TransactionSettings extends WriteCallSettings {
   readonly types: Readonly<Record<string, EdmType>>;
+  /** The operation of `operationId`. */
+  readonly operation: IdentifiedOperation | undefined;
 }
 
 /** One caller of `runTransaction`, and its function. */
@@ -97,7 +99,7 @@ export class TransactionBatch {
   readonly #started: TransactionRun[] = [];
   readonly #steps: Step[] = [];
   readonly #operations: OperationCache = new Map();
-  readonly #operationIds: string[] = [];
+  readonly #identified: IdentifiedOperation[] = [];
 
   constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings, requestOptions: () => RowOptions) {
     this.view = view;
@@ -185,9 +187,9 @@ export class TransactionBatch {
   }
 
   #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
-    const { operationId } = call.settings;
+    const { operation } = call.settings;
     // Checked once more: a function that was not repeated has seen an older state.
-    if (operationId !== undefined && this.#isApplied(operationId)) return { kind: "returned", value: undefined, changed: false };
+    if (operation && this.#isApplied(operation)) return { kind: "returned", value: undefined, changed: false };
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
@@ -200,17 +202,23 @@ export class TransactionBatch {
     if (result.kind === "failed") return result;
     for (const other of this.#runs) if (other && !other.isMerged) other.overlay.noteWrites(run.overlay.writes.keys());
     const changed = run.overlay.writes.size > 0;
-    if (changed && operationId !== undefined) this.#operationIds.push(operationId);
+    if (changed && operation) this.#identified.push(operation);
     return { ...result, changed };
   }
 
-  #isApplied(operationId: string): boolean {
-    return this.#operationIds.includes(operationId) || hasOperation(this.view.row(operationsRowKey).journal, operationId);
+  #isApplied(operation: IdentifiedOperation): boolean {
+    if (this.#identified.some(({ id }) => id === operation.id)) return true;
+    return outcomeOfOperation(operation, (rowKey) => this.view.row(rowKey)) === "committed";
   }
 
   /** The operation ids of the writers. */
   get operationIds(): readonly string[] {
-    return this.#operationIds;
+    return this.#identified.map(({ id }) => id);
+  }
+
+  /** Whether a writer repeats a write that may still arrive and create this row: as long as its tombstone is there, that fails. */
+  mustKeepTombstone({ rowKey, base }: Operation): boolean {
+    return base.etag === undefined && this.#identified.some(({ witness }) => witness === rowKey);
   }
 
   /** One for each row that the merged transactions have read or written. */

@@ -149,7 +149,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {
-      this.#remember(batch.view, operations, committed);
+      this.#remember(batch, operations, committed);
       batch.settleAll("committed");
     } else this.#requeueFailed(outcome, batch, committed.witness);
     if (outcome.kind !== "conflict") this.resetBackoff();
@@ -171,10 +171,13 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   /** Caches what is stored after a commit whose response arrived, so that the next batch need not read it. */
-  #remember(view: PartitionView, operations: readonly Operation[], { etags, journals }: TransactionOutcome): void {
+  #remember(batch: TransactionBatch, operations: readonly Operation[], { etags, journals }: TransactionOutcome): void {
+    const addTombstone = (operation: Operation, etag: string | undefined): void => {
+      if (!batch.mustKeepTombstone(operation)) this.#tombstones.add(operation.rowKey, etag);
+    };
     if (etags?.length !== operations.length) {
       this.#rows = new Map();
-      for (const { rowKey, leavesTombstone } of operations) if (leavesTombstone) this.#tombstones.add(rowKey, undefined);
+      for (const operation of operations) if (operation.leavesTombstone) addTombstone(operation, undefined);
       return;
     }
     for (const [index, operation] of operations.entries()) {
@@ -186,8 +189,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       }
       const journal = journals.get(operation);
       const journaled = journal ? rowJournal(journal) : { journal: base.journal, journalValue: base.journalValue };
-      this.#rows.set(rowKey, { stored: view.current(rowKey), etag, ...journaled });
-      if (leavesTombstone) this.#tombstones.add(rowKey, etag);
+      this.#rows.set(rowKey, { stored: batch.view.current(rowKey), etag, ...journaled });
+      if (leavesTombstone) addTombstone(operation, etag);
       else this.#tombstones.delete(rowKey);
     }
   }
