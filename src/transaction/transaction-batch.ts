@@ -67,6 +67,8 @@ interface Run {
   readonly mustRestart: () => boolean;
   readonly close: () => void;
   isMerged: boolean;
+  /** How its function ended, if that is known. */
+  result: FunctionResult | undefined;
 }
 
 type Step =
@@ -137,7 +139,7 @@ export class TransactionBatch {
       call.attempts++;
       this.#order.set(position, finished.overlay);
       const ended = Promise.resolve(finished.result);
-      return { overlay: finished.overlay, startedAt: this.#startedAt, ended, mustRestart: () => false, close: () => undefined, isMerged: false };
+      return { overlay: finished.overlay, startedAt: this.#startedAt, ended, mustRestart: () => false, close: () => undefined, isMerged: false, result: undefined };
     }
     if (position > 0 && this.#isOver()) return undefined;
     call.attempts++;
@@ -163,6 +165,7 @@ export class TransactionBatch {
       mustRestart: () => tx.mustRestart,
       close: () => tx.close(),
       isMerged: false,
+      result: undefined,
     };
   }
 
@@ -188,13 +191,14 @@ export class TransactionBatch {
 
   #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
     const { operation } = call.settings;
+    run.result = result;
     // Checked once more: a function that was not repeated has seen an older state.
     if (operation && this.#isApplied(operation)) return { kind: "returned", value: undefined, changed: false };
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
     const operations = isFirst ? [] : this.operations();
-    if (operations.some(({ changes }) => changes) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
+    if (this.mustCommit(operations) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
       undo();
       return this.#postpone(call, { overlay: run.overlay, result });
     }
@@ -221,6 +225,11 @@ export class TransactionBatch {
     return base.etag === undefined && this.#identified.some(({ witness }) => witness === rowKey);
   }
 
+  /** Whether there is something to write. The ids of operations are written even if what these did cancels out. */
+  mustCommit(operations: readonly Operation[]): boolean {
+    return this.#identified.length > 0 || operations.some(({ changes }) => changes);
+  }
+
   /** One for each row that the merged transactions have read or written. */
   operations(): Operation[] {
     const { partitionKey, detectPhantoms } = this.#settings;
@@ -239,8 +248,9 @@ export class TransactionBatch {
     const calls = this.unsettled();
     for (const call of calls) {
       const position = this.#calls.indexOf(call);
-      const [run, step] = [this.#runs[position], this.#steps[position]];
-      if (run && (step?.kind === "returned" || step?.kind === "failed")) this.#postpone(call, { overlay: run.overlay, result: step });
+      // Not the result of its step: that of a repetition is empty, and what it repeats may have been withdrawn for good.
+      const { overlay, result } = this.#runs[position] ?? {};
+      if (overlay && result) this.#postpone(call, { overlay, result });
     }
     return calls;
   }

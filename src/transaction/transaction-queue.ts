@@ -65,7 +65,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.#letDetachedRun(batch);
     this.requeue(batch.postponed());
     const operations = batch.operations();
-    const outcome = operations.some(({ changes }) => changes)
+    const outcome = batch.mustCommit(operations)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);

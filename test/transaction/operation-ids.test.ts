@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { CommitUnknownError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
+import { deferred } from "../fakes/deferred.js";
 import { ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { rejection } from "../support/outcome.js";
@@ -47,6 +48,71 @@ describe("runTransaction with operationId", () => {
     await inFakeTime(Promise.all(Array.from({ length: 40 }, (_, i) => runTransaction(table, "p", increment, { operationId: `many-${i}` }))));
     await inFakeTime(Promise.all(Array.from({ length: 40 }, (_, i) => runTransaction(table, "p", increment, { operationId: `many-${i}` }))));
     expect(valueOf(table, "a")).toBe(43);
+  });
+
+  test("is recorded, even if other transactions of the same commit undo what it did", async () => {
+    const { service, table } = fakePartition({ a: 100 });
+    const add = (n: number) => async (tx: Transaction): Promise<number> => {
+      const now = (await tx.get<Numbered>("a"))!.n + n;
+      tx.update({ rowKey: "a", n: now });
+      return now;
+    };
+    expect(await Promise.all([runTransaction(table, "p", add(10), { operationId: "A" }), runTransaction(table, "p", add(-10), { operationId: "B" })])).toEqual([110, 100]);
+    expect(service.count("submitTransaction")).toBe(1);
+    expect(await runTransaction(table, "p", add(10), { operationId: "A" })).toBeUndefined();
+    expect(await runTransaction(table, "p", add(-10), { operationId: "B" })).toBeUndefined();
+    expect(valueOf(table, "a")).toBe(100);
+  });
+
+  test("is recorded if it undoes its own change", async () => {
+    const { table } = fakePartition({ a: 1 });
+    const there = async (tx: Transaction): Promise<string> => {
+      await tx.get("a");
+      tx.update({ rowKey: "a", n: 2 });
+      tx.update({ rowKey: "a", n: 1 });
+      return "ran";
+    };
+    expect(await runTransaction(table, "p", there, { operationId: "A" })).toBe("ran");
+    expect(await runTransaction(table, "p", there, { operationId: "A" })).toBeUndefined();
+  });
+
+  test("is recognised under 31 later commits, also if each of them has 16 transactions", async () => {
+    const { service, table } = fakePartition({ a: 0 });
+    const id = (commit: number, call: number): string => `${String(commit).padStart(4, "0")}${String(call).padStart(4, "0")}-1111-2222-3333-444455556666`;
+    for (let commit = 0; commit < 32; commit++) await inFakeTime(Promise.all(Array.from({ length: 16 }, (_, call) => runTransaction(table, "p", increment, { operationId: id(commit, call) }))));
+    expect(service.count("submitTransaction")).toBe(32);
+    for (let call = 0; call < 16; call++) expect(await runTransaction(table, "p", increment, { operationId: id(0, call) })).toBeUndefined();
+    expect(valueOf(table, "a")).toBe(512);
+    // A string property has at most 64 KiB, in UTF-16.
+    expect(String(table.property("asc_journal", "p", "~asc~operations")?.value).length).toBeLessThan(32 * 1024);
+  });
+
+  test("of two calls in one batch, the first of which is aborted: the second is applied and gets its value", async () => {
+    const { table } = fakePartition({ a: 1, b: 1 });
+    const controller = new AbortController();
+    const opened = deferred();
+    let runs = 0;
+    // Each run writes a row of its own, so that the second does not depend on the first.
+    const log = (tx: Transaction): string => {
+      const rowKey = `log-${++runs}`;
+      tx.create({ rowKey, n: 1 });
+      return rowKey;
+    };
+    const first = rejection(runTransaction(table, "p", log, { operationId: "order-1", abortSignal: controller.signal }));
+    const second = runTransaction(table, "p", log, { operationId: "order-1" });
+    // Keeps the batch open until the two before it have ended.
+    const third = runTransaction(table, "p", async (tx) => {
+      await tx.get("b");
+      await opened.promise;
+    });
+    await vi.advanceTimersByTimeAsync(50);
+    controller.abort(new Error("not any more"));
+    opened.resolve();
+    expect(await first).toMatchObject({ message: "not any more" });
+    const rowKey = await second;
+    await third;
+    expect(table.rowKeys()).toEqual(["a", "b", rowKey, "~asc~operations"]);
+    expect(await runTransaction(table, "p", log, { operationId: "order-1" })).toBeUndefined();
   });
 
   test.each([["response", loseAnswer], ["response for good", loseAnswerForGood], ["request", loseRequest]] as const)("is applied once if the %s is lost, also if all rows are new", async (_, fault) => {
