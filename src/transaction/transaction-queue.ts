@@ -9,7 +9,7 @@ import type { TransactionOutcome } from "./commit-transaction.js";
 import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
-import { operationsRowKey, queriesRowKey } from "./row.js";
+import { operationsRowKey } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
@@ -109,10 +109,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   async #validate(batch: TransactionBatch, wasKnown: boolean): Promise<string> {
     const calls = batch.unsettled();
     const { view } = batch;
-    // With phantom detection a query counts as a read of its own: several queries may have found nothing.
-    const severalReads = view.severalReads || view.touched.has(queriesRowKey);
     this.waitFor(calls);
-    if (!(wasKnown || severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
+    if (!(wasKnown || view.severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
       this.endWrite([]);
       batch.settleAll("unchanged");
       this.resetBackoff();

@@ -10,6 +10,7 @@ import type { Entity } from "../target/table-entity.js";
 import { outcomeOfOperation } from "./commit-transaction.js";
 import type { IdentifiedOperation } from "./commit-transaction.js";
 import { isWithin, Overlay } from "./overlay.js";
+import type { RangeQuery } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import { queryRange, readRows } from "./read-rows.js";
 import { isOwnRow, operationsRowKey, ownRowPrefix, queriesRowKey } from "./row.js";
@@ -233,7 +234,8 @@ export class TransactionRun implements Transaction {
       this.#mustRestart = true;
       throw new RestartError("The query has to run before the writes of other transactions: the transaction runs again.");
     }
-    this.overlay.queried(range);
+    const sent: RangeQuery = { range, filter, found: undefined };
+    this.overlay.queried(sent);
     if (detectPhantoms) {
       await this.#reading(this.#view.load([queriesRowKey], options()));
       this.#checkOpen();
@@ -241,6 +243,7 @@ export class TransactionRun implements Transaction {
     }
     await this.#loadDeferred();
     const found = await this.#reading(this.#view.loadRange(range, filter, options()));
+    sent.found = found;
     return new Map([...found, ...written()].map((rowKey) => [rowKey, () => this.#value(rowKey)]));
   }
 
