@@ -1,7 +1,7 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
 import { RequestTimeoutError } from "../core/deadline.js";
-import { read, request } from "../core/request.js";
+import { read, readWithTries, request } from "../core/request.js";
 import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
@@ -50,9 +50,10 @@ export interface PageWriter {
 
 /**
  * Takes over a page blob: raises its sequence number, and returns a writer whose writes carry the new number. From then on the
- * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`.
+ * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`. The number begins with the
+ * time, so that it also fences writers of a blob of the same name that was deleted.
  *
- * Costs 1 request. The last caller wins; the application decides which process calls (by a lease, an election).
+ * Costs 2 requests. The last caller wins; the application decides which process calls (by a lease, an election).
  *
  * @example
  * ```ts
@@ -70,16 +71,30 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
   const url = redactUrl(blob.url);
   return runCall("claimPages", options, settings, url, async (context) => {
     try {
-      // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the
-      // request again, a number is skipped, which is harmless.
-      const { blobSequenceNumber } = await blob.updateSequenceNumber("increment", undefined, blobOptions(context));
-      if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
-      return new FencedPageWriter(blob, blobSequenceNumber, settings.leaseId);
+      return new FencedPageWriter(blob, await claimNumber(blob, url, context), settings.leaseId);
     } catch (error) {
       throw toConcurrencyError(error, url, "create it first");
     }
   });
 }
+
+/**
+ * A number that no writer has had, also not of a blob of the same name that was deleted, or replaced by an older version of itself:
+ * those had smaller numbers, because they were claimed earlier. Then the service increments atomically: no two claims get the same
+ * number. Both requests can be repeated: if a response is lost, a number is skipped, which is harmless.
+ */
+async function claimNumber(blob: PageBlobLike, url: string, context: RequestContext): Promise<number> {
+  const update = (action: "max" | "increment", number?: number): ReturnType<PageBlobLike["updateSequenceNumber"]> =>
+    readWithTries((abortSignal) => blob.updateSequenceNumber(action, number, blobOptions(withSignal(context, abortSignal))), context);
+  await update("max", Date.now() * numbersPerMs + Math.floor(Math.random() * numbersPerMs));
+  const { blobSequenceNumber } = await update("increment");
+  if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
+  if (!Number.isSafeInteger(blobSequenceNumber)) throw new RangeError(`The sequence number of ${url} is ${blobSequenceNumber}: beyond 2^53 it cannot be compared.`);
+  return blobSequenceNumber;
+}
+
+/** Numbers stay safe integers until the year 2248; the service stores 63 bits. The random part tells claims on two machines apart. */
+const numbersPerMs = 1_024;
 
 function isPageBlob(blob: unknown): blob is PageBlobLike {
   const client = blob as Partial<PageBlobLike> | null | undefined;

@@ -101,8 +101,8 @@ export class SequenceNumber {
   }
 
   async #raiseNumber(context: RequestContext): Promise<void> {
-    // A random step, so that this raise is recognised if its response is lost: a claim adds 1.
-    const raised = (this.#raised ??= this.#current + 2 + Math.floor(Math.random() * 2 ** 30));
+    // A random step, so that this raise is recognised if its response is lost. Small: a claim of the next second should be higher.
+    const raised = (this.#raised ??= this.#current + 2 + Math.floor(Math.random() * 2 ** 20));
     let found: PageBlobState | undefined;
     const raiseOnce = async (): Promise<void> => {
       const base = found ?? (await this.#readState(context));
