@@ -150,7 +150,7 @@ class FencedPageWriter implements PageWriter {
     work: (context: RequestContext, call: PageCall) => Promise<void>,
   ): Promise<void> {
     const settings = checkTargetSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
-    const call: PageCall = { from: offset, to: offset + count, writtenBytes: 0, wasSent: false, ended: undefined };
+    const call: PageCall = { from: offset, to: offset + count, writtenBytes: 0, wasSent: false, isUncertain: false, ended: undefined };
     const earlier = [...this.#calls].filter((other) => other.from < call.to && call.from < other.to);
     this.#calls.add(call);
     const running = runCall(name, options, settings, this.#url, async (context) => {
@@ -175,9 +175,12 @@ class FencedPageWriter implements PageWriter {
         return write(withNumber(blobOptions(withSignal(context, signal)), send.number));
       };
       const sent = await request(put, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(timedOut), onTry: tryLimit.onTry });
-      this.#number.end(send, sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error)));
+      const hasEnded = sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error));
+      this.#number.end(send, hasEnded);
       if (sent.kind === "ok") return;
       const { error } = sent;
+      // If a later try is rejected, this one may have been carried out all the same.
+      if (!hasEnded) call.isUncertain = true;
       if (error instanceof RequestTimeoutError) {
         // Sent again, under a number that rejects the try that was given up.
         timedOut++;
@@ -185,7 +188,7 @@ class FencedPageWriter implements PageWriter {
       }
       if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
       // Another write of this writer has raised the number meanwhile: send again with the new number.
-      if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error, sent.sends);
+      if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error);
     }
   }
 }
@@ -198,11 +201,13 @@ interface PageCall {
   writtenBytes: number;
   /** Whether a request was sent: its pages may be written. */
   wasSent: boolean;
+  /** Whether a try got no response, so that its pages may be written although they are not confirmed. */
+  isUncertain: boolean;
   ended: Promise<void> | undefined;
 }
 
 /** The error of a call that is too late or fenced, which says how much of the range is written. */
-function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent }: PageCall): unknown {
+function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent, isUncertain }: PageCall): unknown {
   const total = to - from;
   if (isConcurrencyError(error, "OPERATION_TIMEOUT")) {
     const { elapsedInMs } = error;
@@ -210,9 +215,10 @@ function withProgress(name: string, url: string, error: unknown, { from, to, wri
     const message = `${name} on ${url} timed out after ${Math.round(elapsedInMs)} ms (timeoutInMs): ${writtenBytes} of ${total} bytes are written. ${rest}`;
     return createError(OperationTimeoutError, message, { url, elapsedInMs, writtenBytes, committed: wasSent ? "unknown" : false, cause: error });
   }
-  if (isConcurrencyError(error, "FENCED") && writtenBytes > 0) {
+  if (isConcurrencyError(error, "FENCED") && (writtenBytes > 0 || isUncertain)) {
     const { epoch, fencedBy } = error;
-    const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.`;
+    const rest = isUncertain ? " A try that got no response may have been written, too." : "";
+    const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.${rest}`;
     return createError(FencedError, message, { url, epoch, fencedBy, writtenBytes, committed: "unknown", cause: error });
   }
   return error;

@@ -72,13 +72,9 @@ export class SequenceNumber {
   }
 
   /** After the service has rejected a request because of its number. */
-  async readFence(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
+  async readFence(context: RequestContext, cause: unknown): Promise<FencedError> {
     const { number } = await this.#readState(context);
-    const fenced = this.#fence(number, cause);
-    if (sends === 1) return fenced;
-    const { url, epoch, fencedBy } = fenced;
-    // Not kept: it belongs to this write. The next ones send nothing.
-    return createError(FencedError, fenced.message.replace("Nothing was written.", "A try before that may have been written."), { url, epoch, fencedBy, committed: "unknown", cause });
+    return this.#fence(number, cause);
   }
 
   #mustRaise(): boolean {

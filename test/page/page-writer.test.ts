@@ -136,6 +136,18 @@ describe("a writer", () => {
     expect((await rejection(old.write(0, page(1)))).message).toContain("may have been written");
   });
 
+  it.each([hangAfterCommit, hang])("does not say so either if a try before that got no response", async (fault) => {
+    const { service, blob } = disk();
+    const old = await claimPages(blob);
+    service.next("uploadPages", fault);
+    service.next("getProperties", before(() => claimPages(blob)));
+    const error = await rejection(old.write(0, page(1), { tryTimeoutInMs: 20 }));
+    expect(error).toMatchObject({ name: "FencedError", committed: "unknown", writtenBytes: 0 });
+    expect(error.message).not.toContain("Nothing was written");
+    // The next write sends nothing.
+    expect(await rejection(old.write(0, page(1)))).toMatchObject({ name: "FencedError", committed: false });
+  });
+
   it("keeps its own late write from undoing a newer one", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
