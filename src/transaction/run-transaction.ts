@@ -18,8 +18,9 @@ import type { Transaction } from "./transaction.js";
 /** Options of {@link runTransaction}. */
 export interface RunTransactionOptions extends ConflictRetryOptions, WriteOutcomeOptions {
   /**
-   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`. A repetition with the same id, by any process, is recognised
-   * under up to 31 later transactions with ids in the partition. It is not applied again, and resolves with `undefined`.
+   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`, or the id of a {@link CommitUnknownError} of `runTransaction`. A
+   * repetition with the same id, by any process, is recognised under up to 31 later commits with ids in the partition. It is not
+   * applied again, and resolves with `undefined`.
    * @defaultValue none: with one, the transaction reads and writes one more row, which is the same for all such transactions of the
    * partition
    */

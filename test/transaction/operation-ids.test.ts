@@ -241,6 +241,15 @@ describe("a transaction without an id that ended in a CommitUnknownError", () =>
     expect(await runTransaction(scene.table, "p", increment, { operationId })).toBeUndefined();
   });
 
+  test("can be looked up with a function that throws", async () => {
+    const ask = async ({ table }: Scene, operationId: string): Promise<unknown> =>
+      runTransaction(table, "p", () => { throw new Error("not committed"); }, { operationId }).catch((error: Error) => error.message);
+    const committed = fakePartition({ a: 1 });
+    expect(await ask(committed, await unknownCall(committed, increment, loseAnswerForGood))).toBeUndefined();
+    const lost = fakePartition({ a: 1 });
+    expect(await ask(lost, await unknownCall(lost, increment, loseRequest))).toBe("not committed");
+  });
+
   test("that shared its write with one that has an id is found, too", async () => {
     const scene = fakePartition({ a: 1, b: 1 });
     const { service, table } = scene;
