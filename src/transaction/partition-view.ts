@@ -129,16 +129,15 @@ export class PartitionView {
       if (query.found) queries.set(key, [...(queries.get(key) ?? []), query]);
       for (const rowKey of query.found ?? []) found.add(rowKey);
     }
-    let isCurrent = true;
+    const outdated: SeenQuery[] = [];
     await inParallel([...queries.values()], options, async (same, requestOptions) => {
       const [{ range, filter } = { range: {}, filter: undefined }] = same;
       const now = await this.#entitiesIn(range, filter, requestOptions);
-      for (const { found: rowKeys = [], isOnlyRead } of same) {
-        isCurrent &&= isOnlyRead || rowKeys.length === now.size;
-        isCurrent &&= rowKeys.every((rowKey) => now.get(rowKey)?.etag === this.row(rowKey).etag);
-      }
+      const isSame = ({ found: rowKeys = [], isOnlyRead }: SeenQuery): boolean =>
+        (isOnlyRead || rowKeys.length === now.size) && rowKeys.every((rowKey) => now.get(rowKey)?.etag === this.row(rowKey).etag);
+      outdated.push(...same.filter((query) => !isSame(query)));
     });
-    if (!isCurrent) return false;
+    if (outdated.length > 0) return false;
     const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey) && !found.has(rowKey));
     const now = await readRows(this.#table, this.#partitionKey, rowKeys, options);
     return rowKeys.every((rowKey) => now.get(rowKey)?.etag === this.row(rowKey).etag);

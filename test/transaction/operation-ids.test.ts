@@ -170,7 +170,10 @@ describe("a transaction without an id that ended in a CommitUnknownError", () =>
 
   test.each(rowKeys)("is not applied again by a repetition with the id of the error: row %j", async (rowKey) => {
     const scene = fakePartition({ [rowKey]: 1 });
-    const fn = async (tx: Transaction): Promise<void> => tx.update({ rowKey, n: (await tx.get<Numbered>(rowKey))!.n + 1 });
+    const fn = async (tx: Transaction): Promise<string> => {
+      tx.update({ rowKey, n: (await tx.get<Numbered>(rowKey))!.n + 1 });
+      return "applied";
+    };
     for (const fault of [loseAnswerForGood, hangAfterCommit]) {
       const before = Number(valueOf(scene.table, rowKey));
       const operationId = await unknownCall(scene, fn, fault);
@@ -243,7 +246,7 @@ describe("a transaction without an id that ended in a CommitUnknownError", () =>
 
   test("can be looked up with a function that throws", async () => {
     const ask = async ({ table }: Scene, operationId: string): Promise<unknown> =>
-      runTransaction(table, "p", () => { throw new Error("not committed"); }, { operationId }).catch((error: Error) => error.message);
+      runTransaction(table, "p", () => { throw new Error("not committed"); }, { operationId }).catch((error: unknown) => (error as Error).message);
     const committed = fakePartition({ a: 1 });
     expect(await ask(committed, await unknownCall(committed, increment, loseAnswerForGood))).toBeUndefined();
     const lost = fakePartition({ a: 1 });
