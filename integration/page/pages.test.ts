@@ -29,11 +29,22 @@ describe("page writes under a sequence number", () => {
     const old = await claimPages(blob);
     await old.write(0, page(1, 2));
     const successor = await claimPages(blob);
-    await expect(old.write(0, page(9))).rejects.toMatchObject({ name: "FencedError", epoch: 1, fencedBy: 2 });
+    await expect(old.write(0, page(9))).rejects.toMatchObject({ name: "FencedError", epoch: old.sequenceNumber, fencedBy: successor.sequenceNumber });
     await expect(old.clear(0, 512)).rejects.toMatchObject({ name: "FencedError" });
     await successor.write(512, page(2));
     expect(await firstBytes(blob, 3)).toEqual([1, 2, 0]);
     expect((await blob.getProperties()).contentType).toBe("application/x-disk");
+  });
+
+  it("are refused once the blob was deleted and created again, and somebody else has claimed it", async () => {
+    const blob = await freshDisk();
+    const old = await claimPages(blob);
+    await blob.delete();
+    await blob.create(2048);
+    const successor = await claimPages(blob);
+    await successor.write(0, page(2));
+    await expect(old.write(0, page(1))).rejects.toMatchObject({ name: "FencedError", fencedBy: successor.sequenceNumber });
+    expect(await firstBytes(blob, 1)).toEqual([2]);
   });
 
   it("of one of many that claim at the same time get through, and only of that one", async () => {
@@ -41,7 +52,7 @@ describe("page writes under a sequence number", () => {
     const writers = await Promise.all(Array.from({ length: 12 }, () => claimPages(blob)));
     expect(new Set(writers.map((writer) => writer.sequenceNumber)).size).toBe(12);
     const outcomes = await Promise.allSettled(writers.map((writer, n) => writer.write(0, page(n + 1))));
-    const last = writers.findIndex((writer) => writer.sequenceNumber === 12);
+    const last = writers.findIndex((writer) => writer.sequenceNumber === Math.max(...writers.map(({ sequenceNumber }) => sequenceNumber)));
     expect(outcomes.map((outcome) => outcome.status === "fulfilled")).toEqual(writers.map((_, n) => n === last));
     expect(await firstBytes(blob, 1)).toEqual([last + 1]);
   });

@@ -1,6 +1,6 @@
 import { BlobServiceClient, StorageSharedKeyCredential } from "@azure/storage-blob";
 import { expect, it, onTestFinished } from "vitest";
-import { appendExactlyOnce, optimisticUpdate, readTarget } from "../../src/index.js";
+import { appendExactlyOnce, optimisticUpdate, readIfChanged, readTarget, watch } from "../../src/index.js";
 import { dropResponse, isRead, isWrite, respondWith, rewriteResponse, startFaultProxy } from "../../src/testing.js";
 import type { FaultRequest, FaultResponse, FaultRule } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer } from "../support/clients.js";
@@ -76,4 +76,38 @@ it("a record is appended once", async () => {
   const stored = (await direct.getAppendBlobClient("log").downloadToBuffer()).toString();
   expect(stored).toBe(`first\n${[0, 1, 2, 3, 4].map((i) => `record ${i}\n`).join("")}`);
   expect(secondaryReads()).toBeGreaterThan(0);
+});
+
+it("a watch does not go back in time, and readIfChanged does not call an outdated state unchanged", async () => {
+  const { container, direct, rules, secondaryReads } = await scene();
+  const blob = container.getBlockBlobClient("doc");
+  const put = (n: number): Promise<unknown> => direct.getBlockBlobClient("doc").upload(`{"n":${n}}`, 7);
+  await put(1);
+  // The secondary gets to know the first state, and does not get further.
+  const secondary = lagging();
+  const unavailable = (times?: number): FaultRule => respondWith(503, { when: (request) => isRead(request) && toPrimary(request), ...(times !== undefined && { times }) });
+  rules([secondary, unavailable(1)]);
+  const { etag } = await readTarget<Doc>(blob);
+  await put(2);
+  const seen: number[] = [];
+  const errors: unknown[] = [];
+  const states = watch<Doc>(blob, { pollIntervalInMs: 1, tryTimeoutInMs: 500, onError: (error) => errors.push(error) });
+  rules([secondary]);
+  seen.push((await states.next()).value?.value?.n ?? -1);
+  const before = secondaryReads();
+  // The primary does not respond for longer than a poll takes: the poll fails.
+  rules([secondary, unavailable()]);
+  const next = states.next();
+  await expect.poll(() => errors.length, { timeout: 10_000 }).toBeGreaterThan(0);
+  expect(secondaryReads()).toBeGreaterThan(before);
+  await put(3);
+  rules([secondary]);
+  seen.push((await next).value?.value?.n ?? -1);
+  await states.return();
+  expect(seen).toEqual([2, 3]);
+
+  rules([secondary, unavailable(1)]);
+  expect(await readIfChanged<Doc>(blob, etag)).toMatchObject({ changed: true, value: { n: 3 } });
+  rules([secondary, unavailable()]);
+  await expect(readIfChanged<Doc>(blob, etag, { timeoutInMs: 1_000 })).rejects.toMatchObject({ code: "OPERATION_TIMEOUT" });
 });

@@ -2,6 +2,7 @@ import type { AppendBlobLike } from "../clients/blob.js";
 import { readWithTries } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import type { ResolvableWrite } from "../core/resolve-write.js";
+import { isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
@@ -107,10 +108,16 @@ async function resolve(
   }
 }
 
-/** Whether the blob has these bytes at this position. */
+/** Whether the blob has these bytes at this position. If it ends before, it has not. */
 export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
   const download = async (abortSignal: AbortSignal): Promise<Uint8Array> =>
     readBody(await fromPrimary(blob, context, blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal)))));
-  const stored = await readWithTries(download, context);
+  let stored: Uint8Array;
+  try {
+    stored = await readWithTries(download, context);
+  } catch (error) {
+    if (isRangeNotSatisfiable(error)) return false;
+    throw error;
+  }
   return stored.length === bytes.length && stored.every((byte, index) => byte === bytes[index]);
 }

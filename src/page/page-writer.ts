@@ -50,9 +50,10 @@ export interface PageWriter {
 
 /**
  * Takes over a page blob: raises its sequence number, and returns a writer whose writes carry the new number. From then on the
- * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`.
+ * service rejects the writes of earlier writers, including those in flight; they get a `FencedError`. The number begins with the
+ * time, so that it also fences writers of a blob of the same name that was deleted.
  *
- * Costs 1 request. The last caller wins; the application decides which process calls (by a lease, an election).
+ * Costs 2 requests. The last caller wins; the application decides which process calls (by a lease, an election).
  *
  * @example
  * ```ts
@@ -71,19 +72,30 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
   requireWritable({ ...readOnlyReason(blob), url }, "claimPages");
   return runCall("claimPages", options, settings, url, async (context) => {
     try {
-      // The service increments atomically: no two requests get the same number. If a response is lost and the SDK sends the
-      // request again, or a try is given up, a number is skipped, which is harmless. If such a request arrives after this claim, the
-      // writer is fenced, and has to claim the blob again: no write is lost.
-      const increment = (abortSignal: AbortSignal): ReturnType<PageBlobLike["updateSequenceNumber"]> =>
-        blob.updateSequenceNumber("increment", undefined, blobOptions(withSignal(context, abortSignal)));
-      const { blobSequenceNumber } = await readWithTries(increment, context);
-      if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
-      return new FencedPageWriter(blob, blobSequenceNumber, settings.leaseId);
+      return new FencedPageWriter(blob, await claimNumber(blob, url, context), settings.leaseId);
     } catch (error) {
       throw toConcurrencyError(error, url, "create it first");
     }
   });
 }
+
+/**
+ * A number that no writer has had, also not of a blob of the same name that was deleted, or replaced by an older version of itself:
+ * those had smaller numbers, because they were claimed earlier. Then the service increments atomically: no two claims get the same
+ * number. Both requests can be repeated: if a response is lost, a number is skipped, which is harmless.
+ */
+async function claimNumber(blob: PageBlobLike, url: string, context: RequestContext): Promise<number> {
+  const update = (action: "max" | "increment", number?: number): ReturnType<PageBlobLike["updateSequenceNumber"]> =>
+    readWithTries((abortSignal) => blob.updateSequenceNumber(action, number, blobOptions(withSignal(context, abortSignal))), context);
+  await update("max", Date.now() * numbersPerMs + Math.floor(Math.random() * numbersPerMs));
+  const { blobSequenceNumber } = await update("increment");
+  if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
+  if (!Number.isSafeInteger(blobSequenceNumber)) throw new RangeError(`The sequence number of ${url} is ${blobSequenceNumber}: beyond 2^53 it cannot be compared.`);
+  return blobSequenceNumber;
+}
+
+/** Numbers stay safe integers until the year 2248; the service stores 63 bits. The random part tells claims on two machines apart. */
+const numbersPerMs = 1_024;
 
 function isPageBlob(blob: unknown): blob is PageBlobLike {
   const client = blob as Partial<PageBlobLike> | null | undefined;
@@ -139,7 +151,7 @@ class FencedPageWriter implements PageWriter {
     work: (context: RequestContext, call: PageCall) => Promise<void>,
   ): Promise<void> {
     const settings = checkTargetSettings(this.#leaseId === undefined ? {} : { conditions: { leaseId: this.#leaseId } });
-    const call: PageCall = { from: offset, to: offset + count, writtenBytes: 0, wasSent: false, ended: undefined };
+    const call: PageCall = { from: offset, to: offset + count, writtenBytes: 0, wasSent: false, isUncertain: false, ended: undefined };
     const earlier = [...this.#calls].filter((other) => other.from < call.to && call.from < other.to);
     this.#calls.add(call);
     const running = runCall(name, options, settings, this.#url, async (context) => {
@@ -164,9 +176,12 @@ class FencedPageWriter implements PageWriter {
         return write(withNumber(blobOptions(withSignal(context, signal)), send.number));
       };
       const sent = await request(put, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(timedOut), onTry: tryLimit.onTry });
-      this.#number.end(send, sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error)));
+      const hasEnded = sent.sends === 1 && (sent.kind === "ok" || isDefinitive(sent.error));
+      this.#number.end(send, hasEnded);
       if (sent.kind === "ok") return;
       const { error } = sent;
+      // If a later try is rejected, this one may have been carried out all the same.
+      if (!hasEnded) call.isUncertain = true;
       if (error instanceof RequestTimeoutError) {
         // Sent again, under a number that rejects the try that was given up.
         timedOut++;
@@ -174,7 +189,7 @@ class FencedPageWriter implements PageWriter {
       }
       if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
       // Another write of this writer has raised the number meanwhile: send again with the new number.
-      if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error, sent.sends);
+      if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error);
     }
   }
 }
@@ -187,11 +202,13 @@ interface PageCall {
   writtenBytes: number;
   /** Whether a request was sent: its pages may be written. */
   wasSent: boolean;
+  /** Whether a try got no response, so that its pages may be written although they are not confirmed. */
+  isUncertain: boolean;
   ended: Promise<void> | undefined;
 }
 
 /** The error of a call that is too late or fenced, which says how much of the range is written. */
-function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent }: PageCall): unknown {
+function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent, isUncertain }: PageCall): unknown {
   const total = to - from;
   if (isConcurrencyError(error, "OPERATION_TIMEOUT")) {
     const { elapsedInMs } = error;
@@ -199,9 +216,10 @@ function withProgress(name: string, url: string, error: unknown, { from, to, wri
     const message = `${name} on ${url} timed out after ${Math.round(elapsedInMs)} ms (timeoutInMs): ${writtenBytes} of ${total} bytes are written. ${rest}`;
     return createError(OperationTimeoutError, message, { url, elapsedInMs, writtenBytes, committed: wasSent ? "unknown" : false, cause: error });
   }
-  if (isConcurrencyError(error, "FENCED") && writtenBytes > 0) {
+  if (isConcurrencyError(error, "FENCED") && (writtenBytes > 0 || isUncertain)) {
     const { epoch, fencedBy } = error;
-    const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.`;
+    const rest = isUncertain ? " A try that got no response may have been written, too." : "";
+    const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.${rest}`;
     return createError(FencedError, message, { url, epoch, fencedBy, writtenBytes, committed: "unknown", cause: error });
   }
   return error;

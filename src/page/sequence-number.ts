@@ -72,13 +72,9 @@ export class SequenceNumber {
   }
 
   /** After the service has rejected a request because of its number. */
-  async readFence(context: RequestContext, cause: unknown, sends: number): Promise<FencedError> {
+  async readFence(context: RequestContext, cause: unknown): Promise<FencedError> {
     const { number } = await this.#readState(context);
-    const fenced = this.#fence(number, cause);
-    if (sends === 1) return fenced;
-    const { url, epoch, fencedBy } = fenced;
-    // Not kept: it belongs to this write. The next ones send nothing.
-    return createError(FencedError, fenced.message.replace("Nothing was written.", "A try before that may have been written."), { url, epoch, fencedBy, committed: "unknown", cause });
+    return this.#fence(number, cause);
   }
 
   #mustRaise(): boolean {
@@ -101,8 +97,8 @@ export class SequenceNumber {
   }
 
   async #raiseNumber(context: RequestContext): Promise<void> {
-    // A random step, so that this raise is recognised if its response is lost: a claim adds 1.
-    const raised = (this.#raised ??= this.#current + 2 + Math.floor(Math.random() * 2 ** 30));
+    // A random step, so that this raise is recognised if its response is lost. Small: a claim of the next second should be higher.
+    const raised = (this.#raised ??= this.#current + 2 + Math.floor(Math.random() * 2 ** 20));
     let found: PageBlobState | undefined;
     const raiseOnce = async (): Promise<void> => {
       const base = found ?? (await this.#readState(context));

@@ -155,7 +155,7 @@ export class SharedPoll {
         this.#settings,
         this.#adapter.url,
         (context) => (base ? readIfChanged(this.#adapter, base.etag, context) : readSnapshot(this.#adapter, context)),
-        { targetKind: this.#adapter.kind, mayReadSecondary: true },
+        { targetKind: this.#adapter.kind },
       );
       if (found === "unchanged") return base?.snapshot ? { ...about, kind: "found", snapshot: base.snapshot } : { ...about, kind: "unchanged" };
       return found ? { ...about, kind: "found", snapshot: found } : { ...about, kind: "not found" };

@@ -144,7 +144,7 @@ export function formatJournal(journal: Journal, maxBytes: number = maxJournalInB
   const head = `1~${journal.lineage}~${journal.seq}~`;
   const entries = [...journal.entries];
   let length = head.length + entries.reduce((sum, entry) => sum + entry.length + 1, -1);
-  while (length > Math.min(maxBytes, maxJournalInBytes) && entries.length > 1) length -= (entries.pop() ?? "").length + 1;
+  while (length > maxBytes && entries.length > 1) length -= (entries.pop() ?? "").length + 1;
   return head + entries.join(".");
 }
 
@@ -171,7 +171,7 @@ export interface JournalPlace {
  * resolved, and the caller has to say that it does without.
  */
 export function journalWithin(journal: Journal, room: number, place: JournalPlace): string {
-  const text = formatJournal(journal, room);
+  const text = formatJournal(journal, Math.min(room, maxJournalInBytes));
   if (text.length <= room) return text;
   throw journalLimitError(place);
 }

@@ -1,7 +1,7 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { journalAfter, tokenOf } from "../target/journal.js";
+import { checkOperationId, hasOperation, journalAfter, outcomeOf, parseToken, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
@@ -37,10 +37,58 @@ export interface TransactionWrite {
   readonly mayRepeat: boolean;
 }
 
-/** Identifies the write of these operations in messages and errors. */
+/** Identifies the write of these operations in errors: its witness row, and its place in the journal of that row. */
 export function tokenOfWrite(operations: readonly Operation[], writeId: string): string {
-  const base = witnessOf(operations)?.base;
-  return tokenOf(journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId));
+  const { rowKey = "", base } = witnessOf(operations) ?? {};
+  const journal = journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId);
+  return `${rowPrefix}${toBase64Url(rowKey)}~${tokenOf(journal)}`;
+}
+
+const rowPrefix = "r";
+const rowPattern = /^r([A-Za-z0-9_-]*)~(.+)$/;
+
+/** The operation of a caller that gave an id. */
+export interface IdentifiedOperation {
+  /** What the journals have. */
+  readonly id: string;
+  /** The witness row of the write that the caller repeats; undefined: the id is one of the caller. */
+  readonly witness: string | undefined;
+}
+
+/** Throws for an id that is neither one of a caller nor a {@link tokenOfWrite}. */
+export function parseOperationId(operationId: string): IdentifiedOperation {
+  const [, row, token = ""] = rowPattern.exec(operationId) ?? [];
+  if (row !== undefined && row.length % 4 !== 1 && parseToken(token)) return { id: token, witness: fromBase64Url(row) };
+  checkOperationId(operationId);
+  return { id: operationId, witness: undefined };
+}
+
+/**
+ * What is stored of an operation. All operations with an id are in the row of the operations. One without is in the journal of its
+ * witness row, until its caller repeats it with the id of its error. `"not committed"`: the first write is not stored, but may still
+ * arrive, if the witness row does not change.
+ */
+export function outcomeOfOperation({ id, witness }: IdentifiedOperation, rowOf: (rowKey: string) => Row): "committed" | "not committed" | "unknown" {
+  if (hasOperation(rowOf(operationsRowKey).journal, id)) return "committed";
+  const written = parseToken(id);
+  if (witness === undefined || !written) return "not committed";
+  const { etag, journal } = rowOf(witness);
+  if (etag !== undefined) {
+    // Still the row that the write is conditional on, which had no journal.
+    if (!journal && journalAfter({ etag, journal }, id).lineage === written.lineage) return "not committed";
+    return outcomeOf(written, journal);
+  }
+  // Missing, and it would have been created: the write has not arrived. (Or another client has deleted the row since.)
+  return written.entries[0]?.startsWith(written.lineage) ? "not committed" : "unknown";
+}
+
+function toBase64Url(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+}
+
+function fromBase64Url(text: string): string {
+  const binary = atob(text.replace(/-/g, "+").replace(/_/g, "/"));
+  return new TextDecoder().decode(Uint8Array.from(binary, (character) => character.charCodeAt(0)));
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Journal } from "../target/journal.js";
 import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import type { PartitionView } from "./partition-view.js";
-import { isOwnRow, queriesRowKey } from "./row.js";
+import { isOwnRow, operationsRowKey, queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";
 
 /** One row's part in an entity group transaction. */
@@ -74,11 +74,18 @@ export function keptBy(mode: "Merge" | "Replace", base: Row): object {
 }
 
 /** The action of an operation, with a journal if it carries one. */
-export function withJournal({ action }: Operation, journal: Journal | undefined): TransactionActionLike {
+export function withJournal({ rowKey, action }: Operation, journal: Journal | undefined): TransactionActionLike {
   if (!journal) return action;
   const [kind, entity, ...rest] = action;
-  return [kind, { ...entity, [defaultJournalName]: formatJournal(journal) }, ...rest] as TransactionActionLike;
+  const text = rowKey === operationsRowKey ? formatJournal(journal, maxOperationIdsInBytes) : formatJournal(journal);
+  return [kind, { ...entity, [defaultJournalName]: text }, ...rest] as TransactionActionLike;
 }
+
+/**
+ * The maximum size of the journal in the row of the operations, which has no other property: the ids of 32 commits with 16 ids of 56
+ * characters each. A string property can have 32 Ki characters.
+ */
+const maxOperationIdsInBytes = 30_000;
 
 const maxOperations = 100;
 const maxSizeInBytes = 4 * 1024 * 1024;
@@ -110,7 +117,9 @@ export function limitOf(
       return exceeded("entity", `The entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, more than the maximum of 1 MiB`);
     }
   }
-  const bytes = operations.reduce((sum, { action }) => sum + overhead + measured(actionSizes, action, () => encoder.encode(JSON.stringify(action)).length), 0);
+  const sizeOf = (action: TransactionActionLike): number =>
+    overhead + (action[1].rowKey === operationsRowKey ? maxOperationIdsInBytes : 0) + measured(actionSizes, action, () => encoder.encode(JSON.stringify(action)).length);
+  const bytes = operations.reduce((sum, { action }) => sum + sizeOf(action), 0);
   if (bytes > maxSizeInBytes) return exceeded("bytes", `The transaction would have ${bytes} bytes, more than the maximum of 4 MiB`);
   return undefined;
 }

@@ -10,6 +10,14 @@ export function isWithin(rowKey: string, { from, to }: RowRange): boolean {
   return (from === undefined || rowKey >= from) && (to === undefined || rowKey <= to);
 }
 
+/** A query of stored rows. */
+export interface RangeQuery {
+  readonly range: RowRange;
+  readonly filter: string | undefined;
+  /** The keys of the rows that it found; undefined: it has not ended, or failed. */
+  found: readonly string[] | undefined;
+}
+
 /** What an overlay is on top of: the view of a batch. */
 interface BaseView {
   isVisible(rowKey: string): boolean;
@@ -25,7 +33,7 @@ export class Overlay {
   readonly #reads = new Map<string, StoredEntity | undefined>();
   readonly #writes = new Map<string, StoredEntity | null>();
   readonly #inserts = new Set<string>();
-  readonly #ranges: RowRange[] = [];
+  readonly #queries: RangeQuery[] = [];
   readonly #readIntents = new Set<string>();
   readonly #writeIntents = new Set<string>();
   readonly #rangeIntents: RowRange[] = [];
@@ -48,6 +56,11 @@ export class Overlay {
   /** The rows that are created without having been read. */
   get inserts(): ReadonlySet<string> {
     return this.#inserts;
+  }
+
+  /** The queries whose result the transaction has seen. */
+  get queries(): readonly RangeQuery[] {
+    return this.#queries;
   }
 
   /** Whether another transaction of the batch has since written to a range that was queried. */
@@ -83,16 +96,16 @@ export class Overlay {
     this.#writes.set(rowKey, stored);
   }
 
-  /** A query of this range is about to be sent. */
-  queried(range: RowRange): void {
-    this.#ranges.push(range);
+  /** The query is about to be sent. */
+  queried(query: RangeQuery): void {
+    this.#queries.push(query);
   }
 
   /** Another transaction has written rows, which the queries of this one may not have returned. */
   noteWrites(rowKeys: Iterable<string>): void {
-    if (this.#ranges.length === 0) return;
+    if (this.#queries.length === 0) return;
     for (const rowKey of rowKeys) {
-      if (!this.#reads.has(rowKey) && this.#ranges.some((range) => isWithin(rowKey, range))) this.#hasPhantom = true;
+      if (!this.#reads.has(rowKey) && this.#queries.some(({ range }) => isWithin(rowKey, range))) this.#hasPhantom = true;
     }
   }
 

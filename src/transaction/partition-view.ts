@@ -1,9 +1,15 @@
 import type { TableLike } from "../clients/table.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import type { Overlay, RowRange } from "./overlay.js";
-import { queryRange, readRows } from "./read-rows.js";
+import type { Overlay, RangeQuery, RowRange } from "./overlay.js";
+import { inParallel, queryRange, readRows } from "./read-rows.js";
 import { isOwnRow, noRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
+
+/** A query of a transaction of the batch. */
+interface SeenQuery extends RangeQuery {
+  /** Whether the transaction has read nothing else. */
+  readonly isOnlyRead: boolean;
+}
 
 /**
  * A partition as the transactions of one batch see it: what was read, and on top of it what those of them wrote that are part of
@@ -16,6 +22,7 @@ export class PartitionView {
   #touched: ReadonlySet<string> = new Set<string>();
   /** The new state of rows; null: deleted. */
   #written: ReadonlyMap<string, StoredEntity | null> = new Map<string, StoredEntity | null>();
+  #queries: readonly SeenQuery[] = [];
   #severalReads = false;
 
   /** @param rows - The rows that are already known. Rows that are read are added to it. */
@@ -34,7 +41,7 @@ export class PartitionView {
     return this.#written;
   }
 
-  /** Whether one of the transactions read more than one row. */
+  /** Whether one of the transactions read more than one row, or queried and read something else: at different moments. */
   get severalReads(): boolean {
     return this.#severalReads;
   }
@@ -72,14 +79,19 @@ export class PartitionView {
    * Makes a transaction part of the batch. One that failed is part of it only with its reads, because its error may depend on
    * them. Returns a function that undoes it.
    */
-  merge({ reads, writes }: Overlay, failed: boolean): () => void {
-    const before = { touched: this.#touched, written: this.#written, severalReads: this.#severalReads };
+  merge({ reads, writes, queries }: Overlay, failed: boolean): () => void {
+    const before = { touched: this.#touched, written: this.#written, queries: this.#queries, severalReads: this.#severalReads };
     this.#touched = new Set([...this.#touched, ...reads.keys(), ...(failed ? [] : writes.keys())]);
     if (!failed && writes.size > 0) this.#written = new Map([...this.#written, ...writes]);
-    this.#severalReads ||= reads.size > 1;
+    const found = new Set(queries.flatMap((query) => query.found ?? []));
+    const others = [...reads.keys()].filter((rowKey) => !found.has(rowKey));
+    const isOnlyRead = others.length + queries.length === 1;
+    if (queries.length > 0) this.#queries = [...this.#queries, ...queries.map((query) => ({ ...query, isOnlyRead }))];
+    this.#severalReads ||= reads.size > 1 || !(isOnlyRead || queries.length === 0);
     return () => {
       this.#touched = before.touched;
       this.#written = before.written;
+      this.#queries = before.queries;
       this.#severalReads = before.severalReads;
     };
   }
@@ -93,19 +105,40 @@ export class PartitionView {
 
   /** Reads all rows of a range that match a filter, and returns their keys. */
   async loadRange(range: RowRange, filter: string | undefined, options: RowOptions): Promise<string[]> {
-    const rowKeys: string[] = [];
-    for (const [rowKey, row] of await queryRange(this.#table, this.#partitionKey, range, filter, options)) {
-      // Tombstones need no validation: `detectPhantoms` detects entities that replace them.
-      if (isOwnRow(rowKey) || !row.stored) continue;
-      this.#addRow(rowKey, row);
-      rowKeys.push(rowKey);
-    }
-    return rowKeys;
+    const found = await this.#entitiesIn(range, filter, options);
+    for (const [rowKey, row] of found) this.#addRow(rowKey, row);
+    return [...found.keys()];
   }
 
-  /** Whether all rows that were read are unchanged. Costs as many requests as reading them together. */
+  async #entitiesIn(range: RowRange, filter: string | undefined, options: RowOptions): Promise<Map<string, Row>> {
+    const rows = await queryRange(this.#table, this.#partitionKey, range, filter, options);
+    // Tombstones need no validation: `detectPhantoms` detects entities that replace them.
+    return new Map([...rows].filter(([rowKey, row]) => !isOwnRow(rowKey) && row.stored));
+  }
+
+  /**
+   * Whether all rows that were read are unchanged, and all queries find the same rows again. A query that is the only read of its
+   * transaction may find others as well: what it returned is a state of its own. Costs the queries, and as many requests as reading
+   * the other rows together. The queries come first: each row is then known to have been unchanged while they ran.
+   */
   async isCurrent(options: RowOptions): Promise<boolean> {
-    const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey));
+    const found = new Set<string>();
+    const queries = new Map<string, SeenQuery[]>();
+    for (const query of this.#queries) {
+      const key = JSON.stringify([query.range.from, query.range.to, query.filter]);
+      if (query.found) queries.set(key, [...(queries.get(key) ?? []), query]);
+      for (const rowKey of query.found ?? []) found.add(rowKey);
+    }
+    const outdated: SeenQuery[] = [];
+    await inParallel([...queries.values()], options, async (same, requestOptions) => {
+      const [{ range, filter } = { range: {}, filter: undefined }] = same;
+      const now = await this.#entitiesIn(range, filter, requestOptions);
+      const isSame = ({ found: rowKeys = [], isOnlyRead }: SeenQuery): boolean =>
+        (isOnlyRead || rowKeys.length === now.size) && rowKeys.every((rowKey) => now.get(rowKey)?.etag === this.row(rowKey).etag);
+      outdated.push(...same.filter((query) => !isSame(query)));
+    });
+    if (outdated.length > 0) return false;
+    const rowKeys = [...this.#touched].filter((rowKey) => this.#rows.has(rowKey) && !found.has(rowKey));
     const now = await readRows(this.#table, this.#partitionKey, rowKeys, options);
     return rowKeys.every((rowKey) => now.get(rowKey)?.etag === this.row(rowKey).etag);
   }

@@ -17,19 +17,24 @@ const maxParallelQueries = 8;
 export async function readRows(table: TableLike, partitionKey: string, rowKeys: readonly string[], options: RowOptions): Promise<Map<string, Row>> {
   const found = new Map<string, Row>();
   const chunks = chunksOf([...new Set(rowKeys)], encodedLength(partitionFilter(partitionKey)));
-  const [first] = chunks;
-  if (first && chunks.length === 1) await readChunk(table, partitionKey, first, options, found);
-  if (chunks.length < 2) return found;
-  // If one of the requests fails, the others are cut off.
+  await inParallel(chunks, options, (chunk, requestOptions) => readChunk(table, partitionKey, chunk, requestOptions, found));
+  return found;
+}
+
+/** Sends several requests, not all at once. If one of them fails, the others are cut off. */
+export async function inParallel<I>(items: readonly I[], options: RowOptions, send: (item: I, options: RowOptions) => Promise<void>): Promise<void> {
+  if (items.length < 2) {
+    for (const item of items) await send(item, options);
+    return;
+  }
   const { controller, unlink } = linkSignals(options.abortSignal);
-  const left = chunks.values();
-  const readChunks = async (): Promise<void> => {
-    // All workers take their chunks from the same iterator.
-    for (const chunk of left) await readChunk(table, partitionKey, chunk, { ...options, abortSignal: controller.signal }, found);
+  const left = items.values();
+  const work = async (): Promise<void> => {
+    // All workers take their items from the same iterator.
+    for (const item of left) await send(item, { ...options, abortSignal: controller.signal });
   };
   try {
-    await Promise.all(Array.from({ length: Math.min(chunks.length, maxParallelQueries) }, readChunks));
-    return found;
+    await Promise.all(Array.from({ length: Math.min(items.length, maxParallelQueries) }, work));
   } catch (error) {
     controller.abort(error);
     throw error;

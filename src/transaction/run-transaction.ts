@@ -6,11 +6,11 @@ import { describeSpan, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { EdmType } from "../target/edm.js";
-import { checkOperationId } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey, checkTypes } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
 import { checkUpdateOptions } from "../update/options.js";
+import { parseOperationId } from "./commit-transaction.js";
 import { TransactionCall } from "./transaction-batch.js";
 import { enqueueTransaction } from "./transaction-queue.js";
 import type { Transaction } from "./transaction.js";
@@ -18,8 +18,9 @@ import type { Transaction } from "./transaction.js";
 /** Options of {@link runTransaction}. */
 export interface RunTransactionOptions extends ConflictRetryOptions, WriteOutcomeOptions {
   /**
-   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`. A repetition with the same id, by any process, is recognised
-   * under up to 31 later transactions with ids in the partition. It is not applied again, and resolves with `undefined`.
+   * Identifies this operation: 1 to 64 letters, digits, `-` and `_`, or the id of a {@link CommitUnknownError} of `runTransaction`. A
+   * repetition with the same id, by any process, is recognised under up to 31 later commits with ids in the partition. It is not
+   * applied again, and resolves with `undefined`.
    * @defaultValue none: with one, the transaction reads and writes one more row, which is the same for all such transactions of the
    * partition
    */
@@ -100,7 +101,8 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
     const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
       ...checkUpdateOptions(options),
       types: checkTypes(options.types ?? {}),
-      operationId: options.operationId === undefined ? undefined : checkOperationId(options.operationId),
+      operationId: options.operationId,
+      operation: options.operationId === undefined ? undefined : parseOperationId(options.operationId),
       options: { abortSignal: options.abortSignal },
       trace,
       url,

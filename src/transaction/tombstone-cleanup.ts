@@ -1,11 +1,12 @@
 import type { PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
-import { throwIfAborted } from "../core/deadline.js";
+import { linkSignals, RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { createError, OperationTimeoutError } from "../errors.js";
 import { defaultJournalName } from "../target/journal.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { requireClient } from "../target/target.js";
@@ -83,6 +84,7 @@ const optionNames: OptionNames<PurgeTombstonesOptions> = { abortSignal: 1, traci
  * const { deleted } = await purgeTombstones(table);
  * ```
  * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
+ * @throws {@link OperationTimeoutError} if a request gets no response within a minute; what was deleted by then stays deleted.
  */
 export async function purgeTombstones(table: TableLike, options: PurgeTombstonesOptions = {}): Promise<PurgeResult> {
   requireClient("purgeTombstones", table, "a TableClient");
@@ -98,34 +100,48 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
     const traced = tracingOptions && { tracingOptions };
-    const cancel = abortSignal && { abortSignal: abortSignal as AbortSignal };
     let deleted = 0;
     let kept = 0;
-    const pages = table.listEntities({ ...traced, ...cancel, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
-    // Each request is given up when the caller aborts, even if the client does not notice its signal.
-    for (let page = await read(() => pages.next(), { abortSignal }); !page.done; page = await read(() => pages.next(), { abortSignal })) {
-      for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
-        throwIfAborted(abortSignal);
-        if (hasOtherProperties(entity)) {
-          kept++;
-          continue;
-        }
-        try {
-          const { partitionKey: partition, rowKey, etag } = entity;
-          await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
-          deleted++;
-        } catch (error) {
-          // Another client has deleted it first: it was neither deleted nor kept by this call.
-          if (isNotFound(error)) continue;
-          // Another client has replaced it by an entity.
-          if (!isConflict(error)) throw error;
-          kept++;
+    const { controller, unlink } = linkSignals(abortSignal);
+    // Each request is given up when the caller aborts, or after a time, even if the client does not notice its signal.
+    const limits = { abortSignal, timeoutInMs: purgeTryTimeoutInMs };
+    const pages = table.listEntities({ ...traced, abortSignal: controller.signal, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
+    try {
+      for (let page = await read(() => pages.next(), limits); !page.done; page = await read(() => pages.next(), limits)) {
+        for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
+          throwIfAborted(abortSignal);
+          if (hasOtherProperties(entity)) {
+            kept++;
+            continue;
+          }
+          try {
+            const { partitionKey: partition, rowKey, etag } = entity;
+            await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), limits);
+            deleted++;
+          } catch (error) {
+            // Another client has deleted it first: it was neither deleted nor kept by this call.
+            if (isNotFound(error)) continue;
+            // Another client has replaced it by an entity.
+            if (!isConflict(error)) throw error;
+            kept++;
+          }
         }
       }
+      return { deleted, kept };
+    } catch (error) {
+      controller.abort(error);
+      if (!(error instanceof RequestTimeoutError)) throw error;
+      const url = tableUrl(table);
+      const message = `purgeTombstones of ${url}: ${error.message}. ${deleted} tombstones were deleted before.`;
+      throw createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, committed: "unknown", cause: error });
+    } finally {
+      unlink();
     }
-    return { deleted, kept };
   }, { targetKind: "table", url: tableUrl(table) });
 }
+
+/** Longer than the SDK's own retries, and than the scan of a large table takes until its first page. */
+const purgeTryTimeoutInMs = 60_000;
 
 const ownNames: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp", tombstoneName, defaultJournalName]);
 

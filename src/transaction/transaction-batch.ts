@@ -3,13 +3,13 @@ import { waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
-import { hasOperation } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import { outcomeOfOperation } from "./commit-transaction.js";
+import type { IdentifiedOperation } from "./commit-transaction.js";
 import { limitOf, operationsOf } from "./operations.js";
 import type { Operation, OperationCache } from "./operations.js";
 import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
-import { operationsRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RunOrder } from "./run-order.js";
 import { TransactionRun } from "./transaction-run.js";
@@ -33,6 +33,8 @@ export interface TransactionResult {
 
 export interface TransactionSettings extends WriteCallSettings {
   readonly types: Readonly<Record<string, EdmType>>;
+  /** The operation of `operationId`. */
+  readonly operation: IdentifiedOperation | undefined;
 }
 
 /** One caller of `runTransaction`, and its function. */
@@ -65,6 +67,8 @@ interface Run {
   readonly mustRestart: () => boolean;
   readonly close: () => void;
   isMerged: boolean;
+  /** How its function ended, if that is known. */
+  result: FunctionResult | undefined;
 }
 
 type Step =
@@ -97,7 +101,7 @@ export class TransactionBatch {
   readonly #started: TransactionRun[] = [];
   readonly #steps: Step[] = [];
   readonly #operations: OperationCache = new Map();
-  readonly #operationIds: string[] = [];
+  readonly #identified: IdentifiedOperation[] = [];
 
   constructor(view: PartitionView, calls: readonly TransactionCall[], settings: PartitionSettings, requestOptions: () => RowOptions) {
     this.view = view;
@@ -135,7 +139,7 @@ export class TransactionBatch {
       call.attempts++;
       this.#order.set(position, finished.overlay);
       const ended = Promise.resolve(finished.result);
-      return { overlay: finished.overlay, startedAt: this.#startedAt, ended, mustRestart: () => false, close: () => undefined, isMerged: false };
+      return { overlay: finished.overlay, startedAt: this.#startedAt, ended, mustRestart: () => false, close: () => undefined, isMerged: false, result: undefined };
     }
     if (position > 0 && this.#isOver()) return undefined;
     call.attempts++;
@@ -161,6 +165,7 @@ export class TransactionBatch {
       mustRestart: () => tx.mustRestart,
       close: () => tx.close(),
       isMerged: false,
+      result: undefined,
     };
   }
 
@@ -185,14 +190,15 @@ export class TransactionBatch {
   }
 
   #merge(run: Run, result: FunctionResult, call: TransactionCall): Step {
-    const { operationId } = call.settings;
+    const { operation } = call.settings;
+    run.result = result;
     // Checked once more: a function that was not repeated has seen an older state.
-    if (operationId !== undefined && this.#isApplied(operationId)) return { kind: "returned", value: undefined, changed: false };
+    if (operation && this.#isApplied(operation)) return { kind: "returned", value: undefined, changed: false };
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
     const operations = isFirst ? [] : this.operations();
-    if (operations.some(({ changes }) => changes) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
+    if (this.mustCommit(operations) && limitOf(operations, this.view.written, this.#settings.partitionKey, "")) {
       undo();
       return this.#postpone(call, { overlay: run.overlay, result });
     }
@@ -200,17 +206,28 @@ export class TransactionBatch {
     if (result.kind === "failed") return result;
     for (const other of this.#runs) if (other && !other.isMerged) other.overlay.noteWrites(run.overlay.writes.keys());
     const changed = run.overlay.writes.size > 0;
-    if (changed && operationId !== undefined) this.#operationIds.push(operationId);
+    if (changed && operation) this.#identified.push(operation);
     return { ...result, changed };
   }
 
-  #isApplied(operationId: string): boolean {
-    return this.#operationIds.includes(operationId) || hasOperation(this.view.row(operationsRowKey).journal, operationId);
+  #isApplied(operation: IdentifiedOperation): boolean {
+    if (this.#identified.some(({ id }) => id === operation.id)) return true;
+    return outcomeOfOperation(operation, (rowKey) => this.view.row(rowKey)) === "committed";
   }
 
   /** The operation ids of the writers. */
   get operationIds(): readonly string[] {
-    return this.#operationIds;
+    return this.#identified.map(({ id }) => id);
+  }
+
+  /** Whether a writer repeats a write that may still arrive and create this row: as long as its tombstone is there, that fails. */
+  mustKeepTombstone({ rowKey, base }: Operation): boolean {
+    return base.etag === undefined && this.#identified.some(({ witness }) => witness === rowKey);
+  }
+
+  /** Whether there is something to write. The ids of operations are written even if what these did cancels out. */
+  mustCommit(operations: readonly Operation[]): boolean {
+    return this.#identified.length > 0 || operations.some(({ changes }) => changes);
   }
 
   /** One for each row that the merged transactions have read or written. */
@@ -231,8 +248,9 @@ export class TransactionBatch {
     const calls = this.unsettled();
     for (const call of calls) {
       const position = this.#calls.indexOf(call);
-      const [run, step] = [this.#runs[position], this.#steps[position]];
-      if (run && (step?.kind === "returned" || step?.kind === "failed")) this.#postpone(call, { overlay: run.overlay, result: step });
+      // Not the result of its step: that of a repetition is empty, and what it repeats may have been withdrawn for good.
+      const { overlay, result } = this.#runs[position] ?? {};
+      if (overlay && result) this.#postpone(call, { overlay, result });
     }
     return calls;
   }

@@ -9,7 +9,7 @@ import type { TransactionOutcome } from "./commit-transaction.js";
 import { limitOf } from "./operations.js";
 import type { Operation } from "./operations.js";
 import { PartitionView } from "./partition-view.js";
-import { operationsRowKey, queriesRowKey } from "./row.js";
+import { operationsRowKey } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
@@ -65,7 +65,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.#letDetachedRun(batch);
     this.requeue(batch.postponed());
     const operations = batch.operations();
-    const outcome = operations.some(({ changes }) => changes)
+    const outcome = batch.mustCommit(operations)
       ? await this.#commit(batch, operations)
       : await this.#validate(batch, wasKnown);
     this.endAttempt(calls, outcome);
@@ -109,10 +109,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   async #validate(batch: TransactionBatch, wasKnown: boolean): Promise<string> {
     const calls = batch.unsettled();
     const { view } = batch;
-    // With phantom detection a query counts as a read of its own: several queries may have found nothing.
-    const severalReads = view.severalReads || view.touched.has(queriesRowKey);
     this.waitFor(calls);
-    if (!(wasKnown || severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
+    if (!(wasKnown || view.severalReads) || (await view.isCurrent(this.#rowOptions(calls)))) {
       this.endWrite([]);
       batch.settleAll("unchanged");
       this.resetBackoff();
@@ -149,7 +147,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     this.endWrite(writers);
     const { outcome } = committed;
     if (outcome.kind === "committed") {
-      this.#remember(batch.view, operations, committed);
+      this.#remember(batch, operations, committed);
       batch.settleAll("committed");
     } else this.#requeueFailed(outcome, batch, committed.witness);
     if (outcome.kind !== "conflict") this.resetBackoff();
@@ -171,10 +169,13 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   }
 
   /** Caches what is stored after a commit whose response arrived, so that the next batch need not read it. */
-  #remember(view: PartitionView, operations: readonly Operation[], { etags, journals }: TransactionOutcome): void {
+  #remember(batch: TransactionBatch, operations: readonly Operation[], { etags, journals }: TransactionOutcome): void {
+    const addTombstone = (operation: Operation, etag: string | undefined): void => {
+      if (!batch.mustKeepTombstone(operation)) this.#tombstones.add(operation.rowKey, etag);
+    };
     if (etags?.length !== operations.length) {
       this.#rows = new Map();
-      for (const { rowKey, leavesTombstone } of operations) if (leavesTombstone) this.#tombstones.add(rowKey, undefined);
+      for (const operation of operations) if (operation.leavesTombstone) addTombstone(operation, undefined);
       return;
     }
     for (const [index, operation] of operations.entries()) {
@@ -186,8 +187,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       }
       const journal = journals.get(operation);
       const journaled = journal ? rowJournal(journal) : { journal: base.journal, journalValue: base.journalValue };
-      this.#rows.set(rowKey, { stored: view.current(rowKey), etag, ...journaled });
-      if (leavesTombstone) this.#tombstones.add(rowKey, etag);
+      this.#rows.set(rowKey, { stored: batch.view.current(rowKey), etag, ...journaled });
+      if (leavesTombstone) addTombstone(operation, etag);
       else this.#tombstones.delete(rowKey);
     }
   }

@@ -1,14 +1,16 @@
 import type { EntityInput, TableLike } from "../clients/table.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, AlreadyExistsError, TargetNotFoundError } from "../errors.js";
+import { createError, AlreadyExistsError, CommitUnknownError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
-import { hasOperation } from "../target/journal.js";
-import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/stored-entity.js";
+import { entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
+import { outcomeOfOperation } from "./commit-transaction.js";
+import type { IdentifiedOperation } from "./commit-transaction.js";
 import { isWithin, Overlay } from "./overlay.js";
+import type { RangeQuery } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import { queryRange, readRows } from "./read-rows.js";
 import { isOwnRow, operationsRowKey, ownRowPrefix, queriesRowKey } from "./row.js";
@@ -27,7 +29,11 @@ interface RunSettings {
   readonly call: {
     readonly attempts: number;
     readonly signal: AbortSignal;
-    readonly settings: { readonly operationId?: string | undefined };
+    readonly settings: {
+      readonly onUnknown: "throw" | "retry";
+      readonly operationId?: string | undefined;
+      readonly operation: IdentifiedOperation | undefined;
+    };
     isSettled(): boolean;
   };
 }
@@ -126,15 +132,29 @@ export class TransactionRun implements Transaction {
 
   /** Whether an earlier call with the operation id of this one was applied. */
   isRepetition(): Promise<boolean> | false {
-    const { operationId } = this.#settings.call.settings;
-    return operationId !== undefined && this.#findOperation(operationId);
+    const { operation } = this.#settings.call.settings;
+    return operation !== undefined && this.#findOperation(operation);
   }
 
-  async #findOperation(operationId: string): Promise<boolean> {
-    await this.#reading(this.#view.load([operationsRowKey], this.#settings.options()));
+  /** The rows that say so become part of the transaction: if the first write arrives now, the commit of this one fails, or the other way round. */
+  async #findOperation(operation: IdentifiedOperation): Promise<boolean> {
+    const { witness } = operation;
+    await this.#reading(this.#view.load(witness === undefined ? [operationsRowKey] : [operationsRowKey, witness], this.#settings.options()));
     this.#checkOpen();
     this.overlay.current(operationsRowKey);
-    return hasOperation(this.#view.row(operationsRowKey).journal, operationId);
+    if (witness !== undefined) {
+      await this.#load([witness]);
+      this.overlay.current(witness);
+    }
+    const outcome = outcomeOfOperation(operation, (rowKey) => this.#view.row(rowKey));
+    const { attempts, settings } = this.#settings.call;
+    if (outcome !== "unknown" || settings.onUnknown === "retry") return outcome === "committed";
+    const url = partitionUrl(this.#table, this.partitionKey);
+    throw createError(
+      CommitUnknownError,
+      `The outcome of the first write of operation ${settings.operationId ?? ""} to ${url} is unknown: its witness row was deleted, or too many writes have followed. Read the entities to decide, or pass onUnknown: "retry" if the transaction is idempotent.`,
+      { url, attempts, operationId: settings.operationId ?? "" },
+    );
   }
 
   /** Reads the rows that were written without having been read, and closes the transaction. */
@@ -214,7 +234,8 @@ export class TransactionRun implements Transaction {
       this.#mustRestart = true;
       throw new RestartError("The query has to run before the writes of other transactions: the transaction runs again.");
     }
-    this.overlay.queried(range);
+    const sent: RangeQuery = { range, filter, found: undefined };
+    this.overlay.queried(sent);
     if (detectPhantoms) {
       await this.#reading(this.#view.load([queriesRowKey], options()));
       this.#checkOpen();
@@ -222,6 +243,7 @@ export class TransactionRun implements Transaction {
     }
     await this.#loadDeferred();
     const found = await this.#reading(this.#view.loadRange(range, filter, options()));
+    sent.found = found;
     return new Map([...found, ...written()].map((rowKey) => [rowKey, () => this.#value(rowKey)]));
   }
 

@@ -52,7 +52,7 @@ export interface Transaction<T extends object = Record<string, unknown>> {
   getMany<E extends object = T>(rowKeys: readonly string[], options?: TransactionReadOptions): Promise<(Entity<E> | undefined)[]>;
   /**
    * Reads the entities of a range, sorted by row key. All returned entities are validated. Entities that other clients add to the
-   * range, or change so that they match, are detected with `detectPhantoms` only.
+   * range, or change so that they match, are certainly detected with `detectPhantoms` only.
    * @throws `TypeError` if there is a `filter` without `where` after a write.
    */
   query<E extends object = T>(query?: TransactionQuery<E>, options?: TransactionReadOptions): Promise<Entity<E>[]>;

@@ -88,7 +88,7 @@ function readOnce<T>(
     if (snapshot) return checkedResult(adapter, snapshot, context.journalName);
     if (call === "tryReadTarget") return undefined;
     throw createError(TargetNotFoundError, `${adapter.url} does not exist.`, { url: adapter.url });
-  }, { targetKind: adapter.kind, mayReadSecondary: true });
+  }, { targetKind: adapter.kind, mayReadSecondary: etag === undefined });
 }
 
 /** Every version would match `*`, and none an empty ETag. */

@@ -24,7 +24,7 @@ export interface SingleCall {
 
 /** What the span of a call says, and how the call reads. */
 export interface CallDetails extends SpanDetails {
-  /** The call only reads, so that an outdated state of the secondary does no harm. */
+  /** The call only reads, and compares with nothing, so that an outdated state of the secondary does no harm. */
   readonly mayReadSecondary?: boolean | undefined;
 }
 

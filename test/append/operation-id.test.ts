@@ -5,7 +5,7 @@ import { findOperation, metadataWithClaims, parseClaims, tokenOf, withClaim } fr
 import type { Claim } from "../../src/append/claims.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
-import { busy, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
+import { before, busy, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
@@ -45,6 +45,31 @@ describe("the repeat of an append with the same operationId", () => {
       expect(await append(other, "one\n", { operationId: "op-1" })).toMatchObject({ offset: 0 });
       expect(blob.text).toBe("one\n");
     }
+  });
+
+  it("is appended if the claim of its block was not used, and another client has appended less than the block had", async () => {
+    const { service, blob, other } = log();
+    const controller = new AbortController();
+    service.next("appendBlock", hang);
+    const dead = ["a".repeat(100), "b".repeat(100)].map((record, n) => rejection(appendExactlyOnce(blob, record, { operationId: `op-${n}`, abortSignal: controller.signal })));
+    await vi.advanceTimersByTimeAsync(10);
+    controller.abort(new Error("the process died"));
+    await Promise.all(dead);
+    blob.appendForeign("foreign");
+    // The record of op-1 would begin behind the end of the blob. A caller that shares its request must not suffer from that.
+    const [repeat, bystander] = await inFakeTime(Promise.all([appendExactlyOnce(other, "b".repeat(100), { operationId: "op-1" }), appendExactlyOnce(other, "innocent")]));
+    expect([repeat.offset, bystander.offset]).toEqual([7, 107]);
+    expect(blob.text).toBe(`foreign${"b".repeat(100)}innocent`);
+    expect(await append(blob, "b".repeat(100), { operationId: "op-1" })).toMatchObject({ offset: 7 });
+  });
+
+  it("is appended if the blob was created again, and is shorter, while its bytes are compared", async () => {
+    const { service, blob, other } = log();
+    await append(blob, "head\n");
+    await append(blob, "one\n", { operationId: "op-1" });
+    service.next("download", before(() => blob.put("")));
+    expect(await append(other, "one\n", { operationId: "op-1" })).toMatchObject({ offset: 0 });
+    expect(blob.text).toBe("one\n");
   });
 
   it("invalidates an earlier request that has not arrived yet", async () => {

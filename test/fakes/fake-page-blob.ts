@@ -23,6 +23,11 @@ export class FakePageBlob implements PageBlobLike {
     return this.service.resources.get(this.url) as StoredPages | undefined;
   }
 
+  /** Another client deletes the blob and creates it again, or restores an older version of it. */
+  recreate(number = 0): void {
+    this.#store({ content: new Uint8Array(this.stored?.content.length ?? 0), number });
+  }
+
   /** The first byte of each page. */
   get pages(): number[] {
     return Array.from({ length: 32 }, (_, page) => this.stored?.content[page * 512] ?? -1);

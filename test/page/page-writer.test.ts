@@ -34,11 +34,57 @@ function straggler(): { readonly fault: Fault; readonly sent: Promise<void>; arr
 }
 
 describe("a claim", () => {
-  it("costs one request and raises the number", async () => {
+  it("costs two requests and raises the number", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
-    expect(writer.sequenceNumber).toBe(1);
-    expect(service.operations).toEqual(["updateSequenceNumber"]);
+    expect(writer.sequenceNumber).toBe(blob.stored?.number);
+    const successor = await claimPages(blob);
+    expect(successor.sequenceNumber).toBeGreaterThan(writer.sequenceNumber);
+    expect(service.operations).toEqual(Array(4).fill("updateSequenceNumber"));
+  });
+
+  it("gets a number that no writer of a deleted blob of the same name had", async () => {
+    const { blob } = disk();
+    const old = await claimPages(blob);
+    blob.recreate();
+    const successor = await claimPages(blob);
+    await successor.write(0, page(2));
+    expect(await rejection(old.write(0, page(1)))).toMatchObject({ name: "FencedError", fencedBy: successor.sequenceNumber });
+    expect(blob.pages[0]).toBe(2);
+  });
+
+  it("gets a number that no writer had since a snapshot to which the blob was restored", async () => {
+    const { blob } = disk();
+    const now = vi.spyOn(Date, "now").mockReturnValue(1_000_000);
+    await claimPages(blob);
+    const snapshot = blob.stored?.number;
+    now.mockReturnValue(1_000_001);
+    const old = await claimPages(blob);
+    blob.recreate(snapshot);
+    now.mockReturnValue(1_000_002);
+    await claimPages(blob);
+    now.mockRestore();
+    expect(await rejection(old.write(0, page(1)))).toMatchObject({ name: "FencedError" });
+  });
+
+  it("gets numbers that are safe integers, above those that the blob has", async () => {
+    const { blob } = disk();
+    blob.recreate(2 ** 52);
+    expect((await claimPages(blob)).sequenceNumber).toBe(2 ** 52 + 1);
+    blob.recreate(2 ** 53);
+    expect(await rejection(claimPages(blob))).toBeInstanceOf(RangeError);
+    blob.recreate();
+    const { sequenceNumber } = await claimPages(blob);
+    expect(Number.isSafeInteger(sequenceNumber)).toBe(true);
+    expect(new Date(sequenceNumber / 1_024).getFullYear()).toBe(new Date().getFullYear());
+  });
+
+  it("outlasts swallowed requests", async () => {
+    const { service, blob } = disk();
+    service.next("updateSequenceNumber", hang, pass, hang);
+    const writer = await claimPages(blob, { tryTimeoutInMs: 20 });
+    await writer.write(0, page(1));
+    expect(blob.pages[0]).toBe(1);
   });
 
   it("gives no two writers the same number, also when answers are lost", async () => {
@@ -72,7 +118,7 @@ describe("a writer", () => {
     await writer.write(512, page(7, 2));
     await writer.clear(1024, 512);
     expect(blob.pages.slice(0, 4)).toEqual([0, 7, 0, 0]);
-    expect(service.operations.slice(1)).toEqual(["uploadPages", "clearPages"]);
+    expect(service.operations.slice(2)).toEqual(["uploadPages", "clearPages"]);
   });
 
   it("that has a successor is fenced by the service, for good", async () => {
@@ -80,7 +126,7 @@ describe("a writer", () => {
     const old = await claimPages(blob);
     const successor = await claimPages(blob);
     const error = await rejection(old.write(0, page(1)));
-    expect(error).toMatchObject({ name: "FencedError", epoch: 1, fencedBy: 2 });
+    expect(error).toMatchObject({ name: "FencedError", epoch: old.sequenceNumber, fencedBy: successor.sequenceNumber });
     expect(error.message).toContain("Nothing was written");
     const requests = service.requests.length;
     expect(await rejection(old.clear(0, 512))).toBe(error);
@@ -100,17 +146,30 @@ describe("a writer", () => {
     expect((await rejection(old.write(0, page(1)))).message).toContain("may have been written");
   });
 
+  it.each([hangAfterCommit, hang])("does not say so either if a try before that got no response", async (fault) => {
+    const { service, blob } = disk();
+    const old = await claimPages(blob);
+    service.next("uploadPages", fault);
+    service.next("getProperties", before(() => claimPages(blob)));
+    const error = await rejection(old.write(0, page(1), { tryTimeoutInMs: 20 }));
+    expect(error).toMatchObject({ name: "FencedError", committed: "unknown", writtenBytes: 0 });
+    expect(error.message).not.toContain("Nothing was written");
+    // The next write sends nothing.
+    expect(await rejection(old.write(0, page(1)))).toMatchObject({ name: "FencedError", committed: false });
+  });
+
   it("keeps its own late write from undoing a newer one", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
+    const number = writer.sequenceNumber;
     const late = ghost();
     service.next("uploadPages", late.fault);
     await rejection(writer.write(0, page(1)));
     await writer.write(0, page(2));
     late.arrive();
     expect(blob.pages[0]).toBe(2);
-    expect(writer.sequenceNumber).toBeGreaterThan(1);
-    expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
+    expect(writer.sequenceNumber).toBeGreaterThan(number);
+    expect(service.operations.slice(2)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages"]);
   });
 
   it.each([
@@ -120,6 +179,7 @@ describe("a writer", () => {
   ])("does not let a write that its caller aborted undo one that follows $what", async ({ pauses }) => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
+    const number = writer.sequenceNumber;
     const late = straggler();
     service.next("uploadPages", late.fault);
     const controller = new AbortController();
@@ -131,7 +191,7 @@ describe("a writer", () => {
     late.arrive();
     expect((await aborted).message).toBe("enough");
     expect(blob.pages[0]).toBe(2);
-    expect(writer.sequenceNumber).toBeGreaterThan(1);
+    expect(writer.sequenceNumber).toBeGreaterThan(number);
   });
 
   it("does not let a write that took too long undo one that follows its rejection immediately", async () => {
@@ -154,7 +214,7 @@ describe("a writer", () => {
     await writer.write(0, page(2));
     late.arrive();
     expect(blob.pages[0]).toBe(2);
-    expect(service.operations.slice(1)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
+    expect(service.operations.slice(2)).toEqual(["uploadPages", "getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
   });
 
   it.each(["getProperties", "updateSequenceNumber"])("outlasts a swallowed %s of its raise", async (operation) => {
@@ -170,6 +230,7 @@ describe("a writer", () => {
   it("writes to the same pages in the order of the calls, and to other pages at the same time", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
+    const number = writer.sequenceNumber;
     const held = gate();
     service.next("uploadPages", held.fault);
     const first = writer.write(0, page(1, 2));
@@ -180,7 +241,7 @@ describe("a writer", () => {
     held.open();
     await Promise.all([first, second]);
     expect(blob.pages.slice(0, 5)).toEqual([1, 2, 2, 0, 9]);
-    expect(writer.sequenceNumber).toBe(1);
+    expect(writer.sequenceNumber).toBe(number);
   });
 
   it("does not wait for a write of the same pages longer than it has time", async () => {
@@ -211,7 +272,7 @@ describe("a writer", () => {
     const writer = await claimPages(blob);
     service.next("uploadPages", pass, before(() => claimPages(blob)));
     const error = await rejection(writer.write(0, new Uint8Array(12 * mebibyte).fill(1)));
-    expect(error).toMatchObject({ name: "FencedError", writtenBytes: 4 * mebibyte, fencedBy: 2, committed: "unknown" });
+    expect(error).toMatchObject({ name: "FencedError", writtenBytes: 4 * mebibyte, committed: "unknown" });
     expect(error.message).not.toContain("Nothing was written");
     const next = await rejection(writer.write(0, page(1)));
     expect(next).toMatchObject({ name: "FencedError", committed: false });
@@ -238,10 +299,10 @@ describe("a writer", () => {
     const writer = await claimPages(blob);
     service.next("uploadPages", loseAnswer);
     await writer.write(0, page(1));
-    expect(service.count("any")).toBe(2);
+    expect(service.count("any")).toBe(3);
     await writer.write(0, page(2));
     await writer.write(0, page(3));
-    expect(service.operations.slice(2)).toEqual(["getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
+    expect(service.operations.slice(3)).toEqual(["getProperties", "updateSequenceNumber", "uploadPages", "uploadPages"]);
   });
 
   it.each([
@@ -262,12 +323,13 @@ describe("a writer", () => {
   it("is not fenced by its own raise whose caller gave up before the answer", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);
+    const number = writer.sequenceNumber;
     service.next("uploadPages", loseAnswer);
     await writer.write(0, page(1));
     service.next("updateSequenceNumber", hangAfterCommit);
     const { abort, signal } = countingController();
     const gone = rejection(writer.write(0, page(2), { abortSignal: signal }));
-    await vi.waitFor(() => expect(blob.stored?.number).toBeGreaterThan(1));
+    await vi.waitFor(() => expect(blob.stored?.number).toBeGreaterThan(number));
     abort(new Error("enough"));
     expect((await gone).message).toBe("enough");
     await writer.write(0, page(3));
@@ -281,7 +343,7 @@ describe("a writer", () => {
     service.next("uploadPages", loseAnswer);
     await writer.write(0, page(1));
     service.next("updateSequenceNumber", before(() => claimPages(blob)));
-    expect(await rejection(writer.write(0, page(2)))).toMatchObject({ name: "FencedError", fencedBy: 2 });
+    expect(await rejection(writer.write(0, page(2)))).toMatchObject({ name: "FencedError", epoch: writer.sequenceNumber, fencedBy: blob.stored?.number });
     expect(blob.pages[0]).toBe(1);
   });
 
@@ -338,7 +400,7 @@ describe("bad input is refused before any request", () => {
     const [offset, data] = write as [number, Uint8Array];
     await expect(writer.write(offset, data)).rejects.toBeInstanceOf(RangeError);
     await expect(writer.clear(offset, data.length)).rejects.toBeInstanceOf(RangeError);
-    expect(service.requests).toHaveLength(1);
+    expect(service.requests).toHaveLength(2);
   });
 
   it("what is no page blob, and what are no bytes", async () => {

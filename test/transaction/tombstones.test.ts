@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { purgeTombstones, runTransaction } from "../../src/index.js";
 import { answer, before, hang, pass } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
+import { rejection } from "../support/outcome.js";
 import { fakePartition, set, valueOf } from "./fakes/partition.js";
 import type { Numbered } from "./fakes/partition.js";
 
@@ -139,6 +140,24 @@ describe("purgeTombstones", () => {
     controller.abort(new Error("no longer wanted"));
     await expect(purging).rejects.toThrow("no longer wanted");
     expect(signal!.aborted).toBe(true);
+  });
+
+  test.each<[string, "listEntities" | "deleteEntity"]>([["a page", "listEntities"], ["a delete", "deleteEntity"]])("ends after a minute if %s gets no response, and cancels the request", async (_, operation) => {
+    const { service, table } = fakePartition();
+    for (const rowKey of ["x", "y"]) table.put(tombstone, "p", rowKey);
+    vi.setSystemTime("2030-01-01T02:00:00Z");
+    let signal: AbortSignal | undefined;
+    service.next(operation, (exchange) => {
+      signal = exchange.signal;
+      return new Promise(() => undefined);
+    });
+    vi.useFakeTimers({ now: new Date("2030-01-01T02:00:00Z") });
+    const purging = rejection(purgeTombstones(table));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(await purging).toMatchObject({ code: "OPERATION_TIMEOUT", committed: "unknown" });
+    expect(signal?.aborted).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
   });
 
   test("ends when it is aborted, or may not delete", async () => {
