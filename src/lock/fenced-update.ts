@@ -1,5 +1,6 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableLike, TransactionActionLike } from "../clients/table.js";
+import { onAbort, throwIfAborted } from "../core/deadline.js";
 import { WriteCall } from "../core/pending-call.js";
 import { read, request } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -17,7 +18,9 @@ import { readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
 import { DELETE } from "../update/batch.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import type { Fence } from "./fence.js";
+import type { Fence, FencedRequest } from "./fence.js";
+import { lockEnded, requireHeld } from "./held-call.js";
+import type { HeldLock } from "./held-call.js";
 
 /** The row that is updated, and the fence that its writes carry. */
 export interface FencedRow {
@@ -25,6 +28,7 @@ export interface FencedRow {
   readonly partitionKey: string;
   readonly rowKey: string;
   readonly fence: Fence;
+  readonly lock: HeldLock;
   /** Throws if the service would not accept the write. */
   readonly checkLimits: (action: TransactionActionLike, stored: StoredEntity) => void;
 }
@@ -54,9 +58,15 @@ export async function updateFenced<T extends object>(row: FencedRow, update: Fen
   const { limits, options, trace } = update;
   const { retryDelayInMs, maxRetryDelayInMs } = limits;
   const url = entityUrl(row.table, row.partitionKey, row.rowKey);
+  throwIfAborted(options.abortSignal);
+  requireHeld(row.lock, url);
   const call = new WriteCall<UpdateResult<T>>({ ...limits, onUnknown: "throw", options, trace, url });
   const run = new FencedRun(row, update, call, url);
-  call.onSettled = () => run.stop();
+  const off = onAbort(row.lock.signal, () => call.reject(lockEnded(row.lock, url, call.inFlight ? call.writeToken : undefined)));
+  call.onSettled = () => {
+    off();
+    run.stop();
+  };
   const running = retry(() => run.attempt(), {
     // The attempts are counted by the call, which is settled after the last one.
     maxAttempts: Infinity,
@@ -140,7 +150,7 @@ class FencedRun<T extends object> {
     if (step.kind === "changed") this.#row.checkLimits(action, step.stored);
     let etag: string | undefined;
     try {
-      [etag] = await this.#row.fence.submit([action], { ...this.#request(), abortSignal: this.signal }, () => (call.inFlight = true));
+      [etag] = await this.#row.fence.submit([action], this.#fencedRequest());
     } catch (error) {
       call.inFlight = false;
       if (!isConcurrencyError(error, "CONFLICT")) throw error;
@@ -204,6 +214,21 @@ class FencedRun<T extends object> {
 
   #value(stored: StoredEntity): T {
     return entityValue(stored, this.#row.partitionKey, this.#row.rowKey) as T;
+  }
+
+  #fencedRequest(): FencedRequest {
+    const call = this.#call;
+    const held = {
+      signal: this.signal,
+      requireHeld: () => requireHeld(this.#row.lock, this.#url),
+      beginWrite: (writeId: string) => {
+        held.requireHeld();
+        call.writeToken = writeId;
+        call.inFlight = true;
+      },
+      endWrite: () => void (call.inFlight = false),
+    };
+    return { call: held, ...this.#request() };
   }
 
   #request(): Pick<CallOptions, "tracingOptions"> & { tracingOptions?: NonNullable<CallOptions["tracingOptions"]> } {

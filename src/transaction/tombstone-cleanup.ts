@@ -2,14 +2,14 @@ import type { PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { defaultJournalName } from "../target/journal.js";
+import { isTombstone, quoted } from "../target/library-rows.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { requireClient } from "../target/target.js";
-import { quoted, readRow } from "./row.js";
+import { purgeRows } from "./purge-rows.js";
+import { readRow } from "./row.js";
 
 /** No caller waits for the clean-up, but the next batch waits for its end. */
 const timeoutInMs = 5_000;
@@ -97,39 +97,7 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
       `${tombstoneName} eq true`,
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
-    const traced = tracingOptions && { tracingOptions };
-    const cancel = abortSignal && { abortSignal: abortSignal as AbortSignal };
-    let deleted = 0;
-    let kept = 0;
-    const pages = table.listEntities({ ...traced, ...cancel, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
-    // Each request is given up when the caller aborts, even if the client does not notice its signal.
-    for (let page = await read(() => pages.next(), { abortSignal }); !page.done; page = await read(() => pages.next(), { abortSignal })) {
-      for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
-        throwIfAborted(abortSignal);
-        if (hasOtherProperties(entity)) {
-          kept++;
-          continue;
-        }
-        try {
-          const { partitionKey: partition, rowKey, etag } = entity;
-          await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), { abortSignal });
-          deleted++;
-        } catch (error) {
-          // Another client has deleted it first: it was neither deleted nor kept by this call.
-          if (isNotFound(error)) continue;
-          // Another client has replaced it by an entity.
-          if (!isConflict(error)) throw error;
-          kept++;
-        }
-      }
-    }
-    return { deleted, kept };
+    // A client that does not know tombstones may have merged an entity into one.
+    return purgeRows(table, filter, { abortSignal, tracingOptions }, (row) => Promise.resolve(isTombstone(row)));
   }, { targetKind: "table", url: tableUrl(table) });
-}
-
-const ownNames: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp", tombstoneName, defaultJournalName]);
-
-/** Whether a client that does not know tombstones has merged an entity into it. */
-function hasOtherProperties(entity: object): boolean {
-  return Object.keys(entity).some((name) => !ownNames.has(name) && !name.includes("odata."));
 }
