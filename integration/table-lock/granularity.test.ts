@@ -75,7 +75,9 @@ test("two granularities never write to one partition, even if another program de
     });
     await partition.create({ rowKey: "a", n: 1 });
   });
-  await byPartition.withLock("q", async (held) => expect(held.partition()).rejects.toSatisfy(isMismatch));
+  await byPartition.withLock("q", async (held) => {
+    await expect(held.partition()).rejects.toSatisfy(isMismatch);
+  });
 });
 
 describe("while the record does not respond", () => {

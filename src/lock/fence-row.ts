@@ -51,8 +51,8 @@ interface FenceState {
 export function fenceOperation(row: Row, { partitionKey, rowKey, granularity, epoch, confirmed }: FenceState): Operation {
   // A Double is exact for every epoch. The SDK returns an Int64 as a bigint, which breaks programs that list the table and format it as JSON.
   const state = { epoch: { type: "Double", value: epoch }, confirmed, ...(rowKey === fenceRowKey && { granularity }) };
-  const entity = { partitionKey, rowKey, ...state };
-  const action: TransactionActionLike = row.etag === undefined ? ["create", entity] : ["update", entity, "Merge", { etag: row.etag }];
+  const fence = { partitionKey, rowKey, ...state };
+  const action: TransactionActionLike = row.etag === undefined ? ["create", fence] : ["update", fence, "Merge", { etag: row.etag }];
   return { rowKey, base: row, changes: true, leavesTombstone: false, action };
 }
 

@@ -69,7 +69,10 @@ export class Fence {
 
   /** Writes the epoch of this holder. Costs 2 requests, once; 3 if the row has to be created, or is not confirmed. */
   async raise(request: FencedRequest): Promise<void> {
-    await this.#untilSettled(request, async () => ("changed" in (await this.#raised(request)) ? { error: undefined } : undefined));
+    await this.#untilSettled(request, async () => {
+      const raised = await this.#raised(request);
+      return "changed" in raised ? raised.changed : undefined;
+    });
   }
 
   /**
@@ -90,16 +93,17 @@ export class Fence {
   }
 
   /** The row with the epoch of this holder, confirmed; `changed` if another holder wrote it meanwhile. */
-  async #raised(request: FencedRequest): Promise<{ readonly row: Row } | { readonly changed: true }> {
+  async #raised(request: FencedRequest): Promise<{ readonly row: Row } | { readonly changed: { readonly error: unknown } }> {
     if (this.#row) return { row: this.#row };
     const { epoch, confirm } = this.#settings;
-    let { row, mark } = await this.#read(request);
+    const { row: found, mark } = await this.#read(request);
+    let row = found;
     // If the epoch is there already, the response to an earlier write was lost: no other holder has this epoch.
     if (epochOf(row) !== epoch || mark.missing) {
       const { outcome, ...written } = await this.#commit(row, mark.missing ? [this.#mark(mark.row)] : [], isConfirmed(row), request);
       if (outcome.kind === "rejected") throw this.#toError(outcome.error);
       const after = rowAfter(row, written, outcome);
-      if (!after) return { changed: true };
+      if (!after) return { changed: { error: outcome.kind === "committed" ? undefined : outcome.error } };
       row = after;
     }
     if (!isConfirmed(row)) await confirm(optionsOf(request));
@@ -114,7 +118,7 @@ export class Fence {
     attempt: number,
   ): Promise<{ readonly committed?: TransactionOutcome; readonly changed?: { readonly error: unknown } }> {
     const raised = await this.#raised(request);
-    if ("changed" in raised) return { changed: { error: undefined } };
+    if ("changed" in raised) return raised;
     const { row } = raised;
     const writeId = newWriteId();
     request.call.beginWrite(writeId);

@@ -27,7 +27,9 @@ import { callOptionNames } from "./lock-options.js";
 
 /**
  * A partition under a {@link TableLock}. `T` is the type of its entities; each method can name another. Every write carries the
- * fence: as soon as the lock has a later holder, the service rejects it, and the call rejects with a `FencedError`.
+ * fence: as soon as the lock has a later holder, the service rejects it, and the call rejects with a `FencedError`. When the lock is
+ * lost or released, calls reject before they send anything, with a `LeaseLostError` whose `committed` is false; a write in flight
+ * ends with a `CommitUnknownError`.
  */
 export interface FencedPartition<T extends object = Record<string, unknown>> {
   /** The key of the partition. */
@@ -35,17 +37,20 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   /**
    * Reads an entity; undefined if it does not exist. Costs 1 request.
    * @throws `TypeError` if the key is not locked, or is not a key.
+   * @throws {@link LeaseLostError} if the lock is lost, or was released.
    */
   get<E extends object = T>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined>;
   /**
    * The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000.
    * @throws `TypeError` if an option is unknown.
+   * @throws {@link LeaseLostError} if the lock is lost or released, also between two entities.
    */
   list<E extends object = T>(options?: CallOptions & { filter?: string | undefined }): AsyncIterableIterator<Entity<E>>;
   /**
    * Reads an entity, applies the mutator, and writes the changes; starts again if a client that does not use the lock wrote in
-   * between. Costs 2 requests, 3 for a delete, 1 if nothing changes.
+   * between. Costs 2 requests, 3 for a delete, 1 if nothing changes; 3 more for each conflict.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
    * @throws {@link TargetNotFoundError} if the entity does not exist, and there is no `initial`.
    * @throws {@link ConflictError} if other clients kept changing the entity: nothing was written.
    * @throws {@link OperationTimeoutError} if the time was over before a write was sent.
@@ -59,18 +64,24 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   /**
    * Creates an entity. Costs 1 request.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
    * @throws {@link ConflictError} if the entity exists.
    */
   create<E extends object = T>(entity: NoInfer<EntityInput<E>>, options?: CallOptions): Promise<void>;
   /**
    * Deletes an entity. Costs 1 request.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
+   * @throws {@link ConflictError} if the entity does not exist.
    */
   delete(rowKey: string, options?: CallOptions): Promise<void>;
   /**
-   * Commits all actions or none. Costs 1 request.
+   * Commits all actions or none. Costs 1 request; and 1 for each 14 rows that are merged into, or updated without an ETag, if this
+   * holder has neither read nor written them before: a row may be what a deleted entity left behind.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
-   * @throws {@link ConflictError} if a condition of an action does not hold: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
+   * @throws {@link CommitUnknownError} if the write was sent, and its outcome cannot be determined.
+   * @throws {@link ConflictError} if a condition of an action does not hold, or an entity to be updated does not exist: nothing was written.
    * @throws {@link LimitError} if the service does not accept a transaction of that size: nothing was written.
    */
   submit(actions: readonly TableAction[], options?: CallOptions): Promise<void>;
