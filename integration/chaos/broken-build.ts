@@ -23,8 +23,8 @@ export const breakable = {
   ],
   // A holder neither notices the number of its successor, nor makes its writes depend on the fence row.
   fence: [
-    { file: "lock/fence.js", find: "if (fencedBy <= this.#epoch)", replaceBy: "if (true)" },
-    { file: "lock/fence.js", find: `["update", entity, "Merge", { etag: row.etag }]`, replaceBy: `["upsert", entity, "Merge"]` },
+    { file: "lock/fence.js", find: "if (fencedBy <= epoch)", replaceBy: "if (true)" },
+    { file: "lock/fence-row.js", find: `["update", fence, "Merge", { etag: row.etag }]`, replaceBy: `["upsert", fence, "Merge"]` },
   ],
   // A holder learns that its lease is lost from responses only, not from the clock.
   deadline: [{ file: "lease/held-lease.js", find: "marginInMs: () => times.safetyMarginInMs", replaceBy: "marginInMs: () => -Infinity" }],

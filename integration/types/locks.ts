@@ -1,6 +1,6 @@
 import type { TransactionAction } from "@azure/data-tables";
 import * as asc from "azure-storage-concurrency";
-import type { BackgroundService, Entity, FencedPartition, LeadershipTerm, LeaseHandle, LockedTable, LockHandle, LockProviderLike, LockSet, LockStatus, TableLock, UpdateResult } from "azure-storage-concurrency";
+import type { BackgroundService, Entity, FencedPartition, LeadershipTerm, LeaseHandle, LockedTable, LockHandle, LockProviderLike, LockSet, LockStatus, PurgeResult, TableLock, UpdateResult } from "azure-storage-concurrency";
 
 import { typeOf } from "./expect.js";
 import { blob, container, table } from "./storage.js";
@@ -74,6 +74,7 @@ export async function lockTables(): Promise<void> {
   typeOf(await whole.acquire({ waitInMs: 3 })).is<LockedTable>();
   typeOf(await whole.tryAcquire()).is<LockedTable | undefined>();
   new asc.TableLock(table, locks, { granularity: "table" }) satisfies TableLock;
+  typeOf(await whole.purge({ olderThanInMs: 1 })).is<PurgeResult>();
 
   const partition = new asc.TableLock(table, locks, { granularity: "partition" });
   typeOf(partition).is<TableLock<"partition">>();

@@ -118,3 +118,13 @@ export function cannotBeMade(): void {
   // @ts-expect-error An interface.
   new asc.Transaction();
 }
+
+export async function listWithoutTheLibrarysRows(): Promise<void> {
+  for await (const account of asc.listEntities<Account>(table, { filter: "balance gt 0" })) typeOf(account).is<Entity<Account>>();
+  for await (const account of new asc.ConcurrentTable<Account>(table).list()) typeOf(account).is<Entity<Account>>();
+  for await (const row of table.listEntities({ queryOptions: { filter: asc.excludeLibraryRows("balance gt 0") } })) typeOf(asc.isLibraryRow(row)).is<boolean>();
+  // @ts-expect-error Misspelt option.
+  asc.listEntities(table, { filters: "" });
+  // @ts-expect-error A filter is text.
+  asc.excludeLibraryRows(1);
+}

@@ -4,10 +4,12 @@ import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
-import type { TableLockGranularity } from "../lock/table-lock.js";
+import type { TableLockGranularity } from "../lock/fence-row.js";
 import { tableEntity } from "../target/table-entity.js";
 import type { Entity, EntityKeyLike, TableEntityOptions } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
+import { listEntities } from "../transaction/list-entities.js";
+import type { ListEntitiesOptions } from "../transaction/list-entities.js";
 import { runTransaction } from "../transaction/run-transaction.js";
 import type { RunTransactionOptions } from "../transaction/run-transaction.js";
 import { purgeTombstones } from "../transaction/tombstone-cleanup.js";
@@ -113,6 +115,14 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
     const { types, defaults = {} } = this.#options;
     const common = omitOptions(defaults, "journal");
     return runTransaction<T, R>(this.#client, partitionKey, fn, mergeDefined<RunTransactionOptions>({ types, ...common }, options));
+  }
+
+  /**
+   * The entities of the table that match an OData filter, without the rows of the library. See {@link listEntities}.
+   * @throws `TypeError` if an option is unknown.
+   */
+  list<E extends object = T>(options?: ListEntitiesOptions): AsyncIterableIterator<Entity<E>> {
+    return listEntities<E>(this.#client, options);
   }
 
   /**

@@ -235,7 +235,7 @@ export class IdAllocator implements Disposable {
 
 /** The stored counter of an {@link IdAllocator}. Other properties of the document or entity are kept. */
 export interface IdCounter {
-  /** The first id that has not been reserved. A `bigint` (Int64) in a table, where a number would end at 2^31. */
+  /** The first id that has not been reserved. In a table an Edm.Double, as an Int32 would end at 2^31; a `bigint` (Int64) is accepted, too. */
   next: number | bigint;
 }
 
@@ -268,7 +268,8 @@ async function reserveBlock(
   options: Pick<OptimisticUpdateOptions<IdCounter>, "abortSignal" | "timeoutInMs">,
 ): Promise<IdBlock> {
   const inTable = "kind" in target && target.kind.startsWith("table");
-  const stored = (next: number): number | bigint => (inTable ? BigInt(next) : next);
+  // Not as an Int64: the SDK returns that as a bigint, which breaks programs that list the table and format it as JSON.
+  const stored = (next: number): number => (inTable ? ({ type: "Double", value: next } as unknown as number) : next);
   const { value } = await optimisticUpdate<IdCounter>(
     // Its other properties do not matter: the counter is changed in place.
     target as UpdateTarget<IdCounter> | BlockBlobLike,

@@ -163,8 +163,10 @@ export async function useLease<H extends Held, R>(call: string, held: H, fn: (he
     const lost = held.loss;
     await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
     // A request that uses the signal of the lease ends in an AbortError when the lease is lost: that is not an error of fn
-    // itself, and would hide the cause.
-    if (lost && (error as Error | undefined)?.name === "AbortError") throw lost;
+    // itself, and would hide the cause. Nor is that of a call that was not sent because of the loss: it says that this call wrote
+    // nothing, but fn may have written something before.
+    const isOfLoss = (error as Error | undefined)?.name === "AbortError" || (isConcurrencyError(error, "LEASE_LOST") && error.cause === lost);
+    if (lost && isOfLoss) throw lost;
     if (lost) attachSuppressed(error, lost);
     throw error;
   }

@@ -1,5 +1,6 @@
 import type { ContainerLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
+import { iterate } from "../core/iterate.js";
 import { read } from "../core/request.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
@@ -21,7 +22,6 @@ import { checkFunction, useLease } from "../lease/with-lease.js";
 import { epochAllocator } from "./epoch-allocator.js";
 import { breakLease, breakLeaseOptionNames, inspectLease, leaseInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions } from "./inspect-lease.js";
-import { iterate } from "./iterate.js";
 import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, BlobLocksOptions, LockDefaults, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
 import { blobNameOf, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";

@@ -1,27 +1,35 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
 import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
-import { read, tryLimitOf } from "../core/request.js";
+import { retry } from "../core/retry.js";
 import { actionsIn } from "../core/table-action.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
-import { checkOptions, checkRetryLimits, maxTryTimeoutInMs } from "../core/validate.js";
+import { checkOptions, checkRetryLimits } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { entityValue, partitionUrl, storedFromValue } from "../target/stored-entity.js";
+import { isConcurrencyError } from "../errors.js";
+import { isOwnRow, ownRowPrefix, quoted } from "../target/library-rows.js";
+import { entityValue, hasMarker, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
+import { entitiesOf, listEntitiesOptionNames } from "../transaction/list-entities.js";
 import { limitOf } from "../transaction/operations.js";
-import { isOwnRow, ownRowPrefix, queryRows, quoted, readRow } from "../transaction/row.js";
-import type { RowOptions } from "../transaction/row.js";
+import { readRows } from "../transaction/read-rows.js";
+import { readRow } from "../transaction/row.js";
+import type { Row } from "../transaction/row.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { updateDefaults } from "../update/options.js";
-import type { Fence } from "./fence.js";
+import type { Fence, FencedRequest } from "./fence.js";
+import { FencedActions, SeenRows } from "./fenced-actions.js";
 import { updateFenced } from "./fenced-update.js";
-import { iterate } from "./iterate.js";
+import { HeldCall, whileHeld } from "./held-call.js";
+import type { HeldLock } from "./held-call.js";
 import { callOptionNames } from "./lock-options.js";
 
 /**
  * A partition under a {@link TableLock}. `T` is the type of its entities; each method can name another. Every write carries the
- * fence: as soon as the lock has a later holder, the service rejects it, and the call rejects with a `FencedError`.
+ * fence: as soon as the lock has a later holder, the service rejects it, and the call rejects with a `FencedError`. When the lock is
+ * lost or released, calls reject before they send anything, with a `LeaseLostError` whose `committed` is false; a write in flight
+ * ends with a `CommitUnknownError`.
  */
 export interface FencedPartition<T extends object = Record<string, unknown>> {
   /** The key of the partition. */
@@ -29,17 +37,20 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   /**
    * Reads an entity; undefined if it does not exist. Costs 1 request.
    * @throws `TypeError` if the key is not locked, or is not a key.
+   * @throws {@link LeaseLostError} if the lock is lost, or was released.
    */
   get<E extends object = T>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined>;
   /**
    * The entities of the partition that match an OData filter; by default all. Costs 1 request for each 1,000.
    * @throws `TypeError` if an option is unknown.
+   * @throws {@link LeaseLostError} if the lock is lost or released, also between two entities.
    */
   list<E extends object = T>(options?: CallOptions & { filter?: string | undefined }): AsyncIterableIterator<Entity<E>>;
   /**
    * Reads an entity, applies the mutator, and writes the changes; starts again if a client that does not use the lock wrote in
-   * between. Costs 2 requests, 3 for a delete, 1 if nothing changes.
+   * between. Costs 2 requests, 3 for a delete, 1 if nothing changes; 3 more for each conflict.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
    * @throws {@link TargetNotFoundError} if the entity does not exist, and there is no `initial`.
    * @throws {@link ConflictError} if other clients kept changing the entity: nothing was written.
    * @throws {@link OperationTimeoutError} if the time was over before a write was sent.
@@ -53,18 +64,24 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
   /**
    * Creates an entity. Costs 1 request.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
    * @throws {@link ConflictError} if the entity exists.
    */
   create<E extends object = T>(entity: NoInfer<EntityInput<E>>, options?: CallOptions): Promise<void>;
   /**
    * Deletes an entity. Costs 1 request.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
+   * @throws {@link ConflictError} if the entity does not exist.
    */
   delete(rowKey: string, options?: CallOptions): Promise<void>;
   /**
-   * Commits all actions or none. Costs 1 request.
+   * Commits all actions or none. Costs 1 request; and 1 for each 14 rows that are merged into, or updated without an ETag, if this
+   * holder has neither read nor written them before: a row may be what a deleted entity left behind.
    * @throws {@link FencedError} if the lock has a later holder: nothing was written.
-   * @throws {@link ConflictError} if a condition of an action does not hold: nothing was written.
+   * @throws {@link LeaseLostError} if the lock was lost or released before the write was sent: nothing was written.
+   * @throws {@link CommitUnknownError} if the write was sent, and its outcome cannot be determined.
+   * @throws {@link ConflictError} if a condition of an action does not hold, or an entity to be updated does not exist: nothing was written.
    * @throws {@link LimitError} if the service does not accept a transaction of that size: nothing was written.
    */
   submit(actions: readonly TableAction[], options?: CallOptions): Promise<void>;
@@ -73,36 +90,59 @@ export interface FencedPartition<T extends object = Record<string, unknown>> {
 /** Stands in for the update of the fence row, which is one of the 100 operations that fit into a transaction. */
 const fenceAction: { action: TransactionActionLike } = { action: ["create", { partitionKey: "", rowKey: "" }] };
 
+/** How often a submit is attempted if other clients keep changing tombstones that it replaces. */
+const maxAttempts = 10;
+
+/** An open partition. */
+export interface OpenPartition {
+  readonly table: TableLike;
+  readonly partitionKey: string;
+  readonly fence: Fence;
+  readonly lock: HeldLock;
+  /** The only entity that is locked; undefined: all of the partition. */
+  readonly onlyRow: string | undefined;
+}
+
 export class FencedPartitionImpl implements FencedPartition {
   readonly partitionKey: string;
   readonly #table: TableLike;
   readonly #fence: Fence;
+  readonly #lock: HeldLock;
   readonly #url: string;
   readonly #onlyRow: string | undefined;
+  readonly #seen = new SeenRows();
 
-  constructor(table: TableLike, partitionKey: string, fence: Fence, onlyRow: string | undefined) {
+  constructor({ table, partitionKey, fence, lock, onlyRow }: OpenPartition) {
     this.#table = table;
     this.partitionKey = partitionKey;
     this.#fence = fence;
+    this.#lock = lock;
     this.#url = partitionUrl(table, partitionKey);
     this.#onlyRow = onlyRow;
   }
 
   get<E extends object>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined> {
-    return this.#traced("get", options, async (request) => {
+    return this.#traced("get", options, async ({ call, tracingOptions }) => {
       this.#checkRowKey("get", rowKey);
-      const { stored } = await readRow(this.#table, this.partitionKey, rowKey, request);
-      return stored && this.#value<E>(stored, rowKey);
+      const row = await readRow(this.#table, this.partitionKey, rowKey, { abortSignal: call.signal, ...(tracingOptions && { tracingOptions }) });
+      this.#see(rowKey, row);
+      return row.stored && (entityValue(row.stored, this.partitionKey, rowKey) as Entity<E>);
     });
   }
 
   async *list<E extends object>(options: CallOptions & { filter?: string | undefined } = {}): AsyncIterableIterator<Entity<E>> {
-    checkOptions("list", options, listOptionNames);
-    const { abortSignal, tracingOptions } = options;
+    checkOptions("list", options, listEntitiesOptionNames);
+    const call = new HeldCall(this.#lock, this.#url, options.abortSignal);
     const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
-    const request = tracingOptions ? { tracingOptions } : {};
-    for await (const [rowKey, { stored }] of iterate((signal) => queryRows(this.#table, filter, { ...request, abortSignal: signal }), abortSignal)) {
-      if (stored && !isOwnRow(rowKey) && (this.#onlyRow ?? rowKey) === rowKey) yield this.#value<E>(stored, rowKey);
+    try {
+      const request = { filter, abortSignal: call.signal, tracingOptions: options.tracingOptions };
+      for await (const entity of entitiesOf<E>(this.#table, request, (rowKey, row) => this.#see(rowKey, row))) {
+        if ((this.#onlyRow ?? entity.rowKey) !== entity.rowKey) continue;
+        call.requireHeld();
+        yield entity;
+      }
+    } finally {
+      call.end();
     }
   }
 
@@ -119,8 +159,9 @@ export class FencedPartitionImpl implements FencedPartition {
       const limits = checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 });
       const { partitionKey } = this;
       const checkLimits = (action: TransactionActionLike, stored: StoredEntity): void => this.#checkLimits([action], [[rowKey, stored]]);
-      const row = { table: this.#table, partitionKey, rowKey, fence: this.#fence, checkLimits };
+      const row = { table: this.#table, partitionKey, rowKey, fence: this.#fence, lock: this.#lock, checkLimits };
       const result = await updateFenced<Entity<E>>(row, { mutator, initial, limits, options: { abortSignal, tracingOptions }, trace });
+      if (result.outcome === "deleted") this.#seen.delete(rowKey);
       describeSpan(span, { outcome: result.outcome });
       return result;
     }, this.#spanDetails());
@@ -143,23 +184,58 @@ export class FencedPartitionImpl implements FencedPartition {
       const given: unknown = actions;
       if (!Array.isArray(given)) throw new TypeError(`${method}: actions must be an array`);
       if (actions.length === 0) return;
-      const entities = new Map<string, StoredEntity>();
-      const prepared = actionsIn(this.partitionKey, actions, method).map(([kind, entity, mode = "Merge", condition]): TransactionActionLike => {
-        const { rowKey } = entity;
-        this.#checkRowKey(method, rowKey);
-        if (entities.has(rowKey)) throw new TypeError(`${method}: there are two actions for the row ${JSON.stringify(rowKey)}. A transaction can have one for each row`);
-        const stored = storedFromValue(kind === "delete" ? {} : entity, undefined, {});
-        entities.set(rowKey, stored);
-        const row = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
-        if (kind === "delete" || kind === "create") return [kind, row];
-        // The service would ignore it, and overwrite any version.
-        if (kind === "upsert" && condition) throw new TypeError(`${method}: an upsert cannot have an ETag: use an update`);
-        // An update without its own condition relies on the lock: "*" means that the entity has to exist.
-        return kind === "update" ? [kind, row, mode, condition ?? { etag: "*" }] : [kind, row, mode];
+      const prepared = this.#prepare(method, actions);
+      const planned = new FencedActions(prepared, this.#url);
+      planned.update(await this.#readRows(planned.unknownRows(this.#seen), request));
+      await retry(() => this.#fence.submit(planned.toSend(), request).catch((error: unknown) => this.#replan(planned, error, request)), {
+        maxAttempts,
+        shouldRetry: (error) => error instanceof TombstoneChanged,
+        abortSignal: request.call.signal,
+      }).catch((error: unknown) => {
+        throw error instanceof TombstoneChanged ? error.cause : error;
       });
-      this.#checkLimits(prepared, entities);
-      await this.#fence.submit(prepared, request);
+      for (const [kind, { rowKey }] of prepared) {
+        if (kind === "delete") this.#seen.delete(rowKey);
+        else this.#seen.add(rowKey);
+      }
     });
+  }
+
+  #prepare(method: string, actions: readonly TableAction[]): TransactionActionLike[] {
+    const entities = new Map<string, StoredEntity>();
+    const prepared = actionsIn(this.partitionKey, actions, method).map(([kind, entity, mode = "Merge", condition]): TransactionActionLike => {
+      const { rowKey } = entity;
+      this.#checkRowKey(method, rowKey);
+      if (entities.has(rowKey)) throw new TypeError(`${method}: there are two actions for the row ${JSON.stringify(rowKey)}. A transaction can have one for each row`);
+      const stored = storedFromValue(kind === "delete" ? {} : entity, undefined, {});
+      entities.set(rowKey, stored);
+      const row = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
+      if (kind === "delete" || kind === "create") return [kind, row];
+      // The service would ignore it, and overwrite any version.
+      if (kind === "upsert" && condition) throw new TypeError(`${method}: an upsert cannot have an ETag: use an update`);
+      // An update without its own condition relies on the lock: "*" means that the entity has to exist.
+      return kind === "update" ? [kind, row, mode, condition ?? { etag: "*" }] : [kind, row, mode];
+    });
+    this.#checkLimits(prepared, entities);
+    return prepared;
+  }
+
+  /** After a conflict: a tombstone may be the reason. Throws what decides whether the submit is attempted again. */
+  async #replan(planned: FencedActions, error: unknown, request: FencedRequest): Promise<never> {
+    const rowKeys = isConcurrencyError(error, "CONFLICT") ? planned.conflictingRows() : [];
+    if (rowKeys.length > 0 && planned.update(await this.#readRows(rowKeys, request))) throw new TombstoneChanged(error);
+    throw error;
+  }
+
+  async #readRows(rowKeys: readonly string[], { call, tracingOptions }: FencedRequest): Promise<ReadonlyMap<string, Row>> {
+    if (rowKeys.length === 0) return new Map();
+    const rows = await readRows(this.#table, this.partitionKey, rowKeys, { abortSignal: call.signal, ...(tracingOptions && { tracingOptions }) });
+    for (const [rowKey, row] of rows) this.#see(rowKey, row);
+    return rows;
+  }
+
+  #see(rowKey: string, { stored }: Row): void {
+    if (stored && !hasMarker(stored)) this.#seen.add(rowKey);
   }
 
   #checkLimits(actions: readonly TransactionActionLike[], entities: Iterable<readonly [string, StoredEntity]>): void {
@@ -175,23 +251,25 @@ export class FencedPartitionImpl implements FencedPartition {
     }
   }
 
-  #value<E extends object>(stored: StoredEntity, rowKey: string): Entity<E> {
-    return entityValue(stored, this.partitionKey, rowKey) as Entity<E>;
-  }
-
   #spanDetails(): { targetKind: string; url: string } {
     return { targetKind: "tablePartition", url: this.#url };
   }
 
-  #traced<R>(method: string, options: CallOptions = {}, run: (request: RowOptions) => Promise<R>): Promise<R> {
+  #traced<R>(method: string, options: CallOptions = {}, run: (request: FencedRequest) => Promise<R>): Promise<R> {
     return withSpan(`FencedPartition.${method}`, options, async (tracingOptions) => {
       checkOptions(method, options, callOptionNames);
-      return read((abortSignal) => run({ abortSignal, tryLimit: tryLimitOf(maxTryTimeoutInMs), ...(tracingOptions && { tracingOptions }) }), options);
+      return whileHeld(this.#lock, this.#url, options, (call) => run({ call, tracingOptions }));
     }, this.#spanDetails());
   }
 }
 
-const listOptionNames: OptionNames<CallOptions & { filter?: string | undefined }> = { filter: 1, abortSignal: 1, tracingOptions: 1 };
+/** A tombstone was written, replaced or deleted since it was read: the next attempt starts from the current rows. */
+class TombstoneChanged extends Error {
+  constructor(cause: unknown) {
+    super("a tombstone changed", { cause });
+  }
+}
+
 const updateOptionNames: OptionNames<ConflictRetryOptions & { initial?: unknown }> = {
   initial: 1,
   timeoutInMs: 1,

@@ -1,7 +1,8 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableLike, TransactionActionLike } from "../clients/table.js";
+import { onAbort, throwIfAborted } from "../core/deadline.js";
 import { WriteCall } from "../core/pending-call.js";
-import { read, request, tryLimitOf } from "../core/request.js";
+import { read, request } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -14,10 +15,12 @@ import type { StoredEntity } from "../target/stored-entity.js";
 import { encodeEntity } from "../target/table-entity.js";
 import { keptBy } from "../transaction/operations.js";
 import { readRow } from "../transaction/row.js";
-import type { Row, RowOptions } from "../transaction/row.js";
+import type { Row } from "../transaction/row.js";
 import { DELETE } from "../update/batch.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
-import type { Fence } from "./fence.js";
+import type { Fence, FencedRequest } from "./fence.js";
+import { lockEnded, requireHeld } from "./held-call.js";
+import type { HeldLock } from "./held-call.js";
 
 /** The row that is updated, and the fence that its writes carry. */
 export interface FencedRow {
@@ -25,6 +28,7 @@ export interface FencedRow {
   readonly partitionKey: string;
   readonly rowKey: string;
   readonly fence: Fence;
+  readonly lock: HeldLock;
   /** Throws if the service would not accept the write. */
   readonly checkLimits: (action: TransactionActionLike, stored: StoredEntity) => void;
 }
@@ -54,9 +58,15 @@ export async function updateFenced<T extends object>(row: FencedRow, update: Fen
   const { limits, options, trace } = update;
   const { retryDelayInMs, maxRetryDelayInMs } = limits;
   const url = entityUrl(row.table, row.partitionKey, row.rowKey);
+  throwIfAborted(options.abortSignal);
+  requireHeld(row.lock, url);
   const call = new WriteCall<UpdateResult<T>>({ ...limits, onUnknown: "throw", options, trace, url });
   const run = new FencedRun(row, update, call, url);
-  call.onSettled = () => run.stop();
+  const off = onAbort(row.lock.signal, () => call.reject(lockEnded(row.lock, url, call.inFlight ? call.writeToken : undefined)));
+  call.onSettled = () => {
+    off();
+    run.stop();
+  };
   const running = retry(() => run.attempt(), {
     // The attempts are counted by the call, which is settled after the last one.
     maxAttempts: Infinity,
@@ -114,7 +124,7 @@ class FencedRun<T extends object> {
 
   #read(): Promise<Row> {
     const { table, partitionKey, rowKey } = this.#row;
-    return readRow(table, partitionKey, rowKey, this.#limited());
+    return read((abortSignal) => readRow(table, partitionKey, rowKey, { ...this.#request(), abortSignal }), { abortSignal: this.signal });
   }
 
   async #apply(row: Row): Promise<Step> {
@@ -140,7 +150,7 @@ class FencedRun<T extends object> {
     if (step.kind === "changed") this.#row.checkLimits(action, step.stored);
     let etag: string | undefined;
     try {
-      [etag] = await this.#row.fence.submit([action], this.#limited(), () => (call.inFlight = true));
+      [etag] = await this.#row.fence.submit([action], this.#fencedRequest());
     } catch (error) {
       call.inFlight = false;
       if (!isConcurrencyError(error, "CONFLICT")) throw error;
@@ -206,9 +216,19 @@ class FencedRun<T extends object> {
     return entityValue(stored, this.#row.partitionKey, this.#row.rowKey) as T;
   }
 
-  /** The options of a request that the outcome depends on. */
-  #limited(): RowOptions {
-    return { ...this.#request(), abortSignal: this.signal, tryLimit: tryLimitOf(this.#call.settings.tryTimeoutInMs) };
+  #fencedRequest(): FencedRequest {
+    const call = this.#call;
+    const held = {
+      signal: this.signal,
+      requireHeld: () => requireHeld(this.#row.lock, this.#url),
+      beginWrite: (writeId: string) => {
+        held.requireHeld();
+        call.writeToken = writeId;
+        call.inFlight = true;
+      },
+      endWrite: () => void (call.inFlight = false),
+    };
+    return { call: held, ...this.#request() };
   }
 
   #request(): Pick<CallOptions, "tracingOptions"> & { tracingOptions?: NonNullable<CallOptions["tracingOptions"]> } {

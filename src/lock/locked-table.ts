@@ -1,28 +1,38 @@
+import type { BlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
-import type { TableLike } from "../clients/table.js";
-import { throwIfAborted } from "../core/deadline.js";
-import { sha256 } from "../core/identity.js";
+import type { TableCallOptions, TableLike } from "../clients/table.js";
+import { SharedRun } from "../core/shared-run.js";
+import { leaseLossOf, toConcurrencyError } from "../core/storage-errors.js";
+import { redactUrl, withSpan } from "../core/telemetry.js";
+import { checkOptions, maxTryTimeoutInMs } from "../core/validate.js";
 import { read } from "../core/request.js";
-import { withSpan } from "../core/telemetry.js";
-import { checkOptions } from "../core/validate.js";
-import type { LeaseLostError } from "../errors.js";
+import { createError, LeaseLostError } from "../errors.js";
 import type { LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
 import type { Held } from "../lease/with-lease.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
-import { Fence, fenceRowKey } from "./fence.js";
+import { Fence } from "./fence.js";
+import { entityFenceRowKey, fenceRowKey } from "./fence-row.js";
+import type { TableLockGranularity } from "./fence-row.js";
 import { FencedPartitionImpl } from "./fenced-partition.js";
 import type { FencedPartition } from "./fenced-partition.js";
+import { requireHeld, whileHeld } from "./held-call.js";
 import { callOptionNames } from "./lock-options.js";
 
-/** A table, partition or entity whose lock is held. See {@link TableLock}. */
+/**
+ * A table, partition or entity whose lock is held. See {@link TableLock}. Its calls, and those of its partitions, are tied to the
+ * lock: when it is lost or released, calls that are in flight end, and further calls reject before they send anything.
+ */
 export interface LockedTable extends LockHandleLike, AsyncDisposable {
   /** The fencing token of this holder: see {@link LockHandle.epoch}. */
   readonly epoch: number;
   /**
    * A partition to read and write; without a key, the one that is locked. Before anything is read, the epoch of this holder is
-   * written to a row of the partition. From then on, the service rejects every write of an earlier holder. Costs 2 requests, once.
+   * written to a row of the partition. From then on, the service rejects every write of an earlier holder. Costs 2 requests, once;
+   * 3 if it is the first time that the partition, or the entity, is locked.
    * @throws {@link FencedError} if the lock has a later holder.
+   * @throws {@link LeaseLostError} if the lock is lost, or was released.
+   * @throws {@link LockModeMismatchError} if another process has locked the partition with another granularity.
    */
   partition<T extends object = Record<string, unknown>>(partitionKey?: string, options?: CallOptions): Promise<FencedPartition<T>>;
 }
@@ -33,19 +43,28 @@ export interface LockedKey {
   readonly rowKey: string | undefined;
 }
 
+/** The lock of a table, partition or entity, and its designated blob. */
+export interface TableLockHold {
+  readonly lock: LockHandleImpl;
+  readonly blob: Pick<BlobLike, "getProperties" | "url">;
+  readonly granularity: TableLockGranularity;
+  /** Undefined: the whole table. */
+  readonly key: LockedKey | undefined;
+}
+
 export class LockedTableImpl implements LockedTable, Held {
   readonly #table: TableLike;
+  readonly #hold: TableLockHold;
   readonly #lock: LockHandleImpl;
-  /** Undefined: the whole table. */
-  readonly #key: LockedKey | undefined;
-  readonly #partitions = new Map<string, Promise<FencedPartition>>();
+  readonly #opening = new Map<string, SharedRun<FencedPartition>>();
+  readonly #partitions = new Map<string, FencedPartition>();
   readonly epoch: number;
 
-  constructor(table: TableLike, lock: LockHandleImpl, key: LockedKey | undefined) {
+  constructor(table: TableLike, hold: TableLockHold) {
     this.#table = table;
-    this.#lock = lock;
-    this.#key = key;
-    this.epoch = lock.epoch;
+    this.#hold = hold;
+    this.#lock = hold.lock;
+    this.epoch = hold.lock.epoch;
   }
 
   get signal(): AbortSignal {
@@ -74,45 +93,59 @@ export class LockedTableImpl implements LockedTable, Held {
 
   async partition<T extends object = Record<string, unknown>>(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition<T>> {
     checkOptions("partition", options, callOptionNames);
-    const key = partitionKey ?? this.#key?.partitionKey;
+    const { key: locked } = this.#hold;
+    const key = partitionKey ?? locked?.partitionKey;
     if (key === undefined) throw new TypeError("partition: the lock is for the whole table, so pass the key of the partition");
     checkKey("partitionKey", key);
-    if (this.#key && key !== this.#key.partitionKey) {
-      throw new TypeError(`partition: the lock is for partition ${JSON.stringify(this.#key.partitionKey)}, not for ${JSON.stringify(key)}`);
+    if (locked && key !== locked.partitionKey) {
+      throw new TypeError(`partition: the lock is for partition ${JSON.stringify(locked.partitionKey)}, not for ${JSON.stringify(key)}`);
     }
-    return (await this.#open(key, options));
-  }
-
-  /** One caller opens the partition, the others wait for it. If it fails or is cancelled, the next of them tries for itself. */
-  async #open(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
-    for (let opening = this.#partitions.get(partitionKey); opening; opening = this.#partitions.get(partitionKey)) {
-      const shared = opening;
-      const opened = await read(() => shared, options).catch(() => undefined);
-      if (opened) return opened;
-      throwIfAborted(options.abortSignal);
-    }
-    const own = this.#raise(partitionKey, options);
-    this.#partitions.set(partitionKey, own);
-    return own.catch((error: unknown) => {
-      this.#partitions.delete(partitionKey);
-      throw error;
-    });
-  }
-
-  async #raise(partitionKey: string, options: CallOptions): Promise<FencedPartition> {
-    const onlyRow = this.#key?.rowKey;
-    const fence = new Fence(this.#table, partitionKey, await fenceRowOf(onlyRow), this.epoch);
-    await withSpan("LockedTable.partition", options, (tracingOptions) =>
-      read((abortSignal) => fence.raise({ abortSignal, ...(tracingOptions && { tracingOptions }) }), options),
-      { targetKind: "tablePartition", url: partitionUrl(this.#table, partitionKey) },
+    const url = partitionUrl(this.#table, key);
+    return withSpan("LockedTable.partition", options, (tracingOptions) =>
+      whileHeld(this.#lock, url, options, async ({ signal }) => this.#partitions.get(key) ?? this.#openingOf(key).join({ abortSignal: signal }, tracingOptions)),
+      { targetKind: "tablePartition", url },
     );
-    return new FencedPartitionImpl(this.#table, partitionKey, fence, onlyRow);
+  }
+
+  /** All callers that open the same partition at the same time share one raise of its fence. */
+  #openingOf(partitionKey: string): SharedRun<FencedPartition> {
+    let opening = this.#opening.get(partitionKey);
+    if (!opening) this.#opening.set(partitionKey, (opening = new SharedRun((abortSignal, tracingOptions) => this.#open(partitionKey, { abortSignal, ...(tracingOptions && { tracingOptions }) }))));
+    return opening;
+  }
+
+  async #open(partitionKey: string, { abortSignal, tracingOptions }: TableCallOptions): Promise<FencedPartition> {
+    const { granularity, key } = this.#hold;
+    const lock = this.#lock;
+    const onlyRow = key?.rowKey;
+    const rowKey = onlyRow === undefined ? fenceRowKey : await entityFenceRowKey(onlyRow);
+    const fence = new Fence({ table: this.#table, partitionKey, rowKey, granularity, epoch: this.epoch, confirm: (options) => this.#confirm(options) });
+    const url = partitionUrl(this.#table, partitionKey);
+    const signal = abortSignal ?? new AbortController().signal;
+    await fence.raise({ call: { signal, requireHeld: () => requireHeld(lock, url), beginWrite: ignore, endWrite: ignore }, tracingOptions });
+    const partition = new FencedPartitionImpl({ table: this.#table, partitionKey, fence, lock, onlyRow });
+    this.#partitions.set(partitionKey, partition);
+    return partition;
+  }
+
+  /**
+   * The service has the lease under this id: no other process had the lock before it processed the request. Holders of this process
+   * share the id, one after the other; whether this one was released is known here.
+   */
+  async #confirm({ abortSignal, tracingOptions }: TableCallOptions): Promise<void> {
+    const { blob } = this.#hold;
+    const url = redactUrl(blob.url);
+    const conditions = { leaseId: this.#lock.leaseId };
+    try {
+      await read((signal) => blob.getProperties({ conditions, abortSignal: signal, ...(tracingOptions && { tracingOptions }) }), { abortSignal, timeoutInMs: maxTryTimeoutInMs });
+    } catch (error) {
+      const reason = leaseLossOf(error);
+      throw reason ? createError(LeaseLostError, `The lock is held by another process, or by none (${url}). Nothing was written.`, { url, reason, committed: false, cause: error }) : toConcurrencyError(error, url);
+    }
+    this.#lock.assertHeld();
   }
 }
 
-/** An entity that is locked individually has its own fence row. A key has at most 512 characters. */
-async function fenceRowOf(onlyRow: string | undefined): Promise<string> {
-  if (onlyRow === undefined) return fenceRowKey;
-  const rowKey = `${fenceRowKey}~${onlyRow}`;
-  return rowKey.length <= 512 ? rowKey : `${fenceRowKey}~sha256~${await sha256(onlyRow)}`;
+function ignore(): void {
+  // Raising the fence changes nothing that a caller could have to know of.
 }

@@ -1,25 +1,30 @@
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { sha256 } from "../core/identity.js";
-import { read } from "../core/request.js";
+import { RequestTimeoutError, startStopwatch, throwIfAborted } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
+import { SharedRun } from "../core/shared-run.js";
 import { describeSpan, redactUrl, withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, LockModeMismatchError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, LockModeMismatchError } from "../errors.js";
+import type { LockHandleImpl } from "../lease/lease-handle.js";
+import { checkWait } from "../lease/lease-options.js";
 import { useLease } from "../lease/with-lease.js";
-import { jsonBlob } from "../target/blob-content.js";
+import { textBlob } from "../target/blob-content.js";
 import { tableUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import { createIfNotExists } from "../update/create-if-not-exists.js";
+import { optimisticUpdate } from "../update/optimistic-update.js";
+import { tryReadTarget } from "../update/read-target.js";
 import type { BlobLocks } from "./blob-locks.js";
+import type { TableLockGranularity } from "./fence-row.js";
+import { purgeFenceRows } from "./purge-fence-rows.js";
 import { acquireLockOptionNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, TryAcquireLockOptions } from "./lock-options.js";
 import { LockedTableImpl } from "./locked-table.js";
 import type { LockedKey, LockedTable } from "./locked-table.js";
-
-/** How much of a table one lock covers. See {@link TableLock}. */
-export type TableLockGranularity = "table" | "partition" | "entity";
 
 /** What to lock. It follows from the granularity of the {@link TableLock}: nothing, a partition key, or the keys of an entity. */
 export type TableLockKey<G extends TableLockGranularity> = {
@@ -54,7 +59,9 @@ export class TableLock<G extends TableLockGranularity = "table"> {
   readonly granularity: G;
   readonly #table: TableLike;
   readonly #locks: BlobLocks;
-  #recorded: Promise<void> | undefined;
+  readonly #recording = new SharedRun<void>((abortSignal, tracingOptions) => this.#record({ abortSignal, tracingOptions }));
+  /** Since when the granularity is known to be recorded. */
+  #recordedFor: Clock | undefined;
 
   /**
    * The locks are kept in `locks`: tables have no leases.
@@ -113,24 +120,42 @@ export class TableLock<G extends TableLockGranularity = "table"> {
     const [options = {}] = rest as [TryAcquireLockOptions?];
     return withSpan(call, options, async (tracingOptions, span) => {
       checkOptions(call, options, tryAcquireLockOptionNames);
-      const name = await this.#prepare(key, { ...options, tracingOptions });
+      await this.#checkGranularity(0, { ...options, tracingOptions });
+      const name = await this.#nameOf(key);
       const lock = await this.#locks.tryAcquireFor(call, name, { ...options, tracingOptions });
       lock?.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: lock ? "acquired" : "taken", epoch: lock?.epoch });
-      return lock && new LockedTableImpl(this.#table, lock, key);
+      return lock && this.#locked(lock, name, key);
     }, this.#spanDetails());
+  }
+
+  /**
+   * Deletes the rows of fences that were not used for `olderThanInMs`, by default a day (86,400,000): one for each partition or
+   * entity that was ever locked. Safe at any time: a holder whose row is deleted writes it again, and earlier holders are rejected
+   * without it, too. `kept` counts the rows that were used meanwhile. Costs a scan of the table, and 1 request for each row.
+   * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
+   */
+  purge(options: PurgeOptions = {}): Promise<PurgeResult> {
+    return purgeFenceRows(this.#table, options);
   }
 
   /** `call` is the public call that needs the lock, for error messages. */
   #acquire(call: string, key: LockedKey | undefined, options: AcquireLockOptions = {}): Promise<LockedTableImpl> {
     return withSpan("TableLock.acquire", options, async (tracingOptions, span) => {
       checkOptions(call, options, acquireLockOptionNames);
-      const name = await this.#prepare(key, { ...options, tracingOptions });
-      const lock = await this.#locks.acquireFor(call, name, { ...options, tracingOptions });
+      const elapsedInMs = startStopwatch();
+      const waitInMs = checkWait(this.#locks.withDefaults(options).waitInMs);
+      await this.#checkGranularity(waitInMs, { ...options, tracingOptions });
+      const name = await this.#nameOf(key);
+      const lock = await this.#locks.acquireFor(call, name, { ...options, tracingOptions, waitInMs: Math.max(0, waitInMs - elapsedInMs()) });
       lock.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: "acquired", epoch: lock.epoch });
-      return new LockedTableImpl(this.#table, lock, key);
+      return this.#locked(lock, name, key);
     }, this.#spanDetails());
+  }
+
+  #locked(lock: LockHandleImpl, name: string, key: LockedKey | undefined): LockedTableImpl {
+    return new LockedTableImpl(this.#table, { lock, blob: this.#locks.blobOf(name), granularity: this.granularity, key });
   }
 
   #spanDetails(): SpanDetails {
@@ -163,29 +188,81 @@ export class TableLock<G extends TableLockGranularity = "table"> {
     return new TypeError(`${call}: the granularity of this lock is "${this.granularity}". Call ${call}(${[...key, ...fn, "options"].join(", ")})`);
   }
 
-  async #prepare(key: LockedKey | undefined, { tracingOptions, abortSignal }: CallOptions): Promise<string> {
-    const recorded = (this.#recorded ??= this.#record(tracingOptions).catch((error: unknown) => {
-      this.#recorded = undefined;
-      throw error;
-    }));
-    // Shared by all callers, so a caller that is cancelled stops waiting, and does not cancel it.
-    await read(() => recorded, { abortSignal });
+  async #nameOf(key: LockedKey | undefined): Promise<string> {
     const keys = key ? [key.partitionKey, ...(key.rowKey === undefined ? [] : [key.rowKey])] : [];
     return lockName([this.#table.tableName, ...keys]);
   }
 
-  /** The first process that locks the table writes its granularity into the designated blob; all others compare theirs. */
-  async #record(tracingOptions: CallOptions["tracingOptions"]): Promise<void> {
-    const blob = this.#locks.blobOf(await lockName([this.#table.tableName]));
-    const wanted = { granularity: this.granularity as string };
-    const { value } = await createIfNotExists(jsonBlob<{ granularity: string }>(blob), wanted, { journal: false, tracingOptions });
-    if (value.granularity === this.granularity) return;
-    throw createError(
-      LockModeMismatchError,
-      `The table ${this.#table.tableName} is locked with the granularity "${value.granularity}", not "${this.granularity}". Use the same granularity everywhere.`,
-      { url: redactUrl(this.#table.url), setting: "granularity", expected: this.granularity, found: value.granularity },
-    );
+  /**
+   * Waits until the granularity is known to be recorded. All callers share the request; a caller that is cancelled, or whose time is
+   * over, leaves it. Repeated from time to time: another program may have deleted or replaced the record.
+   */
+  async #checkGranularity(waitInMs: number, { abortSignal, tracingOptions }: CallOptions): Promise<void> {
+    throwIfAborted(abortSignal);
+    if (this.#recordedFor && this.#recordedFor() < recordValidInMs) return;
+    const timeoutInMs = Math.max(waitInMs, minRecordWaitInMs);
+    const elapsedInMs = startStopwatch();
+    try {
+      await this.#recording.join({ abortSignal, timeoutInMs }, tracingOptions);
+    } catch (error) {
+      if (!(error instanceof RequestTimeoutError)) throw error;
+      const url = tableUrl(this.#table);
+      throw createError(LeaseUnavailableError, `The lock of ${url} could not be acquired within ${waitInMs} ms (waitInMs): the blob that records its granularity did not respond`, {
+        url,
+        waitedInMs: elapsedInMs(),
+        holder: undefined,
+        cause: error,
+      });
+    }
   }
+
+  /** The first process that locks the table writes its granularity into the designated blob; all others compare theirs. */
+  async #record(options: CallOptions): Promise<void> {
+    const clock = startStopwatch();
+    const found = await this.#recordedGranularity(options);
+    if (found !== this.granularity) {
+      this.#recordedFor = undefined;
+      throw createError(
+        LockModeMismatchError,
+        `The table ${this.#table.tableName} is locked with the granularity ${JSON.stringify(found)}, not "${this.granularity}". Use the same granularity everywhere.`,
+        { url: redactUrl(this.#table.url), setting: "granularity", expected: this.granularity, found },
+      );
+    }
+    this.#recordedFor = clock;
+  }
+
+  async #recordedGranularity(options: CallOptions): Promise<string> {
+    const blob = textBlob(this.#locks.blobOf(await lockName([this.#table.tableName])));
+    const record = JSON.stringify({ granularity: this.granularity });
+    // Read first: the record exists, except when the table is locked for the first time.
+    const { value } = (await tryReadTarget(blob, options)) ?? (await createIfNotExists(blob, record, { ...options, journal: false }));
+    if (value !== "") return granularityIn(value);
+    // Another program has deleted the record, and the lock of the table was acquired since: that creates the blob again, empty.
+    try {
+      return granularityIn((await optimisticUpdate(blob, (text) => (text === "" ? record : text), { ...options, journal: false, initial: record })).value);
+    } catch (error) {
+      // Only the lock of a whole table is in this blob, and it is held.
+      if (isConcurrencyError(error, "LEASE_UNAVAILABLE")) return "table";
+      throw error;
+    }
+  }
+}
+
+/** How long a record counts as unchanged: the default duration of a lease. */
+const recordValidInMs = 30_000;
+
+/** Even a caller that does not wait for the lock gives the service the time for a response. */
+const minRecordWaitInMs = 2_000;
+
+/** What another program has written in place of the record is none: nobody knows which granularity is in use. */
+function granularityIn(text: string): string {
+  try {
+    const { granularity } = JSON.parse(text) as { granularity?: unknown };
+    if (typeof granularity === "string") return granularity;
+  } catch {
+    // not JSON
+  }
+  return "unknown";
 }
 
 const tableLockOptionNames: OptionNames<TableLockOptions> = { granularity: 1 };

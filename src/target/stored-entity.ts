@@ -156,10 +156,11 @@ function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
 
 /**
  * The update that changes one stored form to the other: a Merge of the changed properties, which leaves all others as they
- * are, or a Replace of the entity if a property was removed, which a Merge cannot do.
+ * are, or a Replace of the entity if a property was removed, which a Merge cannot do. A Merge would also leave the marker of a
+ * tombstone that another client has merged an entity into.
  */
 export function entityDiff(from: StoredEntity, to: StoredEntity): { mode: "Merge" | "Replace"; properties: Record<string, EdmValue> } {
-  const removed = removesProperty(from, to);
+  const removed = removesProperty(from, to) || (hasMarker(from) && ![...to.values()].some(({ unsendable }) => unsendable));
   const send = removed ? [...to] : [...to].filter(([name, property]) => !isSame(property, from.get(name)));
   return { mode: removed ? "Replace" : "Merge", properties: Object.fromEntries(send) };
 }
@@ -209,7 +210,17 @@ export function entityIn(row: StoredEntity): StoredEntity | undefined {
   if (!row.has(tombstoneName)) return row;
   const isOwn = ([name, { value }]: readonly [string, EdmValue]): boolean => name === tombstoneName || name === defaultJournalName || parseJournal(value) !== undefined;
   if ([...row].every(isOwn)) return undefined;
-  return new Map([...row].filter(([name]) => name !== tombstoneName));
+  const entity = new Map([...row].filter(([name]) => name !== tombstoneName));
+  marked.add(entity);
+  return entity;
+}
+
+/** The entities whose rows still have the marker of a tombstone. */
+const marked = new WeakSet<StoredEntity>();
+
+/** Whether the row of this entity, as it was read, still has the marker of a tombstone. */
+export function hasMarker(entity: StoredEntity): boolean {
+  return marked.has(entity);
 }
 
 interface Named {

@@ -3,10 +3,11 @@ import { createError, LimitError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
 import { defaultJournalName, formatJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
+import { isOwnRow } from "../target/library-rows.js";
 import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import type { PartitionView } from "./partition-view.js";
-import { isOwnRow, operationsRowKey, queriesRowKey } from "./row.js";
+import { operationsRowKey, queriesRowKey } from "./row.js";
 import type { Row } from "./row.js";
 
 /** One row's part in an entity group transaction. */

@@ -1,8 +1,9 @@
 import type { TableLike } from "../clients/table.js";
+import { isOwnRow } from "../target/library-rows.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import type { Overlay, RangeQuery, RowRange } from "./overlay.js";
 import { inParallel, queryRange, readRows } from "./read-rows.js";
-import { isOwnRow, noRow } from "./row.js";
+import { noRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 
 /** A query of a transaction of the batch. */

@@ -1,7 +1,8 @@
 import type { TableLike } from "../clients/table.js";
 import { linkSignals } from "../core/deadline.js";
+import { quoted } from "../target/library-rows.js";
 import type { RowRange } from "./overlay.js";
-import { collectRows, noRow, quoted, readRow } from "./row.js";
+import { collectRows, noRow, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 
 /** The service accepts at most 15 comparisons in a filter; one is for the partition. */

@@ -6,6 +6,7 @@ import { requireETag } from "../core/validate.js";
 import type { EdmValue } from "../target/edm.js";
 import { defaultJournalName, parseJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
+import { ownRowPrefix } from "../target/library-rows.js";
 import { entityIn, separateCollisions, storedFromPage, storedFromResponse, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 
@@ -22,18 +23,11 @@ export interface Row {
 
 export const noRow: Row = { etag: undefined, stored: undefined, journal: undefined, journalValue: undefined };
 
-/** The row keys of the library's own rows begin with this. */
-export const ownRowPrefix = "~asc~";
-
 /** With phantom detection, every write changes this row, so that it conflicts with transactions that queried. */
 export const queriesRowKey: string = `${ownRowPrefix}queries`;
 
 /** Its journal has the operation ids of the callers that gave one: all of them find it there, whichever rows they write. */
 export const operationsRowKey: string = `${ownRowPrefix}operations`;
-
-export function isOwnRow(rowKey: string): boolean {
-  return rowKey.startsWith(ownRowPrefix);
-}
 
 /** Options for reading rows. */
 export interface RowOptions extends TableCallOptions {
@@ -78,18 +72,18 @@ export function collectRows(table: TableLike, filter: string, options: RowOption
   }, options);
 }
 
-/** The same, one row after the other. */
+/** The same, one row after the other. Without a filter: all rows of the table. */
 export async function* queryRows(
   table: TableLike,
-  filter: string,
+  filter: string | undefined,
   { onRequest, ...options }: Omit<RowOptions, "tryLimit">,
-): AsyncGenerator<[rowKey: string, row: Row]> {
+): AsyncGenerator<[rowKey: string, row: Row, partitionKey: string]> {
   let bodyText: string | undefined;
   const pages = table
     .listEntities({
       ...options,
       disableTypeConversion: true,
-      queryOptions: { filter },
+      ...(filter !== undefined && filter !== "" && { queryOptions: { filter } }),
       onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
     })
     .byPage();
@@ -101,8 +95,8 @@ export async function* queryRows(
     const entities = separateCollisions(page, bodyText);
     const stored = storedFromPage(entities, bodyText);
     for (const [index, entity] of entities.entries()) {
-      const { rowKey } = entity as { rowKey?: unknown };
-      yield [String(rowKey), rowFrom(entity, stored[index] ?? new Map(), table)];
+      const { partitionKey, rowKey } = entity as { partitionKey?: unknown; rowKey?: unknown };
+      yield [String(rowKey), rowFrom(entity, stored[index] ?? new Map(), table), String(partitionKey)];
     }
   }
 }
@@ -117,9 +111,4 @@ function rowFrom(entity: object, all: StoredEntity, table: TableLike): Row {
     journal: parseJournal(journalValue?.value),
     journalValue,
   };
-}
-
-/** A string literal of a filter. */
-export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
 }

@@ -1,16 +1,15 @@
 import type { PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
-import { linkSignals, RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
+import { throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { isConflict, isNotFound } from "../core/storage-errors.js";
 import { logger, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, OperationTimeoutError } from "../errors.js";
-import { defaultJournalName } from "../target/journal.js";
+import { isTombstone, quoted } from "../target/library-rows.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { requireClient } from "../target/target.js";
-import { quoted, readRow } from "./row.js";
+import { purgeRows } from "./purge-rows.js";
+import { readRow } from "./row.js";
 
 /** No caller waits for the clean-up, but the next batch waits for its end. */
 const timeoutInMs = 5_000;
@@ -99,53 +98,7 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
       `${tombstoneName} eq true`,
       `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
-    const traced = tracingOptions && { tracingOptions };
-    let deleted = 0;
-    let kept = 0;
-    const { controller, unlink } = linkSignals(abortSignal);
-    // Each request is given up when the caller aborts, or after a time, even if the client does not notice its signal.
-    const limits = { abortSignal, timeoutInMs: purgeTryTimeoutInMs };
-    const pages = table.listEntities({ ...traced, abortSignal: controller.signal, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
-    try {
-      for (let page = await read(() => pages.next(), limits); !page.done; page = await read(() => pages.next(), limits)) {
-        for (const entity of page.value as readonly { partitionKey: string; rowKey: string; etag: string }[]) {
-          throwIfAborted(abortSignal);
-          if (hasOtherProperties(entity)) {
-            kept++;
-            continue;
-          }
-          try {
-            const { partitionKey: partition, rowKey, etag } = entity;
-            await read((signal) => table.deleteEntity(partition, rowKey, { ...traced, etag, abortSignal: signal }), limits);
-            deleted++;
-          } catch (error) {
-            // Another client has deleted it first: it was neither deleted nor kept by this call.
-            if (isNotFound(error)) continue;
-            // Another client has replaced it by an entity.
-            if (!isConflict(error)) throw error;
-            kept++;
-          }
-        }
-      }
-      return { deleted, kept };
-    } catch (error) {
-      controller.abort(error);
-      if (!(error instanceof RequestTimeoutError)) throw error;
-      const url = tableUrl(table);
-      const message = `purgeTombstones of ${url}: ${error.message}. ${deleted} tombstones were deleted before.`;
-      throw createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, committed: "unknown", cause: error });
-    } finally {
-      unlink();
-    }
+    // A client that does not know tombstones may have merged an entity into one.
+    return purgeRows("purgeTombstones", table, filter, { abortSignal, tracingOptions }, (row) => Promise.resolve(isTombstone(row)));
   }, { targetKind: "table", url: tableUrl(table) });
-}
-
-/** Longer than the SDK's own retries, and than the scan of a large table takes until its first page. */
-const purgeTryTimeoutInMs = 60_000;
-
-const ownNames: ReadonlySet<string> = new Set(["partitionKey", "rowKey", "etag", "timestamp", tombstoneName, defaultJournalName]);
-
-/** Whether a client that does not know tombstones has merged an entity into it. */
-function hasOtherProperties(entity: object): boolean {
-  return Object.keys(entity).some((name) => !ownNames.has(name) && !name.includes("odata."));
 }

@@ -2,11 +2,10 @@ import { afterEach, beforeEach, describe, expect, expectTypeOf, onTestFinished, 
 
 import { BlobLocks, DELETE, isConcurrencyError, TableLock } from "../../src/index.js";
 import type { LockedTable } from "../../src/index.js";
-import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
-import { LockedTableImpl } from "../../src/lock/locked-table.js";
 import { after, before, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood } from "../fakes/faults.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { inFakeTime } from "../support/timers.js";
+import { holderOf } from "./held-table.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
 import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import type { Numbered } from "../transaction/fakes/partition.js";
@@ -19,7 +18,7 @@ afterEach(() => {
 });
 
 function holder(table: FakeTransactionTable, epoch = 7): LockedTable {
-  return new LockedTableImpl(table, { epoch } as LockHandleImpl, undefined);
+  return holderOf(table, epoch);
 }
 
 const increment = (entity: Numbered): void => {

@@ -2,12 +2,10 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 
 import { isConcurrencyError, runTransaction } from "../../src/index.js";
 import type { LockedTable } from "../../src/index.js";
-import { LockedTableImpl } from "../../src/lock/locked-table.js";
-import type { LockHandleImpl } from "../../src/lease/lease-handle.js";
 import { after, answer, before, failAfterCommit, gate, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import { inFakeTime } from "../support/timers.js";
+import { holderOf as holder } from "./held-table.js";
 import { fakePartition, set, valueOf } from "../transaction/fakes/partition.js";
-import type { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import type { Numbered } from "../transaction/fakes/partition.js";
 
 beforeEach(() => {
@@ -16,11 +14,6 @@ beforeEach(() => {
 afterEach(() => {
   vi.restoreAllMocks();
 });
-
-/** What the holder of this number has in its hands. */
-function holder(table: FakeTransactionTable, epoch: number, rowKey?: string): LockedTable {
-  return new LockedTableImpl(table, { epoch } as LockHandleImpl, rowKey === undefined ? undefined : { partitionKey: "p", rowKey });
-}
 
 describe("a holder that has a successor", () => {
   test.each([
@@ -181,7 +174,7 @@ test("the fences of two entities of one partition are in nobody's way", async ()
   const [a, b] = await Promise.all([holder(table, 7, "a").partition(), holder(other, 9, "b").partition()]);
   await Promise.all([a.create({ rowKey: "a", n: 1 }), b.create({ rowKey: "b", n: 1 })]);
   await expect(a.get("b")).rejects.toThrow(TypeError);
-  expect(table.rowKeys()).toEqual(["a", "b", "~asc~fence~a", "~asc~fence~b"]);
+  expect(table.rowKeys()).toEqual(["a", "b", "~asc~fence", "~asc~fence~a", "~asc~fence~b"]);
 });
 
 test("list gives entities without the library's own rows, page after page", async () => {

@@ -33,7 +33,7 @@ afterEach(async () => {
 type Handler = MessageHandler<string, CommitMessageContext>;
 
 const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
-const effects = (): string[] => [...table.rows.values()].filter(({ rowKey }) => !rowKey.startsWith("inbox!")).map(({ rowKey }) => rowKey);
+const effects = (): string[] => [...table.rows.values()].filter(({ rowKey }) => !rowKey.startsWith("~asc~inbox!")).map(({ rowKey }) => rowKey);
 
 async function consume(handler: Handler, options: Partial<CommitConsumerOptions<string>> = {}): Promise<void> {
   const consumer = new QueueConsumer<string>(queue, handler, { inbox: new CommitInbox(table), partitionOf: () => "p", poisonQueue, ...options });
@@ -131,7 +131,7 @@ describe("the partition", () => {
     await pass(10);
     expect(partitionOf).toHaveBeenCalledWith("customer-1", expect.objectContaining({ idempotencyKey: "k", messageId: "jobs-1", dequeueCount: 1 }));
     expect(partitions).toEqual(["customer-1"]);
-    expect([...table.rows.values()].map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`)).toEqual(["customer-1 inbox!jobs!k", "customer-1 r"]);
+    expect([...table.rows.values()].map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`)).toEqual(["customer-1 ~asc~inbox!jobs!k", "customer-1 r"]);
   });
 
   it.each<[string, () => string]>([

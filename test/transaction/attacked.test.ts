@@ -78,12 +78,15 @@ describe("a client that does not know tombstones and merges an entity into one",
     expect((await tryReadTarget(tableEntity<Numbered>(table, "p", "x")))?.value.n).toBe(42);
     expect(await runTransaction(table, "p", async (tx) => (await tx.get<Numbered>("x"))?.n)).toBe(42);
     expect(await rejection(inFakeTime(runTransaction(table, "p", (tx) => tx.create({ rowKey: "x", n: 1 }))))).toBeInstanceOf(AlreadyExistsError);
+    vi.setSystemTime(new Date("2031-01-01")); // the fake stores in 2030
+    expect(await purgeTombstones(table, { olderThanInMs: 0 })).toEqual({ deleted: 0, kept: 1 });
+    // The library's next write removes the marker, which would hide the entity from a filter.
     await optimisticUpdate(tableEntity<Numbered>(table, "p", "x"), (row) => {
       row.n++;
     });
     expect(valueOf(table, "x")).toBe(43);
-    vi.setSystemTime(new Date("2031-01-01")); // the fake stores in 2030
-    expect(await purgeTombstones(table, { olderThanInMs: 0 })).toEqual({ deleted: 0, kept: 1 });
+    expect(table.property("asc_tombstone", "p", "x")).toBeUndefined();
+    expect(await purgeTombstones(table, { olderThanInMs: 0 })).toEqual({ deleted: 0, kept: 0 });
   });
 });
 

@@ -20,7 +20,7 @@ export type CommitResult = "committed" | "duplicate";
 /**
  * Commits the effect of a message and the record that it took effect in one transaction: exactly once. The handler calls
  * `context.commit(actions)`, and the record is written with its entities, and so into the same table and partition, with a row key
- * that begins with `inbox!`. Handlers of duplicates do run, until their commit returns `"duplicate"`.
+ * that begins with `~asc~inbox!`. Handlers of duplicates do run, until their commit returns `"duplicate"`.
  *
  * Records are kept until {@link CommitInbox.purge} is called, from time to time, by any process. A duplicate that arrives after its
  * record was purged takes effect again.

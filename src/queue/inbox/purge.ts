@@ -5,6 +5,7 @@ import { isConflict, isNotFound } from "../../core/storage-errors.js";
 import { withSpan } from "../../core/telemetry.js";
 import { checkNumber, checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
+import { quoted } from "../../target/library-rows.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
@@ -48,7 +49,7 @@ async function purgeOlder(table: TableLike, scope: { readonly olderThan: Date; r
     ...(options.tracingOptions && { tracingOptions: options.tracingOptions }),
   };
   const conditions = [
-    ...(scope.partitionKey === undefined ? [] : [`PartitionKey eq '${scope.partitionKey.replaceAll("'", "''")}'`]),
+    ...(scope.partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(scope.partitionKey)}`]),
     `RowKey ge '${rowKeyPrefix}'`,
     `RowKey lt '${rowKeyPrefix.slice(0, -1)}"'`, // " is the character after !
     `Timestamp lt datetime'${scope.olderThan.toISOString()}'`,

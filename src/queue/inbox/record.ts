@@ -3,6 +3,7 @@ import type { TableLike, TableEntityLike } from "../../clients/table.js";
 import { sha256 } from "../../core/identity.js";
 import { read } from "../../core/request.js";
 import { isNotFound } from "../../core/storage-errors.js";
+import { ownRowPrefix } from "../../target/library-rows.js";
 import type { InboxDelivery } from "./inbox.js";
 
 /** What an inbox stores about a key. */
@@ -71,7 +72,7 @@ export function ownerIdOf(consumer: string, delivery: InboxDelivery): string {
 }
 
 /** The row keys of all records of all inboxes, in all partitions, begin with this. */
-export const rowKeyPrefix: string = "inbox!";
+export const rowKeyPrefix: string = `${ownRowPrefix}inbox!`;
 
 /** Characters to escape in a row key: the service forbids some, and some clients and proxies change others. */
 const special = /[^A-Za-z0-9._:@$-]/gu;

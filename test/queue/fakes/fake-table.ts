@@ -63,7 +63,7 @@ export class FakeTable implements TableLike {
     const before = /Timestamp lt datetime'([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1] ?? "";
     const partition = /PartitionKey eq '([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1];
     const found = [...this.rows.values()].filter(
-      (row) => row.rowKey.startsWith("inbox!") && row.timestamp < before && (partition === undefined || row.partitionKey === partition),
+      (row) => row.rowKey.startsWith("~asc~inbox!") && row.timestamp < before && (partition === undefined || row.partitionKey === partition),
     );
     async function* pages(): AsyncGenerator<object[]> {
       for (let i = 0; i < found.length; i += 1_000) yield found.slice(i, i + 1_000);
@@ -73,7 +73,7 @@ export class FakeTable implements TableLike {
 
   /** The records of an inbox, without what tables add. */
   get records(): Record<string, unknown>[] {
-    return [...this.rows.values()].filter((row) => row.rowKey.startsWith("inbox!"));
+    return [...this.rows.values()].filter((row) => row.rowKey.startsWith("~asc~inbox!"));
   }
 
   #apply(rows: Map<string, Row>, [kind, entity, mode, condition]: TransactionActionLike): string | undefined {

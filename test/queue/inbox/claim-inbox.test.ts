@@ -205,7 +205,7 @@ it.each([
   const inbox = new ClaimInbox(table);
   const verdicts = await inbox.claim([deliver(one), deliver(two)], request);
   expect(verdicts.map(({ kind }) => kind)).toEqual(["claimed", "claimed"]);
-  for (const { rowKey } of table.rows.values()) expect(rowKey).toMatch(/^inbox!jobs![A-Za-z0-9._:@$=-]{1,420}$/);
+  for (const { rowKey } of table.rows.values()) expect(rowKey).toMatch(/^~asc~inbox!jobs![A-Za-z0-9._:@$=-]{1,420}$/);
 });
 
 describe("purge", () => {
@@ -220,7 +220,7 @@ describe("purge", () => {
     table.faults.log.length = 0;
     expect(await inbox.purge()).toEqual({ deleted: 151, kept: 0 });
     expect(table.faults.log).toEqual(["transaction", "transaction", "delete"]);
-    expect([...table.rows.values()].map(({ rowKey }) => rowKey)).toEqual(["own", "inbox!jobs!young"]);
+    expect([...table.rows.values()].map(({ rowKey }) => rowKey)).toEqual(["own", "~asc~inbox!jobs!young"]);
   });
 
   it("takes the age as an option, and nothing else", async () => {

@@ -1,6 +1,6 @@
 type Value = string | number | boolean;
 
-/** As much of the language of filters as the library sends: comparisons, `and`, `or` and parentheses. */
+/** As much of the language of filters as the library sends: comparisons, `and`, `or`, `not` and parentheses. */
 export function matchesFilter(filter: string, valueOf: (name: string) => Value | undefined): boolean {
   const tokens = filter.match(/datetime'[^']*'|'(?:[^']|'')*'|[()]|[^\s()]+/g) ?? [];
   let at = 0;
@@ -26,6 +26,10 @@ export function matchesFilter(filter: string, valueOf: (name: string) => Value |
   }
 
   function single(): boolean {
+    if (tokens[at] === "not") {
+      at++;
+      return !single();
+    }
     if (tokens[at] === "(") {
       at++;
       const result = either();

@@ -1,5 +1,5 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { Deadline, throwIfAborted } from "../core/deadline.js";
+import { Deadline, throwIfAborted } from "./deadline.js";
 
 /** Iterates until the signal aborts, and then rejects with its reason, even if the client ignores its own signal. */
 export async function* iterate<T>(
