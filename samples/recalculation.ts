@@ -1,5 +1,7 @@
 /* The nightly recalculation: one process at a time changes a whole table, and one that was paused cannot do harm. */
+import { EventEmitter, once } from "node:events";
 import { BlobLocks, isConcurrencyError, TableLock } from "azure-storage-concurrency";
+import type { TableClient } from "@azure/data-tables";
 import type { FencedPartition } from "azure-storage-concurrency";
 import { check } from "./support/check.js";
 import { say } from "./support/narrator.js";
@@ -31,8 +33,8 @@ export const recalculation: Sample = {
   title: "One at a time over a whole table",
   helper: "TableLock",
   section: "docs/locks.md#table-locks",
-  plan: "Two instances start the nightly recalculation of 198 customers at once. Then one wakes up from a long pause and believes that it still has the lock.",
-  lesson: "Tables have no leases, so a blob stands in for the table. No lock can stop a process that was paused: its number in each write does, as the storage compares it in the same request.",
+  plan: "Two instances start the nightly recalculation of 198 customers at once. Then the write of one is delayed in the network until another instance has the lock.",
+  lesson: "Tables have no leases, so a blob stands in for the table. No lock can call back a request that has left: the number of its holder does, as the storage compares it in the same request.",
   async run(storage) {
     const [table, container] = [await storage.table(), await storage.container()];
     for (const partitionKey of ["eu", "us"]) {
@@ -52,20 +54,45 @@ export const recalculation: Sample = {
     say.step(`one changed ${most} customers; the other waited, and found ${least} left to change`);
     check(most === 98 && least === 0, "the work is done once");
 
-    const paused = await lock.acquire();
-    const stale = await paused.partition("eu");
-    await paused.release(); // as if it had been paused for longer than its lease
+    const slow = slowTable(await storage.table(table.tableName));
+    const first = await new TableLock(slow.client, new BlobLocks(container)).acquire();
+    const customers = await first.partition("eu");
+    const writing = customers.submit([["upsert", { rowKey: "customer-0", discount: 0 }, "Replace"]]).catch((error: unknown) => error);
+    await slow.left;
+    await first.release(); // as if its lease had expired during a pause
+    check(isConcurrencyError(await writing, "COMMIT_UNKNOWN"), "the holder is told at once that its write may or may not take effect");
     await lock.withLock(async (held) => (await held.partition("eu")).submit([["update", { rowKey: "customer-0", discount: 50 }]]));
-    const refusal = await stale.submit([["update", { rowKey: "customer-0", discount: 0 }]]).then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    check(isConcurrencyError(refusal, "FENCED"), "a holder whose time is over cannot write");
+    say.trouble("now the delayed write arrives");
+    const status = await slow.deliver();
     const { discount } = await table.getEntity<Customer>("eu", "customer-0");
-    check(discount === 50, "what its successor wrote is still there");
-    say.trouble("the one that was paused goes on writing as if nothing had happened");
-    return `holder ${refusal.epoch} is refused, as holder ${refusal.fencedBy} came after it`;
+    check(status === 412 && discount === 50, "what its successor wrote is still there");
+    return `the storage refuses the late write of holder ${first.epoch}: the next holder has raised the fence`;
   },
 };
+
+/** A client whose writes leave, and arrive when the sample says so. */
+function slowTable(client: TableClient): { client: TableClient; left: Promise<void>; deliver: () => Promise<number> } {
+  const network = new EventEmitter();
+  const left = once(network, "left").then(() => undefined);
+  client.pipeline.addPolicy({
+    name: "slow network",
+    async sendRequest(request, next) {
+      if (typeof request.body !== "string" || !request.body.includes("customer-0")) return next(request);
+      const delivery = once(network, "deliver");
+      network.emit("left");
+      await delivery;
+      delete request.abortSignal; // It has left: an abort does not bring it back.
+      const response = await next(request);
+      network.emit("response", Number(/^HTTP\/1.1 (\d+)/m.exec(response.bodyAsText ?? "")?.[1]));
+      return response;
+    },
+  });
+  const deliver = async (): Promise<number> => {
+    const response = once(network, "response") as Promise<[status: number]>;
+    network.emit("deliver");
+    return (await response)[0];
+  };
+  return { client, left, deliver };
+}
 
 await runIfStarted(recalculation, import.meta.url);
