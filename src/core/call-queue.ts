@@ -74,6 +74,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** False while callers are settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = false;
   #conflictsInARow = 0;
+  /** A backoff that comes after the read of what is stored. */
+  #pauseInMs = 0;
   /** The attempt of the batch ended with its conflict. A read since then belongs to the next attempt. */
   #attemptEnded = false;
   /** The tries of the requests in flight, and how many tries before each took too long. */
@@ -115,7 +117,8 @@ export abstract class CallQueue<C extends QueuedCall> {
         if (this.#io.signal.aborted) this.#io = new AbortController();
         this.#interruptible = true;
         try {
-          await this.runBatch();
+          if (this.#pauseInMs > 0) await this.#pauseAfterConflict();
+          else await this.runBatch();
         } catch (error) {
           this.#contain(error);
         }
@@ -157,7 +160,7 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.requeue(batch.filter((call) => !waiting.has(call)));
   }
 
-  /** A batch threw: what the queue knows of the stored state may be wrong. */
+  /** A batch threw, or the queue has paused: what it knows of the stored state may be wrong. */
   protected onBatchFailed(): void {
     // The queue itself knows nothing of the stored state.
   }
@@ -258,10 +261,13 @@ export abstract class CallQueue<C extends QueuedCall> {
     return true;
   }
 
-  /** The outcome of the write is known. The calls are settled next. */
-  protected endWrite(writers: readonly C[]): void {
+  /**
+   * The outcome of the write is known. The calls are settled next. If it is committed, its calls stay in flight until then: should
+   * settling them fail, no error may say that nothing was written.
+   */
+  protected endWrite(writers: readonly C[], outcome?: { readonly kind: string }): void {
     this.#interruptible = false;
-    for (const call of writers) call.inFlight = false;
+    if (outcome?.kind !== "committed") for (const call of writers) call.inFlight = false;
   }
 
   /**
@@ -297,16 +303,22 @@ export abstract class CallQueue<C extends QueuedCall> {
     for (const call of calls) if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(error);
   }
 
-  /** Implements `onConflict` of a write: its calls are not in flight any more. Returns the backoff. */
-  protected backoffAfterConflict(writers: readonly C[], calls: readonly C[]): number {
-    for (const call of writers) call.inFlight = false;
+  /**
+   * Implements `onConflict` of a write. Returns the backoff. Its calls stay in flight until what is stored has been read: the service may
+   * have rejected a copy of the write that was made below the SDK, and have committed the other one.
+   */
+  protected backoffAfterConflict(calls: readonly C[]): number {
     for (const call of calls) call.hadConflict = true;
     const call = calls.find(({ attempts, settings }) => attempts < settings.maxAttempts);
     // The read that follows belongs to the next attempt. After the last attempt it only confirms the conflict: no backoff.
     if (!call) return 0;
     endUnsettled(calls, "conflict");
     this.#attemptEnded = true;
-    return fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
+    const waitInMs = fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
+    if (!calls.some((other) => !other.isSettled() && other.remainingInMs() <= waitInMs)) return waitInMs;
+    // The time of a caller would be over before the read that shows whether it met a conflict: it would have to say that it does not know.
+    this.#pauseInMs = waitInMs;
+    return 0;
   }
 
   /** Ends the attempt of the calls that are not settled. */
@@ -317,6 +329,14 @@ export abstract class CallQueue<C extends QueuedCall> {
 
   protected resetBackoff(): void {
     this.#conflictsInARow = 0;
+  }
+
+  /** What was read before is outdated afterwards. */
+  async #pauseAfterConflict(): Promise<void> {
+    const waitInMs = this.#pauseInMs;
+    this.#pauseInMs = 0;
+    await this.pause(waitInMs);
+    this.onBatchFailed();
   }
 
   /** Waits before the next batch, until all callers have left at the latest. */

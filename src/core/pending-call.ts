@@ -177,6 +177,10 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     else this.reject(cause);
   }
 
+  remainingInMs(): number {
+    return this.settings.timeoutInMs - this.#elapsedInMs();
+  }
+
   #elapsedInMs(): number {
     return performance.now() - this.#started;
   }

@@ -119,7 +119,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       return "unchanged";
     }
     this.#requeueFailed({ kind: "conflict", error: undefined }, batch, undefined);
-    await this.pause(this.backoffAfterConflict([], calls));
+    await this.pause(this.backoffAfterConflict(calls));
     return "conflict";
   }
 
@@ -144,10 +144,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
     const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
     const isAbandoned = (): boolean => writers.some((call) => call.isSettled());
-    const onConflict = (): number => this.backoffAfterConflict(writers, calls);
+    const onConflict = (): number => this.backoffAfterConflict(calls);
     const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, isAbandoned, operationIds }, onConflict);
-    this.endWrite(writers);
     const { outcome } = committed;
+    this.endWrite(writers, outcome);
     if (outcome.kind === "committed") {
       this.#remember(batch.view, operations, committed);
       batch.settleAll("committed");

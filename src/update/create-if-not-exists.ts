@@ -39,6 +39,8 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
     // The adapter accepts a value without the keys of its entity.
     const encoded = adapter.encode(value as unknown as T, undefined);
     const draft = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
+    // Before the write: a codec of the application may throw, and then nothing must be stored.
+    const created = adapter.decode(draft);
     const existing = async (found: Snapshot<unknown>, attempts: number): Promise<UpdateResult<T>> => ({
       ...(await checkedResult(adapter, found, context.journalName)),
       outcome: "unchanged",
@@ -60,7 +62,7 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
       if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
       if (outcome.kind === "committed") {
         const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
-        return { value: adapter.decode(draft), etag, outcome: "created", attempts, operationId: writeId };
+        return { value: created, etag, outcome: "created", attempts, operationId: writeId };
       }
       // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {

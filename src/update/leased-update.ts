@@ -204,8 +204,8 @@ class LeasedRun<T, Raw> {
       return;
     }
     call.inFlight = true;
+    // It stays in flight until what is stored has been read: a copy of the write may have been committed.
     const onConflict = (): number => {
-      call.inFlight = false;
       call.hadConflict = true;
       return 0;
     };
@@ -222,7 +222,7 @@ class LeasedRun<T, Raw> {
     };
     // Without a journal a read could not tell whether a copy of the write is stored.
     const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
-    call.inFlight = false;
+    if (outcome.kind !== "committed") call.inFlight = false;
     if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));
     else await this.#rejectOrRetry(outcome, access);

@@ -230,8 +230,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       return;
     }
     const readAt = ++logicalTime;
-    const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(writers, calls));
-    this.endWrite(writers);
+    const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(calls));
+    this.endWrite(writers, outcome);
     if (outcome.kind === "conflict" && outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
