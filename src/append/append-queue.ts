@@ -113,7 +113,7 @@ class AppendQueue extends CallQueue<AppendCall> {
     beginTogether(calls);
     for (const call of calls) call.attempts++;
     const claimId = end.claims[0]?.id ?? "";
-    if (!this.beginWrite(calls, calls, claimId)) {
+    if (!this.beginWrite(calls, calls, () => claimId)) {
       this.requeue(calls);
       return;
     }

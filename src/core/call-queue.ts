@@ -250,13 +250,16 @@ export abstract class CallQueue<C extends QueuedCall> {
   /**
    * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome, of this write.
    * Returns false if a caller has left since its function ran, or no call is left: such a change must not be written.
+   *
+   * @param tokenFor - The library's id of the part of each writer: two callers that repeat their calls by it must not be taken for one.
    */
-  protected beginWrite(writers: readonly C[], calls: readonly C[], writeToken: string): boolean {
+  protected beginWrite(writers: readonly C[], calls: readonly C[], tokenFor: (caller: number | undefined) => string): boolean {
     if (calls.length === 0 || writers.some((call) => call.isSettled())) return false;
     this.waitFor(calls);
-    for (const call of writers) {
+    for (const [index, call] of writers.entries()) {
       call.inFlight = true;
-      call.writeToken = writeToken;
+      // An earlier write may be committed: its caller must not be told the id of one that says that it was not.
+      if (!call.mayHaveCommitted) call.writeToken = tokenFor(writers.length > 1 ? index : undefined);
     }
     return true;
   }

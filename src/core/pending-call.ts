@@ -127,7 +127,7 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   hadConflict = false;
   /** The service rejected a write that combined it with other calls. */
   commitAlone = false;
-  /** The library's id of the operation: identifies the last write that was sent with its change. */
+  /** The library's id of the operation: identifies the last write that was sent with its change, or the first of unknown outcome. */
   writeToken = "";
   /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
@@ -137,6 +137,14 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     const { timeoutInMs, options, trace } = settings;
     super({ timeoutInMs, abortSignal: options.abortSignal, tracingOptions: options.tracingOptions, trace });
     this.settings = settings;
+  }
+
+  /**
+   * The id under which its write is stored in the journal. That of a write of unknown outcome is stored with the next one: otherwise its
+   * caller could be told that it was not committed, although a later attempt was.
+   */
+  get operationId(): string | undefined {
+    return this.settings.operationId ?? (this.mayHaveCommitted ? this.writeToken : undefined);
   }
 
   /** If an earlier write of unknown outcome may be stored, no later error can say that nothing was written. */

@@ -1,7 +1,7 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { journalAfter, tokenOf } from "../target/journal.js";
+import { journalAfter, parseToken, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
@@ -37,10 +37,27 @@ export interface TransactionWrite {
   readonly mayRepeat: boolean;
 }
 
-/** Identifies the write of these operations in messages and errors. */
-export function tokenOfWrite(operations: readonly Operation[], writeId: string): string {
-  const base = witnessOf(operations)?.base;
-  return tokenOf(journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId));
+/**
+ * The library's id of the write of these operations for one of its callers: it names the witness row, by whose journal a repetition of the
+ * call is recognised.
+ */
+export function tokenOfWrite(operations: readonly Operation[], writeId: string, caller?: number): string {
+  const { base, rowKey = "" } = witnessOf(operations) ?? {};
+  const journal = journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId);
+  const bytes = String.fromCharCode(...new TextEncoder().encode(rowKey));
+  return tokenOf(journal, { caller, place: btoa(bytes).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "") });
+}
+
+/** The key of the witness row that an operation id of the library names. */
+export function witnessRowKeyOf(operationId: string): string | undefined {
+  const place = parseToken(operationId)?.place;
+  if (place === undefined) return undefined;
+  try {
+    const bytes = Uint8Array.from(atob(place.replace(/-/g, "+").replace(/_/g, "/")), (char) => char.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined; // not one of ours
+  }
 }
 
 /**

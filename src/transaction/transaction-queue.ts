@@ -136,7 +136,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const calls = batch.unsettled();
     // A caller has left since its function ran, and was told that nothing was written: the others go into a batch without it.
     const writeId = newWriteId();
-    if (!this.beginWrite(writers, calls, tokenOfWrite(operations, writeId))) {
+    if (!this.beginWrite(writers, calls, (caller) => tokenOfWrite(operations, writeId, caller))) {
       this.requeue(batch.withdraw());
       return "interrupted";
     }
@@ -163,6 +163,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   ): void {
     const calls = batch.unsettled();
     this.settleFailed(outcome, outcome.kind === "rejected" ? calls : batch.writers(), calls);
+    // Its caller asked for a retry: the place of one of several writes must not say that none of them was committed.
+    if (outcome.kind === "unknown") for (const call of batch.writers()) call.writeToken = newWriteId();
     if (outcome.kind !== "rejected") {
       this.#rows = new Map(witness ? [[witness.rowKey, witness.row]] : []);
       for (const call of calls) call.readBeforeInsert = true;

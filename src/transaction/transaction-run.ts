@@ -8,6 +8,7 @@ import { entityUrl, entityValue, equalStored, storedFromValue } from "../target/
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
+import { witnessRowKeyOf } from "./commit-transaction.js";
 import { isWithin, Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
 import { queryRange, readRows } from "./read-rows.js";
@@ -131,10 +132,13 @@ export class TransactionRun implements Transaction {
   }
 
   async #findOperation(operationId: string): Promise<boolean> {
-    await this.#reading(this.#view.load([operationsRowKey], this.#settings.options()));
+    // An id of the library names the row whose journal has the write of the call that gave none.
+    const witness = witnessRowKeyOf(operationId);
+    const rowKeys = witness === undefined || witness === operationsRowKey ? [operationsRowKey] : [operationsRowKey, witness];
+    await this.#reading(this.#view.load(rowKeys, this.#settings.options()));
     this.#checkOpen();
-    this.overlay.current(operationsRowKey);
-    return hasOperation(this.#view.row(operationsRowKey).journal, operationId);
+    for (const rowKey of rowKeys) this.overlay.current(rowKey);
+    return rowKeys.some((rowKey) => hasOperation(this.#view.row(rowKey).journal, operationId));
   }
 
   /** Reads the rows that were written without having been read, and closes the transaction. */

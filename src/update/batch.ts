@@ -142,7 +142,7 @@ export class Batch<T, Raw> {
     for (const [index, call] of this.#calls.entries()) {
       if (index > 0 && performance.now() - started >= maxBatchTimeInMs) return;
       if (blockedForInMs() >= maxBlockInMs) await eventLoopTurn();
-      const { operationId } = call.settings;
+      const { operationId } = call;
       if (operationId !== undefined && this.#operationIds.length >= maxOperationIds) return;
       const hasOtherWaiters = (): boolean =>
         this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
@@ -162,7 +162,7 @@ export class Batch<T, Raw> {
   }
 
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<T, Raw>> {
-    if (this.#isRepetition(call, base)) return this.#repeat(base);
+    if (this.#isRepetition(call, base)) return this.#repeat(call, base);
     call.attempts++;
     call.inFlight = false;
     call.currentETag = base.snapshot?.etag;
@@ -175,16 +175,17 @@ export class Batch<T, Raw> {
   }
 
   /** Whether an earlier call with its operation id was applied: in the stored history, or in this batch. */
-  #isRepetition({ settings: { operationId } }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): boolean {
+  #isRepetition({ operationId }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): boolean {
     if (operationId === undefined) return false;
-    return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId);
+    return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope);
   }
 
   /** The result of a repetition: the current value. If a call of this batch has deleted the target: what it was before that. */
-  #repeat({ snapshot }: Base<Raw>): Step<T, Raw> {
+  #repeat({ mayHaveCommitted }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): Step<T, Raw> {
     const raw = this.draft ?? this.#before.findLast((before) => before !== undefined) ?? snapshot?.raw;
     try {
-      return { kind: "unchanged", value: this.#adapter.decode(raw as Raw) };
+      // The own write of the call, whose outcome was unknown until now.
+      return { kind: "unchanged", value: this.#adapter.decode(raw as Raw), outcome: mayHaveCommitted ? "updated" : "unchanged" };
     } catch (error) {
       return { kind: "failed", error };
     }
@@ -251,7 +252,7 @@ export class Batch<T, Raw> {
         call.resolve({ value: step.value, outcome: "deleted", ...done }, "deleted");
         break;
       case "unchanged":
-        resolve(step.value, "unchanged");
+        resolve(step.value, step.outcome ?? "unchanged");
         break;
       case "not found":
         call.reject(
@@ -276,7 +277,7 @@ type Step<T, Raw> =
   | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean; readonly value: T }
   | { readonly kind: "deleted"; readonly value: T }
   /** The initial value if the target does not exist and the mutator deletes it. */
-  | { readonly kind: "unchanged"; readonly value: T }
+  | { readonly kind: "unchanged"; readonly value: T; readonly outcome?: "unchanged" | "updated" }
   /** The target does not exist, and there is no `initial`. */
   | { readonly kind: "not found" }
   | { readonly kind: "failed"; readonly error: unknown }

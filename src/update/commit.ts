@@ -2,7 +2,7 @@ import { resolveWrite } from "../core/resolve-write.js";
 import type { TryLimit } from "../core/request.js";
 import type { Recognition } from "../core/resolve-write.js";
 import { isServerBusy } from "../core/storage-errors.js";
-import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf } from "../target/journal.js";
+import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf, tokenOf, tokenWithoutJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
@@ -22,6 +22,14 @@ export interface Plan<Raw> {
   readonly operationIds?: readonly string[] | undefined;
 }
 
+/** The library's ids for the callers of a write, by which they can repeat their calls. A write outside of the journal has no place in it. */
+export function tokensOf<Raw>(adapter: Pick<CommitAdapter<Raw>, "journaled">, plan: Plan<Raw> & { readonly writeId: string }): (caller: number | undefined) => string {
+  const { base, journaling, writeId } = plan;
+  if (!journaling || !adapter.journaled) return (caller) => tokenWithoutJournal(writeId, caller);
+  const journal = journalAfter(base, writeId);
+  return (caller) => tokenOf(journal, { caller });
+}
+
 /** The outcome of a commit. `found` is what is stored now, if it was read (`null`: the target does not exist). */
 export type CommitOutcome<Raw> =
   /** `superseded`: another write has been committed on top of it. */
@@ -33,7 +41,7 @@ export type CommitOutcome<Raw> =
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -51,7 +59,7 @@ export async function commit<Raw>(
   onConflict?: () => number,
 ): Promise<CommitOutcome<Raw>> {
   const { writeId = newWriteId() } = plan;
-  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds) : undefined;
+  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds, adapter.journalScope) : undefined;
   beginWrite(writeId);
   const outcome = await commitWith(adapter, plan, journal, context, onConflict);
   const isKnown = outcome.kind !== "unknown" && !context.abortSignal.aborted && !plan.isAbandoned?.();

@@ -5,11 +5,11 @@ import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError } from "../errors.js";
-import { journalAfter, newWriteId, tokenOf } from "../target/journal.js";
+import { newWriteId } from "../target/journal.js";
 import { checkedResult, readSnapshot } from "../target/target.js";
 import type { Snapshot, Target } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import { checkTargetSettings, requireWritable, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
@@ -55,8 +55,8 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
     const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
       const writeId = newWriteId();
-      const operationId = tokenOf(journalAfter(undefined, writeId));
       const plan = { base: undefined, draft, journaling: settings.journaling, writeId };
+      const operationId = tokensOf(adapter, plan)(undefined);
       const outcome = await markWrite(operationId, (onConflict) => commit(adapter, plan, context, onConflict));
       // Rejected because of a lease: a leased target exists, and can be read.
       if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;

@@ -6,12 +6,11 @@ import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
-import { journalAfter, tokenOf } from "../target/journal.js";
 import { readSnapshot } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
 import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
@@ -210,7 +209,6 @@ class LeasedRun<T, Raw> {
       return 0;
     };
     const { writeId, operationIds } = batch;
-    call.writeToken = tokenOf(journalAfter(snapshot, writeId));
     const plan = {
       base: snapshot,
       draft: batch.draft,
@@ -220,6 +218,7 @@ class LeasedRun<T, Raw> {
       isAbandoned: () => call.isSettled(),
       operationIds,
     };
+    if (!call.mayHaveCommitted) call.writeToken = tokensOf(adapter, plan)(undefined);
     // Without a journal a read could not tell whether a copy of the write is stored.
     const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
     if (outcome.kind !== "committed") call.inFlight = false;

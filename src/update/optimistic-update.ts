@@ -5,12 +5,12 @@ import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { hasOperation, journalAfter, tokenOf } from "../target/journal.js";
+import { hasOperation } from "../target/journal.js";
 import { readSnapshot, snapshotOf } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, requireWritable, resolveTarget, versionError } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
@@ -159,7 +159,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const { ifMatch, operationId } = call?.settings ?? {};
     if (!call || ifMatch === undefined || snapshot?.etag === ifMatch) return true;
     // A repetition: the version that it was based on has been replaced by its own write.
-    if (operationId !== undefined && hasOperation(snapshot?.journal, operationId)) return true;
+    if (operationId !== undefined && hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope)) return true;
     call.reject(versionError(this.#adapter.url, { started: performance.now(), attempts: 0, consequence: "Nothing was written." }, snapshot ?? null, undefined));
     return false;
   }
@@ -224,7 +224,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       isAbandoned: () => writers.some((call) => call.isSettled()),
       operationIds: batch.operationIds,
     };
-    if (!this.beginWrite(writers, calls, tokenOf(journalAfter(base.snapshot, batch.writeId)))) {
+    if (!this.beginWrite(writers, calls, tokensOf(this.#adapter, plan))) {
       endUnsettled(calls, "interrupted");
       this.requeue(calls);
       return;

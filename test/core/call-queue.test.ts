@@ -66,7 +66,7 @@ class TestQueue extends CallQueue<TestCall> {
   }
 
   begin(calls: readonly TestCall[]): boolean {
-    return this.beginWrite(calls, calls, "token");
+    return this.beginWrite(calls, calls, (caller) => `token-${caller ?? ""}`);
   }
 
   /** Settles the calls of a write that committed. */
