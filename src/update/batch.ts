@@ -168,6 +168,11 @@ export class Batch<T, Raw> {
     call.currentETag = base.snapshot?.etag;
     const step = await applyMutator(this.#adapter, call, this.draft, hasOtherWaiters);
     if (call.isSettled()) return { kind: "abandoned" };
+    if (call.mayHaveCommitted && call.settings.onUnknown === "throw" && (step.kind === "changed" || step.kind === "deleted")) {
+      // What is stored may be its own change. A mutator that leaves it as it is is content with either; this one would apply it twice.
+      call.rejectUnknown(undefined);
+      return { kind: "abandoned" };
+    }
     // The mutator saw only what is stored, and that was read after the call was enqueued: its error is final, whatever the
     // outcome of the other calls. Otherwise the call waits with them: the draft that it rejected may never be stored.
     if (step.kind === "failed" && !this.hasChanges && call.enqueuedAt <= base.readAt) call.reject(step.error);

@@ -34,9 +34,11 @@ export function tokensOf<Raw>(adapter: Pick<CommitAdapter<Raw>, "journaled">, pl
 export type CommitOutcome<Raw> =
   /** `superseded`: another write has been committed on top of it. */
   | { readonly kind: "committed"; readonly found: Snapshot<Raw> | null; readonly superseded: boolean }
-  | { readonly kind: "conflict"; readonly error: unknown; readonly found?: Snapshot<Raw> | null }
+  /** `mayBeOwn`: what is stored has the intended value, and there is no journal that says whose it is. */
+  | { readonly kind: "conflict"; readonly error: unknown; readonly found?: Snapshot<Raw> | null; readonly mayBeOwn?: boolean }
   | { readonly kind: "rejected"; readonly error: unknown }
-  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null };
+  /** `wasRejected`: the service rejected it, but may have carried out a copy of it. */
+  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null; readonly wasRejected?: boolean };
 
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
@@ -101,9 +103,31 @@ async function commitWith<Raw>(
     },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
+  if (outcome.kind === "conflict" && outcome.found !== undefined) return afterConflict(adapter, plan, journal, { ...outcome, found: outcome.found });
   if (outcome.kind !== "recognised") return outcome;
   const { found } = outcome;
   return { kind: "committed", found, superseded: found !== null && !isLatest(adapter, plan, journal, found) };
+}
+
+/**
+ * The SDK sent the write once, and the service rejected it. Where no journal shows whose the stored state is, it may be that of a copy which
+ * a browser or a proxy made below the SDK.
+ */
+function afterConflict<Raw>(
+  adapter: CommitAdapter<Raw>,
+  { base, draft, mayRepeat }: Plan<Raw>,
+  journal: Journal | undefined,
+  outcome: { readonly kind: "conflict"; readonly error: unknown; readonly found: Snapshot<Raw> | null },
+): CommitOutcome<Raw> {
+  const { error, found } = outcome;
+  if (draft !== undefined) {
+    // A write without a journal leaves that of others as it is.
+    const isOfOther = found?.journal?.lineage !== base?.journal?.lineage || found?.journal?.seq !== base?.journal?.seq;
+    return { ...outcome, mayBeOwn: !journal && !isOfOther && found !== null && adapter.equals(found.raw, draft) };
+  }
+  // A delete whose target is gone.
+  if (found) return outcome;
+  return mayRepeat ? { kind: "committed", found, superseded: false } : { kind: "unknown", error, found, wasRejected: true };
 }
 
 /** A write of several requests gets the time of as many tries. */

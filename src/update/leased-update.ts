@@ -219,8 +219,9 @@ class LeasedRun<T, Raw> {
       operationIds,
     };
     if (!call.mayHaveCommitted) call.writeToken = tokensOf(adapter, plan)(undefined);
-    // Without a journal a read could not tell whether a copy of the write is stored.
-    const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
+    // Writes under a lease alone meet conflicts with staging files only.
+    const outcome = await commit(adapter, plan, context, adapter.requiresLease ? undefined : onConflict);
+    if (outcome.kind === "conflict" && outcome.mayBeOwn) call.mayHaveCommitted = true;
     if (outcome.kind !== "committed") call.inFlight = false;
     if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));

@@ -232,7 +232,10 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const readAt = ++logicalTime;
     const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(calls));
     this.endWrite(writers, outcome);
-    if (outcome.kind === "conflict" && outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
+    if (outcome.kind === "conflict") {
+      if (outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
+      if (outcome.mayBeOwn) for (const call of writers) call.mayHaveCommitted = true;
+    }
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
     if (outcome.kind !== "conflict") this.resetBackoff();
