@@ -90,11 +90,12 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.#onIdle = onIdle;
   }
 
-  add(call: C, place: "first" | "last" = "last"): void {
+  /** Calls wait in the order of their `enqueuedAt`: one that was detached returns to its place. */
+  add(call: C): void {
     if (call.isSettled()) return;
     call.onSettled = () => this.#stopIfAbandoned();
-    if (place === "first") this.#putFirst([call]);
-    else this.waiting.push(call);
+    const at = this.waiting.findLastIndex((other) => other.enqueuedAt <= call.enqueuedAt) + 1;
+    this.waiting.splice(at, 0, call);
     // One request without a response must not use up the time of callers that came after it was sent.
     for (const { deadline, timedOut } of this.#tries) deadline.shortenTo(growing(call.settings.tryTimeoutInMs, timedOut));
     if (this.#running) return;
@@ -293,8 +294,7 @@ export abstract class CallQueue<C extends QueuedCall> {
       case "unknown":
         logger.warning(`the outcome of a write to ${this.url} is unknown`);
         for (const call of writers) {
-          const { onUnknown, maxAttempts } = call.settings;
-          if (onUnknown === "throw" || call.attempts >= maxAttempts) call.rejectUnknown(error);
+          if (call.settings.onUnknown === "throw" || call.isExhausted) call.rejectUnknown(error);
           call.mayHaveCommitted = true;
         }
         break;
@@ -303,7 +303,7 @@ export abstract class CallQueue<C extends QueuedCall> {
         for (const call of calls) call.hadConflict = true;
         break;
     }
-    for (const call of calls) if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(error);
+    for (const call of calls) if (call.isExhausted) call.rejectConflict(error);
   }
 
   /**
@@ -312,7 +312,7 @@ export abstract class CallQueue<C extends QueuedCall> {
    */
   protected backoffAfterConflict(calls: readonly C[]): number {
     for (const call of calls) call.hadConflict = true;
-    const call = calls.find(({ attempts, settings }) => attempts < settings.maxAttempts);
+    const call = calls.find((other) => !other.isExhausted);
     // The read that follows belongs to the next attempt. After the last attempt it only confirms the conflict: no backoff.
     if (!call) return 0;
     endUnsettled(calls, "conflict");

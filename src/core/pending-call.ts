@@ -131,6 +131,8 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   writeToken = "";
   /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
+  /** How many attempts ended because its function was too slow for the others, and met no conflict. */
+  #detached = 0;
   readonly #started = performance.now();
 
   constructor(settings: S) {
@@ -145,6 +147,16 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
    */
   get operationId(): string | undefined {
     return this.settings.operationId ?? (this.mayHaveCommitted ? this.writeToken : undefined);
+  }
+
+  /** Whether it has no attempt left. Those in which its function was too slow for others do not count. */
+  get isExhausted(): boolean {
+    return this.attempts - this.#detached >= this.settings.maxAttempts;
+  }
+
+  /** Its function was too slow for the others, and has ended: it runs again. Not forever: the time of a call may be unlimited. */
+  endDetached(): void {
+    if (++this.#detached > maxDetached) this.rejectConflict(undefined);
   }
 
   /** If an earlier write of unknown outcome may be stored, no later error can say that nothing was written. */
@@ -193,6 +205,9 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     return performance.now() - this.#started;
   }
 }
+
+/** How often a function runs again because it was too slow for other callers: each time they wait longer for it. */
+const maxDetached = 50;
 
 /** A caller never waits longer than this for the function of another caller. */
 const maxWaitInMs = 5_000;

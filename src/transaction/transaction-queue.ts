@@ -99,7 +99,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   #letDetachedRun(batch: TransactionBatch): void {
     for (const [call, done] of batch.detached()) {
       void done.then(() => {
-        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        call.endDetached();
         enqueueTransaction({ ...this.#settings, coalesce: false }, call);
       });
     }

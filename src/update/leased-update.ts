@@ -1,5 +1,5 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { linkSignals, onAbort } from "../core/deadline.js";
+import { Deadline, linkSignals, onAbort } from "../core/deadline.js";
 import { rejectNestedUpdate, runHolding } from "../core/hold-context.js";
 import { read, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -54,23 +54,26 @@ export function leasedUpdate<I = unknown, const T = I>(
     requireWritable(adapter, "leasedUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const acquireAccess = planAccess(adapter, options);
-    // The mutator gets one signal for the caller's cancellation and for the loss of the lease.
-    const { controller: stop, unlink } = linkSignals(options.abortSignal);
     rejectNestedUpdate("leasedUpdate", adapter.url);
+    const operationId = operationIdFor(options.operationId, adapter, settings);
+    // The mutator gets one signal for the caller's cancellation and for the loss of the lease. After all checks: it adds a listener.
+    const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,
       startFrom: undefined,
-      operationId: operationIdFor(options.operationId, adapter, settings),
+      operationId,
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
       trace,
       url: adapter.url,
     });
     call.promise.catch(() => undefined);
     try {
-      // Settles the call, and returns when the lease is released: nothing continues in the background.
-      await new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
+      // Settles the call, and returns when the lease is released.
+      const released = new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
+      await Promise.race([released, call.promise]).catch(() => undefined);
+      await withinGrace(released, checked.tryTimeoutInMs);
     } finally {
       unlink();
     }
@@ -78,6 +81,16 @@ export function leasedUpdate<I = unknown, const T = I>(
     describeSpan(span, { outcome: result.outcome });
     return result;
   });
+}
+
+/**
+ * Waits for the release of the lease, but not for a release without a response: the outcome of the call is known, and its time may be over.
+ * The release then goes on in the background.
+ */
+async function withinGrace(released: Promise<void>, graceInMs: number): Promise<void> {
+  const deadline = new Deadline(graceInMs, () => undefined);
+  await deadline.race(released).catch(() => undefined);
+  deadline.dispose();
 }
 
 /** Says that an attempt met a conflict, and the call has not been settled. */
@@ -244,7 +257,7 @@ class LeasedRun<T, Raw> {
       await this.#confirmHeld(access);
       call.hadConflict = true;
     }
-    if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(outcome.error);
+    if (call.isExhausted) call.rejectConflict(outcome.error);
   }
 
   /**

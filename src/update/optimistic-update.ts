@@ -93,21 +93,17 @@ export function optimisticUpdate<I = unknown, const T = I>(
 const queues = new CallQueues<unknown>();
 
 /** Adds a call to the queue of its target. */
-function enqueueUpdate<T, Raw>(
-  adapter: ServiceAdapter<T, Raw>,
-  call: UpdateCall<T, Raw>,
-  settings: TargetSettings,
-  place: "first" | "last" = "last",
-): void {
+function enqueueUpdate<T, Raw>(adapter: ServiceAdapter<T, Raw>, call: UpdateCall<T, Raw>, settings: TargetSettings): void {
   if (call.isSettled()) return;
-  call.enqueuedAt = ++logicalTime;
+  // A call that was detached keeps its place.
+  call.enqueuedAt ||= ++logicalTime;
   if (!settings.coalesce) {
-    new UpdateQueue(adapter, settings, undefined).add(call, place);
+    new UpdateQueue(adapter, settings, undefined).add(call);
     return;
   }
   const key = JSON.stringify([adapter.key, settings.journaling, settings.journalName, settings.leaseId]);
   const queue = queues.get(adapter.credentialScope, key, (onIdle) => new UpdateQueue(adapter, settings, onIdle)) as UpdateQueue<T, Raw>;
-  queue.add(call, place);
+  queue.add(call);
 }
 
 /** Orders calls and requests: a state whose request was sent before a call was enqueued may be too old for that call. */
@@ -125,6 +121,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   readonly #settings: TargetSettings;
   /** What is known to be stored. */
   #base: Base<Raw> | undefined;
+  /** The last batch began with a mutator that others have to wait for. */
+  #servedSlow = false;
 
   constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
     super(adapter.url, onIdle);
@@ -138,7 +136,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     if (!this.#hasExpectedVersion(base)) return;
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
-    const calls = this.takeBatch(maxBatch);
+    const calls = this.#takeCalls();
     beginTogether(calls);
     const batch = new Batch(this.#adapter, calls);
     await batch.apply(base, () => this.waiting.some((call) => !call.isSettled()));
@@ -147,6 +145,16 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     // A target that was created and deleted again within the batch needs no request either.
     if (!batch.hasChanges || (!base.snapshot && batch.draft === undefined)) this.#settleUnchanged(batch, base);
     else await this.#write(batch, base);
+  }
+
+  /** A mutator that others have to wait for begins a batch, and after it those go first that are not: they wait for one such mutator at most. */
+  #takeCalls(): UpdateCall<T, Raw>[] {
+    const isSlow = ({ tookInMs }: UpdateCall<T, Raw>): boolean => tookInMs > 0;
+    if (this.#servedSlow) this.waiting = [...this.waiting.filter((call) => !isSlow(call)), ...this.waiting.filter(isSlow)];
+    const slow = this.waiting.findIndex((call, index) => index > 0 && isSlow(call));
+    const calls = this.takeBatch(slow < 0 ? maxBatch : Math.min(slow, maxBatch));
+    this.#servedSlow = calls[0] !== undefined && isSlow(calls[0]);
+    return calls;
   }
 
   protected override onBatchFailed(): void {
@@ -189,14 +197,14 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     return { snapshot: { ...snapshot, raw }, readAt, checked: true };
   }
 
-  /** Detached calls return to the front of the queue when their mutators have ended: two runs of one mutator never overlap. */
+  /** Detached calls return to their places in the queue when their mutators have ended: two runs of one mutator never overlap. */
   #letDetachedRun(batch: Batch<T, Raw>): void {
     for (const [call, done] of batch.detached()) {
       const started = performance.now();
       void done.then(() => {
         call.tookInMs += performance.now() - started + 50;
-        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
-        enqueueUpdate(this.#adapter, call, this.#settings, "first");
+        call.endDetached();
+        enqueueUpdate(this.#adapter, call, this.#settings);
       });
     }
   }

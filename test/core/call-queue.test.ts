@@ -106,9 +106,9 @@ class TestQueue extends CallQueue<TestCall> {
     return names.map((name) => this.enqueue(name));
   }
 
-  enqueue(name: string, settings?: Partial<WriteCallSettings>, place?: "first" | "last"): TestCall {
+  enqueue(name: string, settings?: Partial<WriteCallSettings>): TestCall {
     const call = new TestCall(name, settings);
-    this.add(call, place);
+    this.add(call);
     return call;
   }
 }
@@ -158,18 +158,15 @@ describe("batches", () => {
     expect(queue.batches).toEqual([["a", "b"]]);
   });
 
-  it("serve a call first that asks for it", async () => {
+  it("serve a call that was enqueued earlier before the others: it was detached, and returns to its place", async () => {
     const queue = new TestQueue();
-    const held = heldWrite();
-    queue.write = held.write;
-    queue.addAll("a");
+    const read = deferred();
+    queue.read = () => read.promise;
+    const [a, b, c] = ["a", "b", "c"].map((name, index) => Object.assign(new TestCall(name), { enqueuedAt: index + 1 }));
+    for (const call of [a, c, b]) queue.add(call!);
+    read.resolve();
     await pass(0);
-    queue.addAll("b");
-    queue.enqueue("c", {}, "first");
-    queue.write = commit;
-    held.open();
-    await pass(0);
-    expect(queue.batches).toEqual([["a"], ["c", "b"]]);
+    expect(queue.batches).toEqual([["a", "b", "c"]]);
   });
 
   it("have as many calls as the queue takes at most", async () => {

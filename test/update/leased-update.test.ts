@@ -5,7 +5,7 @@ import { acquireLease, blobMetadata, containerMetadata, isConcurrencyError, leas
 import type { ContainerLike } from "../../src/clients/blob.js";
 import { hang, reset, restError, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
-import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 
 useFakeClock();
 
@@ -82,4 +82,29 @@ it("a leased update with a lease that was released says so, and sends nothing", 
   await pass(10);
   expect(updating.error).toMatchObject({ code: "LEASE_LOST" });
   expect(server.requests).toHaveLength(requests);
+});
+
+it("a leased update that is rejected for its operationId leaves no listener on the caller's signal", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob();
+  const { signal, listeners } = Object.assign(countedAbort());
+  for (const operationId of ["a b", "x".repeat(65)]) {
+    await expect(leasedUpdate(blobMetadata(server.blob()), () => undefined, { operationId, abortSignal: signal })).rejects.toThrow(RangeError);
+  }
+  expect(listeners()).toBe(0);
+  expect(server.requests).toEqual([]);
+});
+
+it("a leased update whose requests hang returns at most a try after its time is over, and its lease is released in the background", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob();
+  let hanging = 3;
+  server.intercept = (operation) => (operation === "release" && hanging-- > 0 ? hang : undefined);
+  const started = elapsed();
+  const update = outcomeOf(leasedUpdate(blobMetadata(server.blob()), () => new Promise<undefined>(() => undefined), { timeoutInMs: 3_000, tryTimeoutInMs: 750, durationInSeconds: 60 }));
+  await pass(60_000);
+  expect(update.error).toBeDefined();
+  expect(update.at! - started).toBeLessThanOrEqual(3_750);
+  await pass(60_000);
+  expect(server.requests.at(-1)?.operation).toBe("release");
 });
