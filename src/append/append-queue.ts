@@ -104,7 +104,7 @@ class AppendQueue extends CallQueue<AppendCall> {
   }
 
   protected override onBatchFailed(): void {
-    this.#state = undefined;
+    this.#state = this.#found = undefined;
   }
 
   async #append(end: AppendBlobState, count: number, started: number): Promise<void> {
@@ -113,13 +113,13 @@ class AppendQueue extends CallQueue<AppendCall> {
     beginTogether(calls);
     for (const call of calls) call.attempts++;
     const claimId = end.claims[0]?.id ?? "";
-    if (!this.beginWrite(calls, calls, claimId)) {
+    if (!this.beginWrite(calls, calls, () => claimId)) {
       this.requeue(calls);
       return;
     }
     identify(calls, this.#withClaims ? claimId : newWriteId());
     const outcome = await appendBlock(this.#blob, end, recordsOf(calls), this.#withClaims, this.#context(calls), () => this.#backoff(calls));
-    this.endWrite(calls);
+    this.endWrite(calls, outcome);
     if (outcome.kind !== "committed") {
       this.#settleFailedAppend(outcome, calls);
       this.requeue(calls);
@@ -198,9 +198,7 @@ class AppendQueue extends CallQueue<AppendCall> {
 
   /** With a state from `lastStates` it was not a real attempt yet, and so not a conflict. */
   #backoff(calls: readonly AppendCall[]): number {
-    if (this.#confirmed) return this.backoffAfterConflict(calls, calls);
-    for (const call of calls) call.inFlight = false;
-    return 0;
+    return this.#confirmed ? this.backoffAfterConflict(calls) : 0;
   }
 
   #settleFailedAppend(outcome: Exclude<AppendOutcome, { kind: "committed" }>, calls: readonly AppendCall[]): void {

@@ -74,6 +74,8 @@ export abstract class CallQueue<C extends QueuedCall> {
   /** False while callers are settled: there is no I/O to abort, and `abort()` would allocate a DOMException with a stack trace. */
   #interruptible = false;
   #conflictsInARow = 0;
+  /** A backoff that comes after the read of what is stored. */
+  #pauseInMs = 0;
   /** The attempt of the batch ended with its conflict. A read since then belongs to the next attempt. */
   #attemptEnded = false;
   /** The tries of the requests in flight, and how many tries before each took too long. */
@@ -88,11 +90,12 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.#onIdle = onIdle;
   }
 
-  add(call: C, place: "first" | "last" = "last"): void {
+  /** Calls wait in the order of their `enqueuedAt`: one that was detached returns to its place. */
+  add(call: C): void {
     if (call.isSettled()) return;
     call.onSettled = () => this.#stopIfAbandoned();
-    if (place === "first") this.#putFirst([call]);
-    else this.waiting.push(call);
+    const at = this.waiting.findLastIndex((other) => other.enqueuedAt <= call.enqueuedAt) + 1;
+    this.waiting.splice(at, 0, call);
     // One request without a response must not use up the time of callers that came after it was sent.
     for (const { deadline, timedOut } of this.#tries) deadline.shortenTo(growing(call.settings.tryTimeoutInMs, timedOut));
     if (this.#running) return;
@@ -115,7 +118,8 @@ export abstract class CallQueue<C extends QueuedCall> {
         if (this.#io.signal.aborted) this.#io = new AbortController();
         this.#interruptible = true;
         try {
-          await this.runBatch();
+          if (this.#pauseInMs > 0) await this.#pauseAfterConflict();
+          else await this.runBatch();
         } catch (error) {
           this.#contain(error);
         }
@@ -157,7 +161,7 @@ export abstract class CallQueue<C extends QueuedCall> {
     this.requeue(batch.filter((call) => !waiting.has(call)));
   }
 
-  /** A batch threw: what the queue knows of the stored state may be wrong. */
+  /** A batch threw, or the queue has paused: what it knows of the stored state may be wrong. */
   protected onBatchFailed(): void {
     // The queue itself knows nothing of the stored state.
   }
@@ -247,21 +251,27 @@ export abstract class CallQueue<C extends QueuedCall> {
   /**
    * Marks the calls as part of a write that is about to be sent: from now on their deadlines report an unknown outcome, of this write.
    * Returns false if a caller has left since its function ran, or no call is left: such a change must not be written.
+   *
+   * @param tokenFor - The library's id of the part of each writer: two callers that repeat their calls by it must not be taken for one.
    */
-  protected beginWrite(writers: readonly C[], calls: readonly C[], writeToken: string): boolean {
+  protected beginWrite(writers: readonly C[], calls: readonly C[], tokenFor: (caller: number | undefined) => string): boolean {
     if (calls.length === 0 || writers.some((call) => call.isSettled())) return false;
     this.waitFor(calls);
-    for (const call of writers) {
+    for (const [index, call] of writers.entries()) {
       call.inFlight = true;
-      call.writeToken = writeToken;
+      // An earlier write may be committed: its caller must not be told the id of one that says that it was not.
+      if (!call.mayHaveCommitted) call.writeToken = tokenFor(writers.length > 1 ? index : undefined);
     }
     return true;
   }
 
-  /** The outcome of the write is known. The calls are settled next. */
-  protected endWrite(writers: readonly C[]): void {
+  /**
+   * The outcome of the write is known. The calls are settled next. If it is committed, its calls stay in flight until then: should
+   * settling them fail, no error may say that nothing was written.
+   */
+  protected endWrite(writers: readonly C[], outcome?: { readonly kind: string }): void {
     this.#interruptible = false;
-    for (const call of writers) call.inFlight = false;
+    if (outcome?.kind !== "committed") for (const call of writers) call.inFlight = false;
   }
 
   /**
@@ -284,8 +294,7 @@ export abstract class CallQueue<C extends QueuedCall> {
       case "unknown":
         logger.warning(`the outcome of a write to ${this.url} is unknown`);
         for (const call of writers) {
-          const { onUnknown, maxAttempts } = call.settings;
-          if (onUnknown === "throw" || call.attempts >= maxAttempts) call.rejectUnknown(error);
+          if (call.settings.onUnknown === "throw" || call.isExhausted) call.rejectUnknown(error);
           call.mayHaveCommitted = true;
         }
         break;
@@ -294,19 +303,25 @@ export abstract class CallQueue<C extends QueuedCall> {
         for (const call of calls) call.hadConflict = true;
         break;
     }
-    for (const call of calls) if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(error);
+    for (const call of calls) if (call.isExhausted) call.rejectConflict(error);
   }
 
-  /** Implements `onConflict` of a write: its calls are not in flight any more. Returns the backoff. */
-  protected backoffAfterConflict(writers: readonly C[], calls: readonly C[]): number {
-    for (const call of writers) call.inFlight = false;
+  /**
+   * Implements `onConflict` of a write. Returns the backoff. Its calls stay in flight until what is stored has been read: the service may
+   * have rejected a copy of the write that was made below the SDK, and have committed the other one.
+   */
+  protected backoffAfterConflict(calls: readonly C[]): number {
     for (const call of calls) call.hadConflict = true;
-    const call = calls.find(({ attempts, settings }) => attempts < settings.maxAttempts);
+    const call = calls.find((other) => !other.isExhausted);
     // The read that follows belongs to the next attempt. After the last attempt it only confirms the conflict: no backoff.
     if (!call) return 0;
     endUnsettled(calls, "conflict");
     this.#attemptEnded = true;
-    return fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
+    const waitInMs = fullJitter(this.#conflictsInARow++, call.settings.retryDelayInMs, call.settings.maxRetryDelayInMs);
+    if (!calls.some((other) => !other.isSettled() && other.remainingInMs() <= waitInMs)) return waitInMs;
+    // The time of a caller would be over before the read that shows whether it met a conflict: it would have to say that it does not know.
+    this.#pauseInMs = waitInMs;
+    return 0;
   }
 
   /** Ends the attempt of the calls that are not settled. */
@@ -317,6 +332,14 @@ export abstract class CallQueue<C extends QueuedCall> {
 
   protected resetBackoff(): void {
     this.#conflictsInARow = 0;
+  }
+
+  /** What was read before is outdated afterwards. */
+  async #pauseAfterConflict(): Promise<void> {
+    const waitInMs = this.#pauseInMs;
+    this.#pauseInMs = 0;
+    await this.pause(waitInMs);
+    this.onBatchFailed();
   }
 
   /** Waits before the next batch, until all callers have left at the latest. */

@@ -127,16 +127,36 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   hadConflict = false;
   /** The service rejected a write that combined it with other calls. */
   commitAlone = false;
-  /** The library's id of the operation: identifies the last write that was sent with its change. */
+  /** The library's id of the operation: identifies the last write that was sent with its change, or the first of unknown outcome. */
   writeToken = "";
   /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
+  /** How many attempts ended because its function was too slow for the others, and met no conflict. */
+  #detached = 0;
   readonly #started = performance.now();
 
   constructor(settings: S) {
     const { timeoutInMs, options, trace } = settings;
     super({ timeoutInMs, abortSignal: options.abortSignal, tracingOptions: options.tracingOptions, trace });
     this.settings = settings;
+  }
+
+  /**
+   * The id under which its write is stored in the journal. That of a write of unknown outcome is stored with the next one: otherwise its
+   * caller could be told that it was not committed, although a later attempt was.
+   */
+  get operationId(): string | undefined {
+    return this.settings.operationId ?? (this.mayHaveCommitted ? this.writeToken : undefined);
+  }
+
+  /** Whether it has no attempt left. Those in which its function was too slow for others do not count. */
+  get isExhausted(): boolean {
+    return this.attempts - this.#detached >= this.settings.maxAttempts;
+  }
+
+  /** Its function was too slow for the others, and has ended: it runs again. Not forever: the time of a call may be unlimited. */
+  endDetached(): void {
+    if (++this.#detached > maxDetached) this.rejectConflict(undefined);
   }
 
   /** If an earlier write of unknown outcome may be stored, no later error can say that nothing was written. */
@@ -177,10 +197,17 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     else this.reject(cause);
   }
 
+  remainingInMs(): number {
+    return this.settings.timeoutInMs - this.#elapsedInMs();
+  }
+
   #elapsedInMs(): number {
     return performance.now() - this.#started;
   }
 }
+
+/** How often a function runs again because it was too slow for other callers: each time they wait longer for it. */
+const maxDetached = 50;
 
 /** A caller never waits longer than this for the function of another caller. */
 const maxWaitInMs = 5_000;

@@ -29,9 +29,12 @@ export function isMisuse(error: unknown): boolean {
 
 const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** Accepts names that are allowed both as a metadata name and as a table property. */
+/**
+ * Accepts names that are allowed both as a metadata name and as a table property. Not `__proto__`, `constructor`, ...: every object has those,
+ * and what is assigned to them is not sent.
+ */
 export function checkIdentifier(name: string, value: string): string {
-  if (typeof value !== "string" || !identifier.test(value) || value.length > 128) {
+  if (typeof value !== "string" || !identifier.test(value) || value.length > 128 || value in Object.prototype) {
     throw new RangeError(`${name} must be an identifier (letters, digits, _; at most 128); got ${JSON.stringify(value)}`);
   }
   return value;

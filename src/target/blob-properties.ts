@@ -32,6 +32,7 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
   return targetOf<Record<string, string>, Record<string, string>>({
     ...adapter,
     journaled: true,
+    journalScope: "metadata",
     encode: metadataOf,
     ...propertyReads(blob, (properties, etag, { journalName }) => {
       const { own, journal, journalText } = splitMetadata(properties.metadata, journalName);
@@ -48,10 +49,8 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
       });
       return { raw, etag: requireETag(response.etag, url), journal: journal ?? base.journal, keep };
     },
-    async overwrite(raw, context, { ifMatch, journal }) {
-      const metadata = joinMetadata(raw, context.journalName, journal, undefined, url);
-      return requireETag((await blob.setMetadata(metadata, blobOptions(context, ifMatch === undefined ? {} : { ifMatch }))).etag, url);
-    },
+    // Set Blob Metadata replaces the journal, too, which is that of the content: it has to be read.
+    overwrite: undefined,
   });
 }
 

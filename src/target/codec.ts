@@ -21,7 +21,10 @@ export interface Codec<T> {
    * this format: the call then rejects with a {@link SchemaError}.
    */
   decode(content: Uint8Array): T;
-  /** The content for a value. The same value gives the same bytes, so that an update without a change is recognised. */
+  /**
+   * The content for a value. The same value gives the same bytes, so that an update without a change is recognised. `decode` must
+   * accept them: otherwise the call rejects with a `TypeError`, and nothing is written.
+   */
   encode(value: T): Uint8Array;
 }
 
@@ -32,7 +35,16 @@ export function contentCodecOf<T>(kind: string, codec: Codec<T>): ContentCodec<T
   return {
     contentType: codec.contentType ?? bytesCodec.contentType,
     decode: (raw) => codec.decode(bytesCodec.decode(raw)),
-    encode: (value) => bytesCodec.encode(codec.encode(value)),
+    encode(value) {
+      const bytes = bytesCodec.encode(codec.encode(value));
+      try {
+        codec.decode(bytesCodec.decode(bytes));
+      } catch (cause) {
+        // Written, it could not be read any more: every later update of the target would fail.
+        throw new TypeError("The codec cannot decode what it has encoded for this value.", { cause });
+      }
+      return bytes;
+    },
     equals: bytesCodec.equals,
     toBytes: bytesCodec.toBytes,
     fromBytes(bytes) {

@@ -229,6 +229,14 @@ export function isPlain(value: object): boolean {
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
 }
 
+/**
+ * Whether it is an object whose properties are its value: not a list, a `Map`, a `Date`, or a promise, whose properties would be taken for
+ * none, so that all that is stored would be erased.
+ */
+export function hasProperties(value: unknown): value is object {
+  return Object.prototype.toString.call(value) === "[object Object]" && typeof (value as { then?: unknown }).then !== "function";
+}
+
 /** What the SDKs keep of a request: with a response, and with an error. */
 interface Sent {
   readonly _response?: { readonly request?: { readonly url?: unknown } | undefined } | undefined;

@@ -2,6 +2,7 @@ import { deepEqual } from "fast-equals";
 import type { AdapterRequest } from "../clients/call.js";
 import { Deadline } from "../core/deadline.js";
 import { requireETag } from "../core/validate.js";
+import { isConcurrencyError } from "../errors.js";
 import { formatJournal, parseJournal } from "./journal.js";
 import type { Journal } from "./journal.js";
 import { targetOf } from "./target.js";
@@ -86,7 +87,7 @@ export function defineTarget<T>(adapter: TargetAdapter<T>): UpdateTarget<T> {
     // A writer that does not journal must not drop the journal of other writers.
     const text = journal ? formatJournal(journal) : (base?.keep as string | undefined);
     const condition = base ? { ifMatch: base.etag } : { ifNoneMatch: "*" as const };
-    const { etag } = await send(context, (request) => adapter.write(structuredClone(raw), condition, text, request));
+    const { etag } = await sendWrite(context, (request) => adapter.write(structuredClone(raw), condition, text, request));
     return { raw, etag: requireETag(etag, url), journal, keep: text };
   }
 
@@ -109,7 +110,7 @@ export function defineTarget<T>(adapter: TargetAdapter<T>): UpdateTarget<T> {
     create: (raw, journal, context) => write(raw, undefined, journal, context),
     async delete(etag, context) {
       if (!adapter.delete) throw new TypeError(`${kind}: the adapter has no delete.`);
-      await send(context, (request) => adapter.delete?.(etag, request) ?? Promise.resolve());
+      await sendWrite(context, (request) => adapter.delete?.(etag, request) ?? Promise.resolve());
     },
     // The store has conditional writes only.
     overwrite: undefined,
@@ -147,5 +148,18 @@ async function send<R>(context: RequestContext, call: (request: AdapterRequest) 
     return await deadline.race(call({ abortSignal: deadline.signal, tracingOptions }));
   } finally {
     abortSignal.removeEventListener("abort", abort);
+  }
+}
+
+/**
+ * The same for a write. An error of the store says nothing about the outcome, even if it looks like a response of Azure Storage with a status
+ * code: only the adapter knows whether its store has rejected the write, and says so with a {@link PreconditionError}.
+ */
+async function sendWrite<R>(context: RequestContext, call: (request: AdapterRequest) => Promise<R>): Promise<R> {
+  try {
+    return await send(context, call);
+  } catch (error) {
+    if (context.abortSignal.aborted || isConcurrencyError(error, "PRECONDITION")) throw error;
+    throw new Error("The write of the adapter failed.", { cause: error });
   }
 }

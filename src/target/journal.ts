@@ -41,9 +41,10 @@ export function journalAfter(
   base: { readonly etag: string; readonly journal: Journal | undefined } | undefined,
   id: string,
   operationIds: readonly string[] = [],
+  scope?: string,
 ): Journal {
   const before = base?.journal;
-  const entry = [id, ...operationIds.map(keyOf)].join("+");
+  const entry = [id, ...operationIds.map((operationId) => keyOf(operationId, scope))].join("+");
   if (before) {
     const earlier = before.entries.slice(0, journalLength - 1).map(withoutKnownId);
     return { lineage: before.lineage, seq: before.seq + 1, entries: [entry, ...earlier] };
@@ -67,33 +68,54 @@ function writeIdOf(entry: string): string {
   return end < 0 ? entry : entry.slice(0, end);
 }
 
-/** Whether an operation of this id is in the journal. */
-export function hasOperation(journal: Journal | undefined, operationId: string): boolean {
+/** Whether an operation of this id is in the journal. `scope`: see `ServiceAdapter.journalScope`. */
+export function hasOperation(journal: Journal | undefined, operationId: string, scope?: string): boolean {
   if (!journal) return false;
   const token = parseToken(operationId);
   if (token && outcomeOf(token, journal) === "committed") return true;
-  const key = keyOf(operationId);
+  const key = keyOf(operationId, scope);
   return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(key, 1) > 0);
 }
 
-/** What a journal stores of an operation id. For an id of the library, which names the place of the first write: that write. */
-function keyOf(operationId: string): string {
-  return parseToken(operationId)?.entries[0] ?? operationId;
+/**
+ * What a journal stores of an operation id. For an id of the library, which names the place of the first write: that write, and which of
+ * its callers it was, because each of them may repeat its own part.
+ */
+function keyOf(operationId: string, scope: string | undefined): string {
+  const token = parseToken(operationId);
+  const [id = operationId] = token?.entries ?? [];
+  return [id, ...(token?.caller === undefined ? [] : [token.caller]), ...(scope === undefined ? [] : [scope])].join(":");
+}
+
+/** What an id of the library says besides the place of the write. */
+interface TokenDetails {
+  /** Which of the callers that shared the write. Undefined: the only one. */
+  readonly caller?: number | undefined;
+  /** Where the journal is, if not in the target itself: letters, digits, `-` and `_`. */
+  readonly place?: string | undefined;
 }
 
 /**
  * The operation id of a caller that gave none: the write, and its place in the history of the target, so that it can be found out later
  * that the write was not committed.
  */
-export function tokenOf({ lineage, seq, entries }: Journal): string {
-  return `${lineage}~${seq}~${writeIdOf(entries[0] ?? "")}`;
+export function tokenOf({ lineage, seq, entries }: Journal, { caller, place }: TokenDetails = {}): string {
+  const token = `${lineage}~${seq}~${writeIdOf(entries[0] ?? "")}`;
+  if (place !== undefined) return `${token}~${caller ?? ""}~${place}`;
+  return caller === undefined ? token : `${token}~${caller}`;
 }
 
-const tokenPattern = /^([A-Za-z0-9_-]+)~([1-9]\d{0,15})~([A-Za-z0-9_-]+)$/;
+/** The same for a write that no journal knows of: nothing can be found out later. */
+export function tokenWithoutJournal(writeId: string, caller: number | undefined): string {
+  return caller === undefined ? writeId : `${writeId}-${caller}`;
+}
 
-export function parseToken(operationId: string): Journal | undefined {
-  const [, lineage, seq, id] = tokenPattern.exec(operationId) ?? [];
-  return lineage === undefined || id === undefined ? undefined : { lineage, seq: Number(seq), entries: [id] };
+const tokenPattern = /^([A-Za-z0-9_-]+)~([1-9]\d{0,15})~([A-Za-z0-9_-]+)(?:~(\d{0,6})(?:~([A-Za-z0-9_-]*))?)?$/;
+
+export function parseToken(operationId: string): (Journal & TokenDetails) | undefined {
+  const [, lineage, seq, id, caller, place] = tokenPattern.exec(operationId) ?? [];
+  if (lineage === undefined || id === undefined) return undefined;
+  return { lineage, seq: Number(seq), entries: [id], caller: caller ? Number(caller) : undefined, place };
 }
 
 const operationIdPattern = /^[A-Za-z0-9_-]{1,64}$/;

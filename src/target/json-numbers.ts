@@ -5,10 +5,11 @@ import { isPlain } from "./content.js";
  * 1234567890123456800, 1e400 becomes Infinity, 1.0 becomes 1. A mutator gets what JavaScript makes of them. What it does not touch is
  * written again with the digits that were stored.
  *
- * A number carries no mark of where it came from, so it is recognised
- * - by the object or array that it was parsed into, and its place there: such an object may be moved, sorted or spread;
- * - else by its value, if all stored numbers of this value have the same digits, and it is not one that a mutator may well compute;
- * - else by its path, if the path does not lead through an array, whose items may have moved.
+ * A number carries no mark of where it came from. It is in its place if the object or array that it was parsed into has it where it was
+ * (such an object may be moved, sorted or spread), or if it has the same path, and the path does not lead through an array, whose items
+ * may have moved. It is recognised
+ * - by its value, if all stored numbers of this value have the same digits, and it is not one that a mutator may well compute;
+ * - else if it is in its place, and so are all other stored numbers of this value: otherwise it may be a copy of one that is not.
  * Otherwise it is a `TypeError` that names the path: guessing could exchange two ids.
  */
 
@@ -35,6 +36,8 @@ export interface ExactNumbers {
   readonly root: Container;
   /** The numbers of which JavaScript keeps another value. Undefined: several different stored numbers became this value. */
   readonly byValue: ReadonlyMap<number, Literal | undefined>;
+  /** Of those that are not recognised by their value: how many must be in their places. */
+  readonly counts: ReadonlyMap<number, number>;
 }
 
 /** The numbers of a document that JavaScript changes; undefined: none. `text` must be valid JSON. */
@@ -47,17 +50,41 @@ export function exactNumbersIn(text: string): ExactNumbers | undefined {
     if (isLossy(literal, value)) byValue.set(value, byValue.has(value) && byValue.get(value)?.text !== literal ? undefined : found);
     return found;
   });
-  if (byValue.size === 0) return isEmpty(root) ? undefined : { root, byValue };
+  if (byValue.size === 0) return isEmpty(root) ? undefined : { root, byValue, counts: new Map() };
   // Another pass: a number that JavaScript keeps as it is may be the value of one that it changes.
   const all = collect(text, (literal) => {
     const value = Number(literal);
-    const known = byValue.get(value);
-    if (known?.text === literal) return known;
-    if (byValue.has(value)) byValue.set(value, undefined);
-    else if (String(value) === literal) return undefined;
+    if (byValue.has(value)) {
+      if (byValue.get(value)?.text !== literal) byValue.set(value, undefined);
+    } else if (String(value) === literal) return undefined;
     return { text: literal, value };
   });
-  return { root: all, byValue };
+  const counts = new Map<number, number>();
+  for (const [value, only] of byValue) if (!only || isComputable(value)) counts.set(value, 0);
+  if (counts.size > 0) countIn(all, counts);
+  return { root: all, byValue, counts };
+}
+
+/** A mutator may well compute such a number: the 0 of a counter is not the 1e-400 of another property. */
+function isComputable(value: number): boolean {
+  return Number.isSafeInteger(value);
+}
+
+/** Whether it is open where others of its value came from if it is not in its place. A counter that goes from 0 to 1 is nothing unusual. */
+function mustStay({ text, value }: Literal): boolean {
+  return !isComputable(value) || isLossy(text, value);
+}
+
+/** In the containers, not in the text: of two members with one name, the last one counts. */
+function countIn(root: Container, counts: Map<number, number>): void {
+  const open = [root];
+  for (let container = open.pop(); container; container = open.pop()) {
+    for (const literal of container.literals.values()) {
+      const count = counts.get(literal.value);
+      if (count !== undefined && mustStay(literal)) counts.set(literal.value, count + 1);
+    }
+    open.push(...container.inner.values());
+  }
 }
 
 function emptyContainer(): Container {
@@ -154,7 +181,10 @@ const marked = new RegExp(`"${marker}([^"]*)"`, "g");
  * are ambiguous. Parts that are not plain objects or arrays are not copied.
  */
 export function withStoredNumbers(value: unknown, numbers: ExactNumbers): unknown {
-  return new Marking(numbers).mark(value, undefined, 0, numbers.root);
+  const marking = new Marking(numbers);
+  // Another walk before it: one number that is not in its place leaves it open where the others of its value came from.
+  if (numbers.counts.size > 0) marking.survey(value);
+  return marking.mark(value, undefined, 0, numbers.root);
 }
 
 /** The JSON text of such a copy with the numbers in place of the strings. */
@@ -168,9 +198,18 @@ class Marking {
   /** Of the current object or array. One list for all: a path for each number would cost more than the rest. */
   readonly #path: Place[] = [];
   #openArrays = 0;
+  /** The numbers that were found in their places, by their values. */
+  readonly #inPlace = new Map<number, Set<Literal>>();
+  #isSurvey = false;
 
   constructor(numbers: ExactNumbers) {
     this.#numbers = numbers;
+  }
+
+  survey(value: unknown): void {
+    this.#isSurvey = true;
+    this.mark(value, undefined, 0, this.#numbers.root);
+    this.#isSurvey = false;
   }
 
   /** `parent`: the object or array that has the value at `place`. `stored`: what is stored at the path of the parent. */
@@ -202,25 +241,37 @@ class Marking {
   }
 
   #literalFor(value: number, parent: object | undefined, place: Place, stored: Container | undefined): string | undefined {
-    const origin = parent && origins.get(parent);
-    const own = origin?.literals.get(place);
-    // Items of a shorter or longer array may have moved.
-    const inPlace = origin?.length === undefined || origin.length === (parent as unknown[]).length;
-    if (own && inPlace && Object.is(own.value, value)) return own.text;
-    const atPath = stored?.literals.get(place);
-    const samePath = atPath && Object.is(atPath.value, value) ? atPath : undefined;
-    const { byValue } = this.#numbers;
-    if (!byValue.has(value)) return samePath?.text;
-    // A mutator may well compute such a number: the 0 of a counter is not the 1e-400 of another property.
-    if (!samePath && Number.isSafeInteger(value)) return undefined;
+    const { byValue, counts } = this.#numbers;
+    const count = counts.get(value);
+    if (this.#isSurvey) {
+      const found = count === undefined ? undefined : this.#storedAt(value, parent, place, stored);
+      if (found && mustStay(found)) this.#inPlace.set(value, (this.#inPlace.get(value) ?? new Set<Literal>()).add(found));
+      return undefined;
+    }
+    const found = this.#storedAt(value, parent, place, stored);
+    // At most its spelling is another.
+    if (!byValue.has(value)) return found?.text;
     const only = byValue.get(value);
-    if (only && Number.isFinite(value)) return only.text;
-    if (samePath && this.#openArrays === 0) return samePath.text;
-    if (!Number.isFinite(value)) return undefined; // the caller rejects it, as any infinity
+    if (only && (found || count === undefined) && (found || Number.isFinite(value))) return only.text;
+    const allInPlace = (this.#inPlace.get(value)?.size ?? 0) === count;
+    if (allInPlace && found) return found.text;
+    if (allInPlace && isComputable(value)) return undefined;
+    if (!Number.isFinite(value) && !found) return undefined; // the caller rejects it, as any infinity
     const path = parent ? [...this.#path, place] : [];
     throw new TypeError(
       `The number at ${describePath(path)} stands for one of several stored numbers that JavaScript cannot tell apart: store such numbers as strings.`,
     );
+  }
+
+  /** What is stored in the place of a number that has not changed. */
+  #storedAt(value: number, parent: object | undefined, place: Place, stored: Container | undefined): Literal | undefined {
+    const origin = parent && origins.get(parent);
+    const own = origin?.literals.get(place);
+    // Items of a shorter or longer array may have moved.
+    const inPlace = origin?.length === undefined || origin.length === (parent as unknown[]).length;
+    if (own && inPlace && Object.is(own.value, value)) return own;
+    const atPath = stored?.literals.get(place);
+    return atPath && Object.is(atPath.value, value) && (this.#openArrays === 0 || !this.#numbers.byValue.has(value)) ? atPath : undefined;
   }
 }
 

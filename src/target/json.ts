@@ -80,21 +80,40 @@ function textOf(value: unknown, numbers: ExactNumbers | undefined): string {
     }
   } catch (error) {
     // For a bigint the engine does not name the path.
-    rejectUnrepresentable(checked);
+    rejectUnrepresentable(checked, () => undefined);
     throw error;
   }
-  rejectUnrepresentable(checked);
+  // Too deep for the stack, but written by the engine: it has no cycle.
+  rejectUnrepresentable(checked, () => checkDeep(checked));
   return text;
 }
 
 /** Throws a `TypeError` for a part of the value that `JSON.stringify` silently drops, or stores as something else. */
-function rejectUnrepresentable(value: unknown): void {
+function rejectUnrepresentable(value: unknown, onTooDeep: () => void): void {
   try {
-    check(value);
+    try {
+      check(value);
+    } catch (error) {
+      // A cycle, or too many levels for the stack.
+      if (!(error instanceof RangeError)) throw error;
+      onTooDeep();
+    }
   } catch (error) {
-    if (error instanceof Unrepresentable) throw new TypeError(`JSON cannot represent ${error.message}, at ${describePath(error.path)}.`);
-    // A cycle, or too many levels: the engine's own error says so.
-    if (!(error instanceof RangeError)) throw error;
+    if (!(error instanceof Unrepresentable)) throw error;
+    const place = error.path.length > 0 ? `at ${describePath(error.path)}` : "at the top level, or at a depth of thousands of levels";
+    throw new TypeError(`JSON cannot represent ${error.message}, ${place}.`);
+  }
+}
+
+/** The same check without recursion, and without the path. */
+function checkDeep(root: unknown): void {
+  const open = [root];
+  while (open.length > 0) {
+    const value = open.pop();
+    const isContainer = typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON !== "function";
+    if (isContainer && Array.isArray(value)) for (const item of value) open.push(item);
+    else if (isContainer && isPlain(value)) open.push(...Object.values(value).filter((member) => member !== undefined));
+    else check(value);
   }
 }
 

@@ -3,6 +3,7 @@ import type { LeasableLike } from "../clients/leasable.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { redactUrl } from "../core/telemetry.js";
 import { blobStaleETag } from "./blob-requests.js";
+import { hasProperties } from "./content.js";
 import { readOnlyReason, requireClient } from "./target.js";
 import type { ServiceAdapter } from "./target.js";
 
@@ -113,7 +114,7 @@ function lowerCaseNames(metadata: StringMap): StringMap {
 
 /** A private copy that contains strings only, without the properties that are undefined. */
 export function stringValues(value: unknown, what: string): StringMap {
-  if (typeof value !== "object" || value === null) throw new TypeError(`The ${what} must be an object of strings.`);
+  if (!hasProperties(value)) throw new TypeError(`The ${what} must be an object of strings.`);
   const entries: [string, string][] = [];
   for (const [name, v] of Object.entries(value)) {
     if (v === undefined) continue;

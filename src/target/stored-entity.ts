@@ -1,5 +1,6 @@
 import { deepEqual } from "fast-equals";
 import { redactUrl } from "../core/telemetry.js";
+import { hasProperties } from "./content.js";
 import { fromEdm, isEdmType, toEdm } from "./edm.js";
 import type { EdmType, EdmValue } from "./edm.js";
 import { defaultJournalName, parseJournal } from "./journal.js";
@@ -111,9 +112,10 @@ export function storedFromValue(
   previous: StoredEntity | undefined,
   types: Readonly<Record<string, EdmType>>,
 ): StoredEntity {
+  if (!hasProperties(value)) throw new TypeError("An entity must be an object with properties.");
   const stored = new Map<string, EdmValue>();
   for (const [name, property] of Object.entries(value)) {
-    if (systemMembers.has(name) || name.startsWith("odata.") || property === undefined || property === null) continue;
+    if (systemMembers.has(name) || annotations.has(name) || property === undefined || property === null) continue;
     const before = previous?.get(name);
     if (before) {
       const seen = fromEdm(before);
@@ -122,6 +124,7 @@ export function storedFromValue(
         continue;
       }
     } else checkName(name);
+    if (reservedNames.has(name)) throw new TypeError(`The property ${name} is reserved for the library: rename it.`);
     stored.set(name, toEdm(name, property, ownType(types, name), before?.type));
   }
   // What the caller cannot see stays.
@@ -133,6 +136,9 @@ export function storedFromValue(
 function ownType(types: Readonly<Record<string, EdmType>>, name: string): EdmType | undefined {
   return Object.hasOwn(types, name) ? types[name] : undefined;
 }
+
+/** What the service adds to an entity, and the SDK returns with it. */
+const annotations: ReadonlySet<string> = new Set(["odata.metadata", "odata.type", "odata.id", "odata.etag", "odata.editLink"]);
 
 const propertyName = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
 
@@ -201,6 +207,9 @@ function valueSize({ type, value }: EdmValue): number {
 
 /** Marks a row whose entity was deleted by a transaction, until the row itself is deleted. */
 export const tombstoneName = "asc_tombstone";
+
+/** A property of a caller under one of these would be taken for the library's own. */
+const reservedNames: ReadonlySet<string> = new Set([defaultJournalName, tombstoneName]);
 
 /**
  * The entity in a row; undefined: the row is the tombstone of a deleted one. A client that does not know tombstones may have merged

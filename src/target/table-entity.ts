@@ -3,11 +3,12 @@ import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { hasProperties } from "./content.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
-import { defaultJournalName, journalLimitError, journalWithin, parseJournal, requireJournalName } from "./journal.js";
+import { journalLimitError, journalWithin, parseJournal, requireJournalName } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue, tombstoneName } from "./stored-entity.js";
+import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -227,13 +228,10 @@ export function encodeEntity(
   { partitionKey, rowKey }: EntityKey,
   types: Readonly<Record<string, EdmType>>,
 ): StoredEntity {
-  if (typeof value !== "object" || value === null) throw new TypeError("An entity must be an object.");
+  if (!hasProperties(value)) throw new TypeError("An entity must be an object with properties.");
   checkSameKey("partitionKey", value, partitionKey, previous !== undefined);
   checkSameKey("rowKey", value, rowKey, previous !== undefined);
   if (previous) checkNotSet(value, ["etag", "timestamp"]);
-  for (const name of [defaultJournalName, tombstoneName]) {
-    if (Object.hasOwn(value, name)) throw new TypeError(`The property ${name} is reserved for the library: rename it.`);
-  }
   const stored = storedFromValue(value, previous, types);
   if (previous) removesProperty(previous, stored); // of this mutator, not of the whole batch
   return stored;
@@ -247,6 +245,7 @@ export function checkKey(name: string, key: string): void {
   if (forbiddenInKeys.test(key)) {
     throw new RangeError(`${name} ${JSON.stringify(key)}: keys cannot contain / \\ # ? or control characters.`);
   }
+  if (/\p{Surrogate}/u.test(key)) throw new RangeError(`${name}: keys must be well-formed Unicode.`);
   if (key.length > 512) throw new RangeError(`${name}: keys can have at most 512 characters.`);
 }
 

@@ -100,6 +100,11 @@ export interface ServiceAdapter<T, Raw> {
   readonly notFoundAdvice?: string;
   /** Whether a write can carry a journal. Otherwise a lost response is resolved by comparing the intended with the stored value. */
   readonly journaled: boolean;
+  /**
+   * Distinguishes the operations of this target in a journal that it shares with another one: the same `operationId` for the content and
+   * for the metadata of a blob are two operations. Letters only. Absent: the journal is its own, or that of the content.
+   */
+  readonly journalScope?: string | undefined;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
   /** How many requests a write of this value takes, one after the other. Absent: one. */

@@ -37,19 +37,31 @@ export interface TransactionWrite {
   readonly mayRepeat: boolean;
 }
 
-/** Identifies the write of these operations in errors: its witness row, and its place in the journal of that row. */
-export function tokenOfWrite(operations: readonly Operation[], writeId: string): string {
-  const { rowKey = "", base } = witnessOf(operations) ?? {};
+/**
+ * The library's id of the write of these operations for one of its callers: it names the witness row, by whose journal a repetition of the
+ * call is recognised.
+ */
+export function tokenOfWrite(operations: readonly Operation[], writeId: string, caller?: number): string {
+  const { base, rowKey = "" } = witnessOf(operations) ?? {};
   const journal = journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId);
-  return `${rowPrefix}${toBase64Url(rowKey)}~${tokenOf(journal)}`;
+  const bytes = String.fromCharCode(...new TextEncoder().encode(rowKey));
+  return tokenOf(journal, { caller, place: btoa(bytes).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "") });
 }
 
-const rowPrefix = "r";
-const rowPattern = /^r([A-Za-z0-9_-]*)~(.+)$/;
+/** The key of the witness row that an operation id of the library names. */
+function witnessRowKeyOf(operationId: string): string | undefined {
+  const place = parseToken(operationId)?.place;
+  if (place === undefined) return undefined;
+  try {
+    const bytes = Uint8Array.from(atob(place.replace(/-/g, "+").replace(/_/g, "/")), (char) => char.charCodeAt(0));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined; // not one of ours
+  }
+}
 
 /** The operation of a caller that gave an id. */
 export interface IdentifiedOperation {
-  /** What the journals have. */
   readonly id: string;
   /** The witness row of the write that the caller repeats; undefined: the id is one of the caller. */
   readonly witness: string | undefined;
@@ -57,10 +69,8 @@ export interface IdentifiedOperation {
 
 /** Throws for an id that is neither one of a caller nor a {@link tokenOfWrite}. */
 export function parseOperationId(operationId: string): IdentifiedOperation {
-  const [, row, token = ""] = rowPattern.exec(operationId) ?? [];
-  if (row !== undefined && row.length % 4 !== 1 && parseToken(token)) return { id: token, witness: fromBase64Url(row) };
   checkOperationId(operationId);
-  return { id: operationId, witness: undefined };
+  return { id: operationId, witness: witnessRowKeyOf(operationId) };
 }
 
 /**
@@ -80,15 +90,6 @@ export function outcomeOfOperation({ id, witness }: IdentifiedOperation, rowOf: 
   }
   // Missing, and it would have been created: the write has not arrived. (Or another client has deleted the row since.)
   return written.entries[0]?.startsWith(written.lineage) ? "not committed" : "unknown";
-}
-
-function toBase64Url(text: string): string {
-  return btoa(String.fromCharCode(...new TextEncoder().encode(text))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
-}
-
-function fromBase64Url(text: string): string {
-  const binary = atob(text.replace(/-/g, "+").replace(/_/g, "/"));
-  return new TextDecoder().decode(Uint8Array.from(binary, (character) => character.charCodeAt(0)));
 }
 
 /**

@@ -99,7 +99,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   #letDetachedRun(batch: TransactionBatch): void {
     for (const [call, done] of batch.detached()) {
       void done.then(() => {
-        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
+        call.endDetached();
         enqueueTransaction({ ...this.#settings, coalesce: false }, call);
       });
     }
@@ -117,7 +117,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       return "unchanged";
     }
     this.#requeueFailed({ kind: "conflict", error: undefined }, batch, undefined);
-    await this.pause(this.backoffAfterConflict([], calls));
+    await this.pause(this.backoffAfterConflict(calls));
     return "conflict";
   }
 
@@ -134,7 +134,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const calls = batch.unsettled();
     // A caller has left since its function ran, and was told that nothing was written: the others go into a batch without it.
     const writeId = newWriteId();
-    if (!this.beginWrite(writers, calls, tokenOfWrite(operations, writeId))) {
+    if (!this.beginWrite(writers, calls, (caller) => tokenOfWrite(operations, writeId, caller))) {
       this.requeue(batch.withdraw());
       return "interrupted";
     }
@@ -142,10 +142,10 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
     const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
     const isAbandoned = (): boolean => writers.some((call) => call.isSettled());
-    const onConflict = (): number => this.backoffAfterConflict(writers, calls);
+    const onConflict = (): number => this.backoffAfterConflict(calls);
     const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, isAbandoned, operationIds }, onConflict);
-    this.endWrite(writers);
     const { outcome } = committed;
+    this.endWrite(writers, outcome);
     if (outcome.kind === "committed") {
       this.#remember(batch, operations, committed);
       batch.settleAll("committed");
@@ -161,6 +161,8 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   ): void {
     const calls = batch.unsettled();
     this.settleFailed(outcome, outcome.kind === "rejected" ? calls : batch.writers(), calls);
+    // Its caller asked for a retry: the place of one of several writes must not say that none of them was committed.
+    if (outcome.kind === "unknown") for (const call of batch.writers()) call.writeToken = newWriteId();
     if (outcome.kind !== "rejected") {
       this.#rows = new Map(witness ? [[witness.rowKey, witness.row]] : []);
       for (const call of calls) call.readBeforeInsert = true;

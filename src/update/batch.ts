@@ -97,7 +97,7 @@ const maxBlockInMs = 20;
 export class Batch<T, Raw> {
   readonly #adapter: ServiceAdapter<T, Raw>;
   readonly #calls: readonly UpdateCall<T, Raw>[];
-  readonly #steps: Step<Raw>[] = [];
+  readonly #steps: Step<T, Raw>[] = [];
   /** What each mutator was given. */
   readonly #before: (Raw | undefined)[] = [];
   /** The state after all mutators; undefined: the target is to be deleted. */
@@ -142,11 +142,11 @@ export class Batch<T, Raw> {
     for (const [index, call] of this.#calls.entries()) {
       if (index > 0 && performance.now() - started >= maxBatchTimeInMs) return;
       if (blockedForInMs() >= maxBlockInMs) await eventLoopTurn();
-      const { operationId } = call.settings;
+      const { operationId } = call;
       if (operationId !== undefined && this.#operationIds.length >= maxOperationIds) return;
       const hasOtherWaiters = (): boolean =>
         this.#calls.some((other, at) => at !== index && !other.isSettled()) || moreAreWaiting();
-      const step: Step<Raw> = call.isSettled() ? { kind: "abandoned" } : await this.#applyOne(call, base, hasOtherWaiters);
+      const step: Step<T, Raw> = call.isSettled() ? { kind: "abandoned" } : await this.#applyOne(call, base, hasOtherWaiters);
       this.#before.push(this.draft);
       this.#steps.push(step);
       if (step.kind !== "changed" && step.kind !== "deleted") continue;
@@ -161,13 +161,18 @@ export class Batch<T, Raw> {
     return this.#operationIds;
   }
 
-  async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<Raw>> {
-    if (this.#isRepetition(call, base)) return { kind: "unchanged", raw: this.draft ?? (base.snapshot?.raw as Raw) };
+  async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<T, Raw>> {
+    if (this.#isRepetition(call, base)) return this.#repeat(call, base);
     call.attempts++;
     call.inFlight = false;
     call.currentETag = base.snapshot?.etag;
     const step = await applyMutator(this.#adapter, call, this.draft, hasOtherWaiters);
     if (call.isSettled()) return { kind: "abandoned" };
+    if (call.mayHaveCommitted && call.settings.onUnknown === "throw" && (step.kind === "changed" || step.kind === "deleted")) {
+      // What is stored may be its own change. A mutator that leaves it as it is is content with either; this one would apply it twice.
+      call.rejectUnknown(undefined);
+      return { kind: "abandoned" };
+    }
     // The mutator saw only what is stored, and that was read after the call was enqueued: its error is final, whatever the
     // outcome of the other calls. Otherwise the call waits with them: the draft that it rejected may never be stored.
     if (step.kind === "failed" && !this.hasChanges && call.enqueuedAt <= base.readAt) call.reject(step.error);
@@ -175,9 +180,20 @@ export class Batch<T, Raw> {
   }
 
   /** Whether an earlier call with its operation id was applied: in the stored history, or in this batch. */
-  #isRepetition({ settings: { operationId } }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): boolean {
+  #isRepetition({ operationId }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): boolean {
     if (operationId === undefined) return false;
-    return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId);
+    return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope);
+  }
+
+  /** The result of a repetition: the current value. If a call of this batch has deleted the target: what it was before that. */
+  #repeat({ mayHaveCommitted }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): Step<T, Raw> {
+    const raw = this.draft ?? this.#before.findLast((before) => before !== undefined) ?? snapshot?.raw;
+    try {
+      // The own write of the call, whose outcome was unknown until now.
+      return { kind: "unchanged", value: this.#adapter.decode(raw as Raw), outcome: mayHaveCommitted ? "updated" : "unchanged" };
+    } catch (error) {
+      return { kind: "failed", error };
+    }
   }
 
   /** Settles every call. `now`: what is stored after the last step; undefined: it has been superseded. */
@@ -230,23 +246,22 @@ export class Batch<T, Raw> {
     const step = this.#steps[index];
     if (!call || !step) return;
     const adapter = this.#adapter;
-    const before = this.#before[index];
     const superseded = index < this.#lastWriter;
     // With an ETag of a later version, the caller could overwrite that version without having seen it.
     const etag = superseded || !now ? adapter.staleETag : now.etag;
     // Without the place in the history: the process drops the id from the journal, so that a search for it would find nothing.
     const done = { attempts: call.attempts, operationId: call.settings.operationId ?? this.writeId };
-    const resolve = (raw: Raw, outcome: Exclude<UpdateResult<T>["outcome"], "deleted">): void =>
-      call.resolve({ value: adapter.decode(raw), etag, outcome, ...done }, outcome);
+    const resolve = (value: T, outcome: Exclude<UpdateResult<T>["outcome"], "deleted">): void =>
+      call.resolve({ value, etag, outcome, ...done }, outcome);
     switch (step.kind) {
       case "changed":
-        resolve(step.raw, step.created ? "created" : "updated");
+        resolve(step.value, step.created ? "created" : "updated");
         break;
       case "deleted":
-        call.resolve({ value: adapter.decode(before as Raw), outcome: "deleted", ...done }, "deleted");
+        call.resolve({ value: step.value, outcome: "deleted", ...done }, "deleted");
         break;
       case "unchanged":
-        resolve(step.raw, "unchanged");
+        resolve(step.value, step.outcome ?? "unchanged");
         break;
       case "not found":
         call.reject(
@@ -263,12 +278,15 @@ export class Batch<T, Raw> {
   }
 }
 
-/** What one mutator did to the draft. */
-type Step<Raw> =
-  | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean }
-  | { readonly kind: "deleted" }
-  /** `raw` is the unchanged value; the initial value if the target does not exist and the mutator deletes it. */
-  | { readonly kind: "unchanged"; readonly raw: Raw }
+/**
+ * What one mutator did to the draft. `value` is what its caller gets. It is made before the write is sent, because a codec of the
+ * application may throw: after the commit, no error could say that nothing was written. And it is part of the time of the batch.
+ */
+type Step<T, Raw> =
+  | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean; readonly value: T }
+  | { readonly kind: "deleted"; readonly value: T }
+  /** The initial value if the target does not exist and the mutator deletes it. */
+  | { readonly kind: "unchanged"; readonly value: T; readonly outcome?: "unchanged" | "updated" }
   /** The target does not exist, and there is no `initial`. */
   | { readonly kind: "not found" }
   | { readonly kind: "failed"; readonly error: unknown }
@@ -296,7 +314,7 @@ async function applyMutator<T, Raw>(
   call: UpdateCall<T, Raw>,
   draft: Raw | undefined,
   hasOtherWaiters: () => boolean,
-): Promise<Step<Raw>> {
+): Promise<Step<T, Raw>> {
   const { initial } = call.settings;
   try {
     let start = draft;
@@ -312,17 +330,17 @@ async function applyMutator<T, Raw>(
       if (outcome.kind !== "done") return outcome;
       result = outcome.result as typeof result;
     } else result = running as typeof result;
-    if (result === DELETE) return draft === undefined ? { kind: "unchanged", raw: start } : { kind: "deleted" };
+    if (result === DELETE) return { kind: draft === undefined ? "unchanged" : "deleted", value: adapter.decode(start) };
     if (result !== undefined && result !== value) rejectChangedDraft(adapter, value, start);
     let raw = adapter.encode(result === undefined ? value : result, start);
-    if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", raw: draft };
+    if (draft !== undefined && adapter.equals(draft, raw)) return { kind: "unchanged", value: adapter.decode(draft) };
     if (adapter.validate) {
       // A schema may be slow or hang, like a mutator.
       const outcome = await waitOrDetach(adapter.validate(raw, "write"), call, hasOtherWaiters, detachAfterInMs);
       if (outcome.kind !== "done") return outcome;
       raw = outcome.result;
     }
-    return { kind: "changed", raw, created: draft === undefined };
+    return { kind: "changed", raw, created: draft === undefined, value: adapter.decode(raw) };
   } catch (error) {
     return { kind: "failed", error };
   }

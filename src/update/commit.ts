@@ -2,7 +2,7 @@ import { resolveWrite } from "../core/resolve-write.js";
 import type { TryLimit } from "../core/request.js";
 import type { Recognition } from "../core/resolve-write.js";
 import { isServerBusy } from "../core/storage-errors.js";
-import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf } from "../target/journal.js";
+import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf, tokenOf, tokenWithoutJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
@@ -22,18 +22,28 @@ export interface Plan<Raw> {
   readonly operationIds?: readonly string[] | undefined;
 }
 
+/** The library's ids for the callers of a write, by which they can repeat their calls. A write outside of the journal has no place in it. */
+export function tokensOf<Raw>(adapter: Pick<CommitAdapter<Raw>, "journaled">, plan: Plan<Raw> & { readonly writeId: string }): (caller: number | undefined) => string {
+  const { base, journaling, writeId } = plan;
+  if (!journaling || !adapter.journaled) return (caller) => tokenWithoutJournal(writeId, caller);
+  const journal = journalAfter(base, writeId);
+  return (caller) => tokenOf(journal, { caller });
+}
+
 /** The outcome of a commit. `found` is what is stored now, if it was read (`null`: the target does not exist). */
 export type CommitOutcome<Raw> =
   /** `superseded`: another write has been committed on top of it. */
   | { readonly kind: "committed"; readonly found: Snapshot<Raw> | null; readonly superseded: boolean }
-  | { readonly kind: "conflict"; readonly error: unknown; readonly found?: Snapshot<Raw> | null }
+  /** `mayBeOwn`: what is stored has the intended value, and there is no journal that says whose it is. */
+  | { readonly kind: "conflict"; readonly error: unknown; readonly found?: Snapshot<Raw> | null; readonly mayBeOwn?: boolean }
   | { readonly kind: "rejected"; readonly error: unknown }
-  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null };
+  /** `wasRejected`: the service rejected it, but may have carried out a copy of it. */
+  | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null; readonly wasRejected?: boolean };
 
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -51,7 +61,7 @@ export async function commit<Raw>(
   onConflict?: () => number,
 ): Promise<CommitOutcome<Raw>> {
   const { writeId = newWriteId() } = plan;
-  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds) : undefined;
+  const journal = plan.journaling && adapter.journaled ? journalAfter(plan.base, writeId, plan.operationIds, adapter.journalScope) : undefined;
   beginWrite(writeId);
   const outcome = await commitWith(adapter, plan, journal, context, onConflict);
   const isKnown = outcome.kind !== "unknown" && !context.abortSignal.aborted && !plan.isAbandoned?.();
@@ -93,9 +103,31 @@ async function commitWith<Raw>(
     },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
+  if (outcome.kind === "conflict" && outcome.found !== undefined) return afterConflict(adapter, plan, journal, { ...outcome, found: outcome.found });
   if (outcome.kind !== "recognised") return outcome;
   const { found } = outcome;
   return { kind: "committed", found, superseded: found !== null && !isLatest(adapter, plan, journal, found) };
+}
+
+/**
+ * The SDK sent the write once, and the service rejected it. Where no journal shows whose the stored state is, it may be that of a copy which
+ * a browser or a proxy made below the SDK.
+ */
+function afterConflict<Raw>(
+  adapter: CommitAdapter<Raw>,
+  { base, draft, mayRepeat }: Plan<Raw>,
+  journal: Journal | undefined,
+  outcome: { readonly kind: "conflict"; readonly error: unknown; readonly found: Snapshot<Raw> | null },
+): CommitOutcome<Raw> {
+  const { error, found } = outcome;
+  if (draft !== undefined) {
+    // A write without a journal leaves that of others as it is.
+    const isOfOther = found?.journal?.lineage !== base?.journal?.lineage || found?.journal?.seq !== base?.journal?.seq;
+    return { ...outcome, mayBeOwn: !journal && !isOfOther && found !== null && adapter.equals(found.raw, draft) };
+  }
+  // A delete whose target is gone.
+  if (found) return outcome;
+  return mayRepeat ? { kind: "committed", found, superseded: false } : { kind: "unknown", error, found, wasRejected: true };
 }
 
 /** A write of several requests gets the time of as many tries. */

@@ -5,11 +5,11 @@ import { isLeaseConflict } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError } from "../errors.js";
-import { journalAfter, newWriteId, tokenOf } from "../target/journal.js";
+import { newWriteId } from "../target/journal.js";
 import { checkedResult, readSnapshot } from "../target/target.js";
 import type { Snapshot, Target } from "../target/target.js";
 import type { UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import { checkTargetSettings, requireWritable, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
@@ -39,6 +39,8 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
     // The adapter accepts a value without the keys of its entity.
     const encoded = adapter.encode(value as unknown as T, undefined);
     const draft = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
+    // Before the write: a codec of the application may throw, and then nothing must be stored.
+    const created = adapter.decode(draft);
     const existing = async (found: Snapshot<unknown>, attempts: number): Promise<UpdateResult<T>> => ({
       ...(await checkedResult(adapter, found, context.journalName)),
       outcome: "unchanged",
@@ -53,14 +55,14 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
     const createOnce = async (attempts: number): Promise<UpdateResult<T>> => {
       trace.begin();
       const writeId = newWriteId();
-      const operationId = tokenOf(journalAfter(undefined, writeId));
       const plan = { base: undefined, draft, journaling: settings.journaling, writeId };
+      const operationId = tokensOf(adapter, plan)(undefined);
       const outcome = await markWrite(operationId, (onConflict) => commit(adapter, plan, context, onConflict));
       // Rejected because of a lease: a leased target exists, and can be read.
       if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
       if (outcome.kind === "committed") {
         const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
-        return { value: adapter.decode(draft), etag, outcome: "created", attempts, operationId: writeId };
+        return { value: created, etag, outcome: "created", attempts, operationId: writeId };
       }
       // This call may or may not have written what is stored now: "unchanged" could be as wrong as "created".
       if (outcome.kind === "unknown") {

@@ -2,7 +2,7 @@ import type { BlockBlobLike } from "../clients/blob.js";
 import { rejectNestedUpdate } from "../core/hold-context.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, CommitUnknownError } from "../errors.js";
+import { createError, CommitUnknownError, TargetNotFoundError } from "../errors.js";
 import { newWriteId } from "../target/journal.js";
 import type { AnyInput, UpdateTarget } from "../target/target.js";
 import { commit } from "./commit.js";
@@ -31,7 +31,8 @@ const optionNames: OptionNames<DeleteTargetOptions> = { abortSignal: 1, tracingO
  * if (value.state === "done") await deleteIfUnchanged(blob, etag);
  * ```
  * @throws {@link ConflictError} if it was changed: nothing was deleted.
- * @throws {@link TargetNotFoundError} if it does not exist.
+ * @throws {@link TargetNotFoundError} if it does not exist. Its `committed` is `"unknown"`: a browser or a proxy may have sent the request
+ * twice, and then the first copy has deleted it.
  * @throws {@link CommitUnknownError} if the response was lost, and it cannot be known whether this call deleted it.
  */
 export async function deleteIfUnchanged(
@@ -58,6 +59,7 @@ export async function deleteIfUnchanged(
       case "rejected":
         throw outcome.error;
       case "unknown":
+        if (outcome.wasRejected) throw goneError(adapter.url, outcome.error);
         throw createError(CommitUnknownError, `It is unknown whether this call deleted ${adapter.url}: ${outcome.found === null ? "it does not exist any more, but another client may have deleted it" : "another client may have created it again"}.`, {
           url: adapter.url,
           attempts: 1,
@@ -68,4 +70,9 @@ export async function deleteIfUnchanged(
         throw versionError(adapter.url, { started, attempts: 1, consequence: "It was not deleted." }, outcome.found, outcome.error);
     }
   }, { targetKind: adapter.kind });
+}
+
+/** The service says that it does not exist. But it may say so to a copy of the request that was made below the SDK. */
+function goneError(url: string, cause: unknown): Error {
+  return createError(TargetNotFoundError, `${url} does not exist.`, { url, committed: "unknown", cause });
 }

@@ -1,17 +1,16 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { linkSignals, onAbort } from "../core/deadline.js";
+import { Deadline, linkSignals, onAbort } from "../core/deadline.js";
 import { rejectNestedUpdate, runHolding } from "../core/hold-context.js";
 import { read, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
 import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
-import { journalAfter, tokenOf } from "../target/journal.js";
 import { readSnapshot } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Mutator, UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
 import type { AcquireAccess, ExclusiveAccess, LeasedUpdateOptions } from "./exclusive-access.js";
@@ -55,23 +54,26 @@ export function leasedUpdate<I = unknown, const T = I>(
     requireWritable(adapter, "leasedUpdate");
     describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
     const acquireAccess = planAccess(adapter, options);
-    // The mutator gets one signal for the caller's cancellation and for the loss of the lease.
-    const { controller: stop, unlink } = linkSignals(options.abortSignal);
     rejectNestedUpdate("leasedUpdate", adapter.url);
+    const operationId = operationIdFor(options.operationId, adapter, settings);
+    // The mutator gets one signal for the caller's cancellation and for the loss of the lease. After all checks: it adds a listener.
+    const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
       ...checked,
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,
       startFrom: undefined,
-      operationId: operationIdFor(options.operationId, adapter, settings),
+      operationId,
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
       trace,
       url: adapter.url,
     });
     call.promise.catch(() => undefined);
     try {
-      // Settles the call, and returns when the lease is released: nothing continues in the background.
-      await new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
+      // Settles the call, and returns when the lease is released.
+      const released = new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
+      await Promise.race([released, call.promise]).catch(() => undefined);
+      await withinGrace(released, checked.tryTimeoutInMs);
     } finally {
       unlink();
     }
@@ -79,6 +81,16 @@ export function leasedUpdate<I = unknown, const T = I>(
     describeSpan(span, { outcome: result.outcome });
     return result;
   });
+}
+
+/**
+ * Waits for the release of the lease, but not for a release without a response: the outcome of the call is known, and its time may be over.
+ * The release then goes on in the background.
+ */
+async function withinGrace(released: Promise<void>, graceInMs: number): Promise<void> {
+  const deadline = new Deadline(graceInMs, () => undefined);
+  await deadline.race(released).catch(() => undefined);
+  deadline.dispose();
 }
 
 /** Says that an attempt met a conflict, and the call has not been settled. */
@@ -204,13 +216,12 @@ class LeasedRun<T, Raw> {
       return;
     }
     call.inFlight = true;
+    // It stays in flight until what is stored has been read: a copy of the write may have been committed.
     const onConflict = (): number => {
-      call.inFlight = false;
       call.hadConflict = true;
       return 0;
     };
     const { writeId, operationIds } = batch;
-    call.writeToken = tokenOf(journalAfter(snapshot, writeId));
     const plan = {
       base: snapshot,
       draft: batch.draft,
@@ -220,9 +231,11 @@ class LeasedRun<T, Raw> {
       isAbandoned: () => call.isSettled(),
       operationIds,
     };
-    // Without a journal a read could not tell whether a copy of the write is stored.
-    const outcome = await commit(adapter, plan, context, adapter.journaled ? onConflict : undefined);
-    call.inFlight = false;
+    if (!call.mayHaveCommitted) call.writeToken = tokensOf(adapter, plan)(undefined);
+    // Writes under a lease alone meet conflicts with staging files only.
+    const outcome = await commit(adapter, plan, context, adapter.requiresLease ? undefined : onConflict);
+    if (outcome.kind === "conflict" && outcome.mayBeOwn) call.mayHaveCommitted = true;
+    if (outcome.kind !== "committed") call.inFlight = false;
     if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));
     else await this.#rejectOrRetry(outcome, access);
@@ -244,7 +257,7 @@ class LeasedRun<T, Raw> {
       await this.#confirmHeld(access);
       call.hadConflict = true;
     }
-    if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(outcome.error);
+    if (call.isExhausted) call.rejectConflict(outcome.error);
   }
 
   /**

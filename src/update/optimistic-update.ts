@@ -5,12 +5,12 @@ import { read } from "../core/request.js";
 import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { hasOperation, journalAfter, tokenOf } from "../target/journal.js";
+import { hasOperation } from "../target/journal.js";
 import { readSnapshot, snapshotOf } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base, Mutator, UpdateResult } from "./batch.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkIfMatch, checkTargetSettings, checkUpdateOptions, operationIdFor, requireConditional, requireWritable, resolveTarget, versionError } from "./options.js";
 import type { OptimisticUpdateOptions, TargetSettings } from "./options.js";
@@ -93,21 +93,17 @@ export function optimisticUpdate<I = unknown, const T = I>(
 const queues = new CallQueues<unknown>();
 
 /** Adds a call to the queue of its target. */
-function enqueueUpdate<T, Raw>(
-  adapter: ServiceAdapter<T, Raw>,
-  call: UpdateCall<T, Raw>,
-  settings: TargetSettings,
-  place: "first" | "last" = "last",
-): void {
+function enqueueUpdate<T, Raw>(adapter: ServiceAdapter<T, Raw>, call: UpdateCall<T, Raw>, settings: TargetSettings): void {
   if (call.isSettled()) return;
-  call.enqueuedAt = ++logicalTime;
+  // A call that was detached keeps its place.
+  call.enqueuedAt ||= ++logicalTime;
   if (!settings.coalesce) {
-    new UpdateQueue(adapter, settings, undefined).add(call, place);
+    new UpdateQueue(adapter, settings, undefined).add(call);
     return;
   }
   const key = JSON.stringify([adapter.key, settings.journaling, settings.journalName, settings.leaseId]);
   const queue = queues.get(adapter.credentialScope, key, (onIdle) => new UpdateQueue(adapter, settings, onIdle)) as UpdateQueue<T, Raw>;
-  queue.add(call, place);
+  queue.add(call);
 }
 
 /** Orders calls and requests: a state whose request was sent before a call was enqueued may be too old for that call. */
@@ -127,6 +123,8 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   #base: Base<Raw> | undefined;
   /** How many calls run again although some of them were in time: the next batch has no others, so that it settles them. */
   #repeated = 0;
+  /** The last batch began with a mutator that others have to wait for. */
+  #servedSlow = false;
 
   constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
     super(adapter.url, onIdle);
@@ -140,8 +138,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     if (!this.#hasExpectedVersion(base)) return;
     if (!base.checked) base = await this.#check(base);
     this.#base = base;
-    const calls = this.takeBatch(this.#repeated || maxBatch);
-    this.#repeated = 0;
+    const calls = this.#takeCalls();
     beginTogether(calls);
     const batch = new Batch(this.#adapter, calls);
     await batch.apply(base, () => this.waiting.some((call) => !call.isSettled()));
@@ -150,6 +147,19 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     // A target that was created and deleted again within the batch needs no request either.
     if (!batch.hasChanges || (!base.snapshot && batch.draft === undefined)) this.#settleUnchanged(batch, base);
     else await this.#write(batch, base);
+  }
+
+  /** A mutator that others have to wait for begins a batch, and after it those go first that are not: they wait for one such mutator at most. */
+  #takeCalls(): UpdateCall<T, Raw>[] {
+    const repeated = this.#repeated;
+    this.#repeated = 0;
+    if (repeated > 0) return this.takeBatch(repeated);
+    const isSlow = ({ tookInMs }: UpdateCall<T, Raw>): boolean => tookInMs > 0;
+    if (this.#servedSlow) this.waiting = [...this.waiting.filter((call) => !isSlow(call)), ...this.waiting.filter(isSlow)];
+    const slow = this.waiting.findIndex((call, index) => index > 0 && isSlow(call));
+    const calls = this.takeBatch(slow < 0 ? maxBatch : Math.min(slow, maxBatch));
+    this.#servedSlow = calls[0] !== undefined && isSlow(calls[0]);
+    return calls;
   }
 
   protected override onBatchFailed(): void {
@@ -162,7 +172,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     const { ifMatch, operationId } = call?.settings ?? {};
     if (!call || ifMatch === undefined || snapshot?.etag === ifMatch) return true;
     // A repetition: the version that it was based on has been replaced by its own write.
-    if (operationId !== undefined && hasOperation(snapshot?.journal, operationId)) return true;
+    if (operationId !== undefined && hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope)) return true;
     call.reject(versionError(this.#adapter.url, { started: performance.now(), attempts: 0, consequence: "Nothing was written." }, snapshot ?? null, undefined));
     return false;
   }
@@ -192,14 +202,14 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     return { snapshot: { ...snapshot, raw }, readAt, checked: true };
   }
 
-  /** Detached calls return to the front of the queue when their mutators have ended: two runs of one mutator never overlap. */
+  /** Detached calls return to their places in the queue when their mutators have ended: two runs of one mutator never overlap. */
   #letDetachedRun(batch: Batch<T, Raw>): void {
     for (const [call, done] of batch.detached()) {
       const started = performance.now();
       void done.then(() => {
         call.tookInMs += performance.now() - started + 50;
-        if (call.attempts >= call.settings.maxAttempts) call.rejectConflict(undefined);
-        enqueueUpdate(this.#adapter, call, this.#settings, "first");
+        call.endDetached();
+        enqueueUpdate(this.#adapter, call, this.#settings);
       });
     }
   }
@@ -228,15 +238,18 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       isAbandoned: () => writers.some((call) => call.isSettled()),
       operationIds: batch.operationIds,
     };
-    if (!this.beginWrite(writers, calls, tokenOf(journalAfter(base.snapshot, batch.writeId)))) {
+    if (!this.beginWrite(writers, calls, tokensOf(this.#adapter, plan))) {
       endUnsettled(calls, "interrupted");
       this.requeue(calls);
       return;
     }
     const readAt = ++logicalTime;
-    const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(writers, calls));
-    this.endWrite(writers);
-    if (outcome.kind === "conflict" && outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
+    const outcome = await commit(this.#adapter, plan, this.#context(calls), () => this.backoffAfterConflict(calls));
+    this.endWrite(writers, outcome);
+    if (outcome.kind === "conflict") {
+      if (outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
+      if (outcome.mayBeOwn) for (const call of writers) call.mayHaveCommitted = true;
+    }
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
     if (outcome.kind !== "conflict") this.resetBackoff();

@@ -141,9 +141,15 @@ function isBlockBlob(target: unknown): target is BlockBlobLike {
   return typeof client === "object" && typeof client?.upload === "function" && typeof client.download === "function";
 }
 
-/** Throws for what is not the ETag of a version: `*` would match any version, and the empty text sends no condition at all. */
+/** Whether it is not the ETag of a version: `*`, in quotes, too, would match any version, and the empty text sends no condition at all. */
+export function isWildcard(etag: string): boolean {
+  const [, inner = etag] = /^(?:W\/)?"(.*)"$/s.exec(etag.trim()) ?? [];
+  return ["", "*", "W/", "W/*"].includes(inner.trim());
+}
+
+/** Throws for what is not the ETag of a version. */
 export function checkIfMatch(call: string, etag: string): string {
-  if (typeof etag !== "string" || etag.trim() === "" || etag.trim() === "*") throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
+  if (typeof etag !== "string" || isWildcard(etag)) throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
   return etag;
 }
 

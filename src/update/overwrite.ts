@@ -6,12 +6,12 @@ import { retry } from "../core/retry.js";
 import { isServerBusy } from "../core/storage-errors.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, CommitUnknownError, isConcurrencyError } from "../errors.js";
+import { createError, CommitUnknownError, isConcurrencyError, TargetNotFoundError } from "../errors.js";
 import { beginWrite, endWrite, hasOperation, journalAfter, newWriteId, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { AnyInput, RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
-import { commit } from "./commit.js";
+import { commit, tokensOf } from "./commit.js";
 import { checkIfMatch, checkTargetSettings, operationIdFor, requireConditional, requireWritable, resolveTarget, updateDefaults, versionError } from "./options.js";
 import type { TargetOptions } from "./options.js";
 import { runCall } from "./run-call.js";
@@ -82,7 +82,8 @@ export async function overwrite<I>(
     const encoded = adapter.encode(value, undefined);
     const raw = adapter.validate ? await adapter.validate(encoded, "write") : encoded;
     const journaling = settings.journaling && adapter.journaled;
-    const journal = journaling ? journalAfter(undefined, newWriteId(), operationId === undefined ? [] : [operationId]) : undefined;
+    const operationIds = operationId === undefined ? [] : [operationId];
+    const journal = journaling ? journalAfter(undefined, newWriteId(), operationIds, adapter.journalScope) : undefined;
     return { etag: await new Overwrite(adapter, raw, context, { ifMatch, journal, mayRepeat, operationId, markWrite }).run() };
   }, { targetKind: adapter.kind });
 }
@@ -104,7 +105,7 @@ class Overwrite {
   readonly #settings: OverwriteSettings;
   readonly #started = performance.now();
   /** The caller's, or one of the library. */
-  readonly #operationId: string;
+  #operationId: string;
 
   constructor(adapter: ServiceAdapter<unknown, unknown>, raw: unknown, context: RequestContext, settings: OverwriteSettings) {
     this.#adapter = adapter;
@@ -166,16 +167,19 @@ class Overwrite {
    */
   #writeOverFound(write: ServiceAdapter<unknown, unknown>["overwrite"]): Promise<string> {
     const { ifMatch, journal, mayRepeat, operationId, markWrite } = this.#settings;
-    const [writeId, ...operationIds] = journal?.entries[0]?.split("+") ?? [];
+    const writeId = journal?.entries[0]?.split("+")[0] ?? newWriteId();
+    const operationIds = operationId === undefined ? [] : [operationId];
     /** What was read after a conflict; null: the target does not exist. */
     let known: Snapshot<unknown> | null | undefined;
     const attempt = async (attempts: number): Promise<string> => {
       const base = known === undefined ? await readSnapshot(this.#adapter, this.#context) : (known ?? undefined);
       known = undefined;
-      if (operationId !== undefined && hasOperation(base?.journal, operationId)) return this.#etagOf(base ?? null);
+      if (operationId !== undefined && hasOperation(base?.journal, operationId, this.#adapter.journalScope)) return this.#etagOf(base ?? null);
       if (ifMatch !== undefined && base?.etag !== ifMatch) throw this.#conflict(base ?? null, undefined, attempts);
+      if (!base && this.#adapter.notFoundAdvice !== undefined) throw this.#notFound(this.#adapter.notFoundAdvice);
       if (write && base) return this.#writeOver(write, base.etag, attempts);
       const plan = { base, draft: this.#raw, journaling: journal !== undefined, mayRepeat, writeId, operationIds };
+      this.#operationId = operationId ?? tokensOf(this.#adapter, plan)(undefined);
       const outcome = await markWrite(this.#operationId, (onConflict) => commit(this.#adapter, plan, this.#context, onConflict));
       if (outcome.kind === "committed") return outcome.superseded ? this.#adapter.staleETag : this.#etagOf(outcome.found);
       if (outcome.kind === "rejected") throw outcome.error;
@@ -200,6 +204,12 @@ class Overwrite {
 
   #conflict(found: Snapshot<unknown> | null | undefined, cause: unknown, attempts: number): Error {
     return versionError(this.#adapter.url, { started: this.#started, attempts, consequence: "It was not overwritten." }, found, cause);
+  }
+
+  /** Not every target can be created: the metadata of a blob cannot. */
+  #notFound(advice: string): Error {
+    const { url } = this.#adapter;
+    return createError(TargetNotFoundError, `${url} does not exist: ${advice}.`, { url });
   }
 
   #unknown(cause: unknown): Error {

@@ -41,7 +41,7 @@ export async function resolveOutcome(
   if (id === undefined) throw new TypeError("resolveOutcome: operationId must be a string.");
   return runCall("resolveOutcome", options, settings, adapter.url, async (context) => {
     const found = await readSnapshot(adapter, context);
-    if (hasOperation(found?.journal, id)) return "committed";
+    if (hasOperation(found?.journal, id, adapter.journalScope)) return "committed";
     const written = parseToken(id);
     // One behind: the version that the write is conditional on is still stored, so the request may still arrive.
     if (!written || !found?.journal || found.journal.seq < written.seq) return "unknown";

@@ -11,7 +11,8 @@ import type { TargetSettings } from "./options.js";
 
 /**
  * Runs the part of a call that sends a write: if the deadline passes meanwhile, the outcome is unknown, and the error has this
- * operation id. `onConflict` is for `commit`: the service has rejected the write, so its outcome is known from then on.
+ * operation id. `onConflict` is for `commit`: without it, a conflict is reported without a read. Until that read has ended, the outcome
+ * stays unknown: the service may have rejected a copy of the write that was made below the SDK, and have committed the other one.
  */
 export type MarkWrite = <W>(operationId: string, send: (onConflict: () => number) => Promise<W>) => Promise<W>;
 
@@ -50,10 +51,7 @@ export function runCall<R>(
     const markWrite: MarkWrite = async (operationId, send) => {
       inFlight = operationId;
       try {
-        return await send(() => {
-          inFlight = undefined;
-          return 0;
-        });
+        return await send(() => 0);
       } finally {
         inFlight = undefined;
       }

@@ -66,12 +66,12 @@ class TestQueue extends CallQueue<TestCall> {
   }
 
   begin(calls: readonly TestCall[]): boolean {
-    return this.beginWrite(calls, calls, "token");
+    return this.beginWrite(calls, calls, (caller) => `token-${caller ?? ""}`);
   }
 
   /** Settles the calls of a write that committed. */
   commit(calls: readonly TestCall[]): void {
-    this.endWrite(calls);
+    this.endWrite(calls, { kind: "committed" });
     for (const call of calls) call.resolve(call.name);
   }
 
@@ -83,7 +83,7 @@ class TestQueue extends CallQueue<TestCall> {
   }
 
   backoff(calls: readonly TestCall[]): number {
-    return this.backoffAfterConflict(calls, calls);
+    return this.backoffAfterConflict(calls);
   }
 
   reset(): void {
@@ -106,9 +106,9 @@ class TestQueue extends CallQueue<TestCall> {
     return names.map((name) => this.enqueue(name));
   }
 
-  enqueue(name: string, settings?: Partial<WriteCallSettings>, place?: "first" | "last"): TestCall {
+  enqueue(name: string, settings?: Partial<WriteCallSettings>): TestCall {
     const call = new TestCall(name, settings);
-    this.add(call, place);
+    this.add(call);
     return call;
   }
 }
@@ -158,18 +158,15 @@ describe("batches", () => {
     expect(queue.batches).toEqual([["a", "b"]]);
   });
 
-  it("serve a call first that asks for it", async () => {
+  it("serve a call that was enqueued earlier before the others: it was detached, and returns to its place", async () => {
     const queue = new TestQueue();
-    const held = heldWrite();
-    queue.write = held.write;
-    queue.addAll("a");
+    const read = deferred();
+    queue.read = () => read.promise;
+    const [a, b, c] = ["a", "b", "c"].map((name, index) => Object.assign(new TestCall(name), { enqueuedAt: index + 1 }));
+    for (const call of [a, c, b]) queue.add(call!);
+    read.resolve();
     await pass(0);
-    queue.addAll("b");
-    queue.enqueue("c", {}, "first");
-    queue.write = commit;
-    held.open();
-    await pass(0);
-    expect(queue.batches).toEqual([["a"], ["c", "b"]]);
+    expect(queue.batches).toEqual([["a", "b", "c"]]);
   });
 
   it("have as many calls as the queue takes at most", async () => {
@@ -311,11 +308,41 @@ describe("a conflict", () => {
     vi.mocked(Math.random).mockReturnValue(1);
     const queue = new TestQueue();
     const calls = [new TestCall("a"), new TestCall("b")];
-    for (const call of calls) call.inFlight = true;
     expect([1, 2, 3, 4, 5, 6].map(() => queue.backoff(calls))).toEqual([100, 200, 400, 800, 1_000, 1_000]);
-    expect(calls.map(({ inFlight, hadConflict }) => [inFlight, hadConflict])).toEqual([[false, true], [false, true]]);
+    expect(calls.map(({ hadConflict }) => hadConflict)).toEqual([true, true]);
     queue.reset();
     expect(queue.backoff(calls)).toBe(100);
+  });
+
+  it("leaves its calls in flight: a copy of the write may be stored", () => {
+    const queue = new TestQueue();
+    const call = new TestCall("a");
+    call.inFlight = true;
+    queue.backoff([call]);
+    expect(call.inFlight).toBe(true);
+  });
+
+  it("is read for at once if the time of a call ends within the backoff, which then comes after the read", async () => {
+    vi.mocked(Math.random).mockReturnValue(1);
+    const queue = new TestQueue();
+    let attempts = 0;
+    queue.write = async (calls) => {
+      for (const call of calls) call.attempts++;
+      if (++attempts > 1) return queue.commit(calls);
+      expect(queue.backoff(calls)).toBe(0);
+      queue.fail(conflict, calls);
+    };
+    const read = deferred();
+    queue.read = () => read.promise;
+    const short = rejection(queue.enqueue("short", { timeoutInMs: 90 }).promise);
+    const long = queue.enqueue("long", { timeoutInMs: 1_000 }).promise;
+    read.resolve();
+    await vi.advanceTimersByTimeAsync(90);
+    expect(await short).toMatchObject({ name: "ConflictError", committed: false });
+    expect(queue.failures).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(10);
+    expect(await long).toBe("long");
+    expect(queue.failures).toHaveLength(1);
   });
 
   it("needs no backoff if no call has an attempt left, and takes that of the first that has", () => {
@@ -643,6 +670,23 @@ describe("a defect in a batch", () => {
     };
     read.resolve();
     expect((await rejection(other!.promise)).message).toBe("a defect");
+  });
+
+  it("while the calls of a committed write are settled never says that nothing was written", async () => {
+    const queue = new TestQueue();
+    queue.write = async (calls) => {
+      queue.begin(calls);
+      calls[1]!.resolve = () => {
+        throw new TypeError("a defect");
+      };
+      queue.commit(calls);
+    };
+    const read = deferred();
+    queue.read = () => read.promise;
+    const [a, b, c] = queue.addAll("a", "b", "c");
+    read.resolve();
+    expect(await a!.promise).toBe("a");
+    for (const call of [b, c]) expect(await rejection(call!.promise)).toMatchObject({ code: "COMMIT_UNKNOWN", cause: { message: "a defect" } });
   });
 });
 

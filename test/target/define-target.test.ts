@@ -359,3 +359,26 @@ describe("defineTarget", () => {
     await expect(readTarget(target)).rejects.toThrow(/has no ETag/);
   });
 });
+
+describe("an error of a store with a status code", () => {
+  const denied = (statusCode: number): Error => Object.assign(new Error("the gateway"), { statusCode });
+
+  it.each([400, 403, 404, 409, 412, 429])("%i says nothing about the outcome of a write: the library reads", async (statusCode) => {
+    const { store, target } = counter();
+    store.next("write", async (carryOut) => {
+      carryOut();
+      throw denied(statusCode);
+    });
+    expect((await inFakeTime(optimisticUpdate(target, increment))).value).toEqual({ n: 1 });
+    expect(store.current?.value).toEqual({ n: 1 });
+  });
+
+  it("is that of a delete, too", async () => {
+    const { store, target } = counter();
+    store.next("delete", async (carryOut) => {
+      carryOut();
+      throw denied(403);
+    });
+    expect(await inFakeTime(rejection(optimisticUpdate(target, () => DELETE)))).toBeInstanceOf(CommitUnknownError);
+  });
+});

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { createIfNotExists, encodedBlob, jsonBlob, jsonFile, optimisticUpdate, overwrite, readTarget, tableEntity } from "../../src/index.js";
 import { adapterOf } from "../../src/target/target.js";
-import type { Codec, FileLike } from "../../src/index.js";
+import type { Codec, FileLike, Mutator } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -166,6 +166,42 @@ describe("a number that a mutator does not touch", () => {
     expect(service.count("write")).toBe(0);
   });
 
+  for (const [what, stored, mutator, place] of [
+    ["shifted within a list that keeps its length", '{"n":0,"ids":[12345678901234567891,12345678901234567892,7]}', (doc: Doc) => {
+      (doc["ids"] as number[]).shift();
+      (doc["ids"] as number[]).push(9);
+    }, "ids[0]"],
+    ["copied over another", '{"n":0,"current":12345678901234567891,"next":12345678901234567892}', (doc: Doc) => {
+      doc["current"] = doc["next"];
+      doc["next"] = 5;
+    }, "current"],
+    ["copied over another in a new object", '{"n":0,"current":12345678901234567891,"next":12345678901234567892}', (doc: Doc) => ({ ...doc, current: doc["next"], next: 5 }), "current"],
+    ["copied over another in an object of a list", '{"n":0,"list":[{"id":12345678901234567891},{"id":12345678901234567892}]}', (doc: Doc) => {
+      const list = doc["list"] as { id: number }[];
+      list[0]!.id = list.pop()!.id;
+    }, "list[0].id"],
+    ["that JavaScript takes for a whole one, moved within a list", '{"n":0,"l":[1700000000000.0000001,5]}', (doc: Doc) => void (doc["l"] as number[]).unshift(3), "l[1]"],
+    ["that JavaScript takes for a whole one, renamed", '{"n":0,"a":1700000000000.0000001}', (doc: Doc) => {
+      doc["b"] = doc["a"];
+      delete doc["a"];
+    }, "b"],
+  ] as const) {
+    it(`is an error if it cannot be told which stored number it was: ${what}`, async () => {
+      const { service, blob } = blobOf(stored);
+      const error = await rejection(optimisticUpdate<Doc>(blob, mutator as Mutator<Doc>));
+      expect(error).toBeInstanceOf(TypeError);
+      expect(error.message).toContain(`at ${place} `);
+      expect(service.count("write")).toBe(0);
+      expect((await optimisticUpdate<Doc>(blob, increment)).outcome).toBe("updated");
+    });
+  }
+
+  it("may be computed as long as the stored one that looks the same is in its place", async () => {
+    const { blob, text } = blobOf('{"n":0,"rate":1.00000000000000000001,"ids":[12345678901234567891,12345678901234567892]}');
+    await optimisticUpdate<Doc>(blob, increment);
+    expect(text()).toBe('{"n":1,"rate":1.00000000000000000001,"ids":[12345678901234567891,12345678901234567892]}');
+  });
+
   it("is found in a document with a string of many megabytes", async () => {
     const { blob, text } = blobOf(`{"n":0,"long":"${'x\\"'.repeat(5_000_000)}","id":1234567890123456789}`);
     await optimisticUpdate<Doc>(blob, increment);
@@ -205,6 +241,16 @@ describe("what JSON cannot represent", () => {
       }
     });
   }
+
+  it("is refused at any depth that the engine can write", async () => {
+    for (let depth = 500; depth <= 8_000; depth += 500) {
+      const { blob, text } = blobOf('{"n":0}');
+      let value: unknown = new Map([[1, 2]]);
+      for (let i = 0; i < depth; i++) value = [value];
+      expect(["TypeError", "RangeError"]).toContain((await rejection(optimisticUpdate<Doc>(blob, (doc) => void (doc["deep"] = value)))).name);
+      expect(text()).toBe('{"n":0}');
+    }
+  });
 
   it("is refused even where it would be stored as what was there before", async () => {
     const { blob } = blobOf('{"n":0,"set":{}}');

@@ -504,13 +504,23 @@ describe("a write of which a proxy or a browser sends a copy below the SDK", () 
     expect(await update(adapter, base)).toMatchObject({ kind: "conflict", error: { statusCode: 412 }, found: { etag: blob.stored?.etag } });
   });
 
-  it("is never recognised by equal content alone, nor a delete by an absent target", async () => {
+  it("is never recognised by equal content alone, and a delete whose target is absent is of unknown outcome", async () => {
     const { blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 2 });
     expect((await update(adapter, base)).kind).toBe("conflict");
     blob.drop();
     const deletion = commit(adapter, { base, draft: undefined, journaling: true }, requestContext(), () => 0);
-    expect(await inFakeTime(deletion)).toMatchObject({ kind: "conflict", found: null });
+    expect(await inFakeTime(deletion)).toMatchObject({ kind: "unknown", found: null, wasRejected: true });
+  });
+
+  it("may be its own without a journal, if what is stored has the value and is not of a writer with a journal", async () => {
+    const { blob, adapter, base } = await setUp();
+    const plan = { base, draft: '{"n":2}', journaling: false };
+    blob.putKeeping({ n: 2 });
+    expect(await commit(adapter, plan, requestContext(), () => 0)).toMatchObject({ kind: "conflict", mayBeOwn: true });
+    await othersWrite(adapter, 1);
+    blob.putKeeping({ n: 2 });
+    expect(await commit(adapter, plan, requestContext(), () => 0)).toMatchObject({ kind: "conflict", mayBeOwn: false });
   });
 
   it("is rejected for any other reason without a read", async () => {

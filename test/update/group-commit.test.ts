@@ -11,7 +11,7 @@ import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
-import { useFakeTimers } from "../support/timers.js";
+import { inFakeTime, useFakeTimers } from "../support/timers.js";
 
 useFakeTimers();
 
@@ -318,6 +318,42 @@ describe("group commit", () => {
       await vi.runAllTimersAsync();
       await Promise.all(crowd);
       expect(blob.json).toEqual({ n: 1_000 + others });
+    });
+  });
+
+  describe("when several async mutators are slow", () => {
+    const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+    it("is no conflict: with one attempt they are applied all the same", async () => {
+      const { blob } = counterBlob();
+      const slow = optimisticUpdate<Counter>(blob, async (doc) => {
+        await wait(120);
+        doc.n++;
+      }, { maxAttempts: 1 });
+      const other = optimisticUpdate<Counter>(blob, increment, { maxAttempts: 1 });
+      expect((await inFakeTime(other)).value).toEqual({ n: 1 });
+      expect((await slow).value).toEqual({ n: 2 });
+    });
+
+    it("commits them in the order of the calls, and a fast one waits for one of them at most", async () => {
+      const { blob } = counterBlob();
+      const order: number[] = [];
+      const slow = Array.from({ length: 6 }, (_, i) => optimisticUpdate<Counter>(blob, async (doc) => {
+        await wait(1_500);
+        doc.n++;
+      }).then(() => order.push(i)));
+      await vi.advanceTimersByTimeAsync(2_000);
+      const times: number[] = [];
+      for (let i = 0; i < 3; i++) {
+        const started = performance.now();
+        void optimisticUpdate<Counter>(blob, increment).then(() => times.push(performance.now() - started));
+        await vi.advanceTimersByTimeAsync(1_000);
+      }
+      await inFakeTime(Promise.all(slow));
+      expect(order).toEqual([0, 1, 2, 3, 4, 5]);
+      expect(times).toHaveLength(3);
+      expect(Math.max(...times)).toBeLessThanOrEqual(1_700);
+      expect(blob.json).toEqual({ n: 9 });
     });
   });
 

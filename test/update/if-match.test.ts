@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { ConflictError, optimisticUpdate, readTarget, TargetNotFoundError } from "../../src/index.js";
+import { ConflictError, deleteIfUnchanged, optimisticUpdate, overwrite, readIfChanged, readTarget, TargetNotFoundError } from "../../src/index.js";
 import { before, loseAnswer, loseRequest } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
@@ -69,4 +69,15 @@ describe("optimisticUpdate with ifMatch", () => {
     }
     expect(service.count()).toBe(0);
   });
+});
+
+it.each(["", " ", "*", ' "*" ', '"*"', 'W/"*"', "W/*", '""', 'W/""', "W/"])("an ETag that matches any version is rejected before any request: %s", async (etag) => {
+  const { service, blob } = counterBlob();
+  for (const call of [
+    () => optimisticUpdate<Counter>(blob, increment, { ifMatch: etag }),
+    () => overwrite<Counter>(blob, { n: 9 }, { ifMatch: etag }),
+    () => deleteIfUnchanged(blob, etag),
+    () => readIfChanged(blob, etag),
+  ]) expect(["TypeError", "RangeError"]).toContain((await rejection(call())).name);
+  expect(service.count()).toBe(0);
 });

@@ -5,7 +5,7 @@ import { acquireLease, blobMetadata, containerMetadata, isConcurrencyError, leas
 import type { ContainerLike } from "../../src/clients/blob.js";
 import { hang, reset, restError, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
-import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 
 useFakeClock();
 
@@ -51,7 +51,7 @@ describe("a leased update of a target without If-Match", () => {
 });
 
 describe.each([409, 412])("a leased update whose write is rejected with %i", (statusCode) => {
-  it("reports a conflict, and not an unknown outcome, if its deadline passes while the service hangs", async () => {
+  it("is of unknown outcome if its deadline passes before the read that excludes a copy of the write", async () => {
     const server = new FakeLeaseServer();
     server.addBlob();
     let rejected = false;
@@ -62,7 +62,7 @@ describe.each([409, 412])("a leased update whose write is rejected with %i", (st
     };
     const update = outcomeOf(leasedUpdate(blobMetadata(server.blob()), (metadata) => void (metadata.n = "1"), { timeoutInMs: 800 }));
     await pass(60_000);
-    expect(update.error).toSatisfy((error: unknown) => isConcurrencyError(error, "CONFLICT"));
+    expect(update.error).toSatisfy((error: unknown) => isConcurrencyError(error, "COMMIT_UNKNOWN"));
     expect(server.blobs.get("blob")!.metadata).toEqual({});
   });
 });
@@ -101,4 +101,29 @@ it("a leased update with a lease that was released says so, and sends nothing", 
   await pass(10);
   expect(updating.error).toMatchObject({ code: "LEASE_LOST" });
   expect(server.requests).toHaveLength(requests);
+});
+
+it("a leased update that is rejected for its operationId leaves no listener on the caller's signal", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob();
+  const { signal, listeners } = Object.assign(countedAbort());
+  for (const operationId of ["a b", "x".repeat(65)]) {
+    await expect(leasedUpdate(blobMetadata(server.blob()), () => undefined, { operationId, abortSignal: signal })).rejects.toThrow(RangeError);
+  }
+  expect(listeners()).toBe(0);
+  expect(server.requests).toEqual([]);
+});
+
+it("a leased update whose requests hang returns at most a try after its time is over, and its lease is released in the background", async () => {
+  const server = new FakeLeaseServer();
+  server.addBlob();
+  let hanging = 3;
+  server.intercept = (operation) => (operation === "release" && hanging-- > 0 ? hang : undefined);
+  const started = elapsed();
+  const update = outcomeOf(leasedUpdate(blobMetadata(server.blob()), () => new Promise<undefined>(() => undefined), { timeoutInMs: 3_000, tryTimeoutInMs: 750, durationInSeconds: 60 }));
+  await pass(60_000);
+  expect(update.error).toBeDefined();
+  expect(update.at! - started).toBeLessThanOrEqual(3_750);
+  await pass(60_000);
+  expect(server.requests.at(-1)?.operation).toBe("release");
 });

@@ -57,12 +57,14 @@ describe("a defect of an adapter", () => {
     const adapter = adapterOf(target) as unknown as { decode: (raw: unknown) => unknown };
     const { decode } = adapter;
     let decoded = 0;
-    // The mutator gets its copy; what throws is the making of the result.
+    // The mutator gets its copy; what throws is the making of the result, which comes before the write.
     adapter.decode = (raw) => {
       if (++decoded === 2) throw new Error("defect");
       return decode(raw);
     };
-    expect((await rejection(optimisticUpdate(target, increment))).message).toBe("defect");
+    const [failed, other] = [rejection(optimisticUpdate(target, increment)), optimisticUpdate(target, increment)];
+    expect((await failed).message).toBe("defect");
+    expect((await other).value).toEqual({ n: 1 });
     expect((await optimisticUpdate(target, increment)).value).toEqual({ n: 2 });
   });
 });

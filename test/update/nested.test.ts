@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { blobMetadata, deleteIfUnchanged, leasedUpdate, optimisticUpdate, overwrite, readTarget, runTransaction } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { counterBlob, increment } from "../support/counter.js";
@@ -37,6 +37,19 @@ describe("an update inside the mutator of an update of the same target", () => {
     const other = new FakeBlockBlob(service, { url: blob.url });
     expect(await rejection(optimisticUpdate<Counter>(blob, () => optimisticUpdate<Counter>(other, increment).then(() => undefined)))).toBeInstanceOf(TypeError);
     expect(blob.json).toEqual({ n: 0 });
+  });
+
+  it("after an await of a function that is not async ends the outer call at its second run at the latest, on every platform", async () => {
+    const { service, blob } = counterBlob();
+    // As in a process in which no function has run under a lease, or was async.
+    vi.resetModules();
+    const fresh = await import("../../src/index.js");
+    const error = await rejection(
+      fresh.optimisticUpdate<Counter>(blob, (doc) => Promise.resolve().then(() => fresh.optimisticUpdate<Counter>(blob, increment, { coalesce: false })).then(() => void doc.n++)),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect((blob.json as Counter).n).toBeLessThanOrEqual(1);
+    expect(service.count("upload")).toBeLessThanOrEqual(2);
   });
 
   it("a runTransaction inside one on the same partition is rejected", async () => {

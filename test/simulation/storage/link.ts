@@ -25,6 +25,8 @@ export class Link extends FakeService {
   #writes = 0;
   /** The numbers of those without a response that says what became of them: in flight, aborted, or gone wrong. */
   readonly #unanswered = new Set<number>();
+  /** The numbers of those that met a conflict: a copy of one may be stored, until a read has shown that it is not. */
+  #conflicts: number[] = [];
   #cut = false;
 
   constructor(backend: Backend) {
@@ -96,8 +98,8 @@ export class Link extends FakeService {
         time.after(way(), () => {
           if (this.#cut) return;
           end(() => {
-            if (write !== undefined && !answer.busy) this.#unanswered.delete(write);
-            if ("error" in answer) reject(answer.error);
+            this.#noteAnswer(call, write, answer);
+            if (answer.error) reject(answer.error);
             else resolve(answer.value);
           });
         });
@@ -112,13 +114,22 @@ export class Link extends FakeService {
     });
   }
 
-  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): ({ value: R } | { error: Error }) & { busy: boolean } {
+  #arrive<R>(call: Call, error: ErrorOf, serve: () => R, busy: boolean): ({ value: R; error?: undefined } | { error: Error }) & { busy: boolean } {
     if (busy || this.backend.refuses(call.resource)) return { error: error(503, "ServerBusy"), busy: true };
     try {
       return { value: serve(), busy: false };
     } catch (refusal) {
       return { error: refusal as Error, busy: false };
     }
+  }
+
+  #noteAnswer({ kind }: Call, write: number | undefined, answer: { readonly error?: Error | undefined; readonly busy: boolean }): void {
+    const { statusCode = 0 } = (answer.error ?? {}) as { statusCode?: number };
+    if (write !== undefined && [404, 409, 412].includes(statusCode)) this.#conflicts.push(write);
+    else if (write !== undefined && !answer.busy) this.#unanswered.delete(write);
+    if (kind !== "read" || answer.busy) return;
+    for (const conflict of this.#conflicts) this.#unanswered.delete(conflict);
+    this.#conflicts = [];
   }
 
   #wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
