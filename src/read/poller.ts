@@ -203,7 +203,7 @@ export class TargetPoller<T> {
   async #report(error: unknown, abortSignal: AbortSignal): Promise<void> {
     const { onError } = this.#settings;
     // An async function is accepted where one returns nothing: what its promise rejects with would end the process otherwise.
-    if (onError) await read(async () => onError(error), { abortSignal });
+    if (onError) await read(() => Promise.resolve().then(() => onError(error)), { abortSignal });
     // Failed polls are logged by `runCall`. That a version was skipped is known only here.
     else if (isConcurrencyError(error, "SCHEMA")) logger.warning(`watch skipped a version of ${this.#adapter.url}: ${errorLabel(error)}`);
   }
