@@ -23,7 +23,7 @@ export const mayImport = {
   lock: ["clients", "errors", "core", "target", "lease", "update", "transaction"],
   queue: ["clients", "errors", "core", "target"],
   facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue"],
-  cli: ["clients", "errors", "core", "lock", "queue"],
+  cli: ["clients", "errors", "core", "update", "lock", "queue"],
   // Shipped for the tests of applications: servers that implement the services, and use nothing else of this library.
   testing: ["core"],
 };

@@ -13,7 +13,7 @@ export type {
   TimedCallOptions,
   WriteOutcomeOptions,
 } from "./clients/call.js";
-export type { FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
+export type { DirectoryEntryLike, DirectoryLike, FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
 export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
@@ -132,6 +132,8 @@ export type { LeasedUpdateOptions, NamedLockRef } from "./update/exclusive-acces
 export { leasedUpdate } from "./update/leased-update.js";
 export { optimisticUpdate } from "./update/optimistic-update.js";
 export type { LeaseCondition, OptimisticUpdateOptions, TargetOptions } from "./update/options.js";
+export { purgeStagingFiles } from "./update/purge-staging-files.js";
+export type { PurgeStagingFilesOptions } from "./update/purge-staging-files.js";
 export { readIfChanged, readTarget, tryReadTarget } from "./update/read-target.js";
 export type { ReadIfChangedResult } from "./update/read-target.js";
 export { retryWhileInUse } from "./update/retry-while-in-use.js";

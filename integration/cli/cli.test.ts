@@ -187,6 +187,30 @@ describe("queue", () => {
   });
 });
 
+describe("files purge", () => {
+  it("asks, and deletes the staging files of a directory that nobody has written for an hour", async () => {
+    await using server = await startFileShareServer();
+    const filesOf = ["--connection-string", replaceEndpoints(azurite().connectionString, { fileUrl: server.url })];
+    const share = await freshShare(server);
+    const inner = share.getDirectoryClient("a/b ä");
+    await share.createDirectory("a");
+    await inner.create();
+    await inner.createFile("f.json.asc-new", 1);
+    await share.createFile("f.json.asc-new", 1);
+    server.clock.advance(2 * 3_600_000);
+    const purge = ["files", "purge", share.name, ...filesOf];
+    expect(await run(purge, terminal)).toBe(5);
+    expect(await run([...purge, "--older-than-hours", "3", "--recursive", "--yes"], terminalWith())).toBe(0);
+    const one = terminalWith();
+    expect(await run([...purge, "-d", "a/b ä", "--yes", "--json"], one)).toBe(0);
+    expect(JSON.parse(one.stdout)).toEqual({ deleted: 1, kept: 0 });
+    const rest = terminalWith(["yes"]);
+    expect(await run([...purge, "--recursive"], rest)).toBe(0);
+    expect(rest.stdout).toContain("1 staging files were deleted, 0 are in use.");
+    expect(await run([...purge, "-d", "none", "--yes"], terminalWith())).toBe(3);
+  });
+});
+
 describe("inbox purge", () => {
   it("removes records that are old enough, after asking", async () => {
     const queue = await freshQueue();

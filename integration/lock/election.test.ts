@@ -116,6 +116,37 @@ describe.concurrent("an election", () => {
     expect(await new BlobLocks(container).inspect("scheduler")).toMatchObject({ state: "available" });
   });
 
+  it("ends a term whose work awaits its own resignation, and lets another candidate lead while abandoned work still runs", async () => {
+    const container = await freshContainer();
+    const ended: string[] = [];
+    const leads: string[] = [];
+    let endWork: (() => void) | undefined;
+    const candidate = (name: string, work: () => Promise<void>): LeaderElection =>
+      new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: name }), "scheduler", async () => {
+        leads.push(name);
+        await work();
+      }, { durationInSeconds: 15, drainTimeoutInMs: 200, cooldownInMs: 60_000 })
+        .on("ended", ({ reason }) => ended.push(`${name} ${reason}`))
+        .on("error", () => undefined);
+    const resigning: LeaderElection = candidate("resigning", () => resigning.resign());
+    const stubborn = candidate("stubborn", () => new Promise((resolve) => (endWork = resolve)));
+    let elected!: () => void;
+    const lastLeads = new Promise<void>((resolve) => (elected = resolve));
+    const last = candidate("last", async () => elected());
+    await resigning.start();
+    while (ended.length < 1) await new Promise((resolve) => setTimeout(resolve, 10));
+    await stubborn.start();
+    while (!stubborn.isLeader) await new Promise((resolve) => setTimeout(resolve, 10));
+    await stubborn.resign();
+    await last.start();
+    await lastLeads;
+    expect(leads).toEqual(["resigning", "stubborn", "last"]);
+    expect(ended).toEqual(["resigning resigned", "stubborn abandoned"]);
+    endWork?.();
+    await Promise.all([resigning, stubborn, last].map((election) => election.stop()));
+    expect(await new BlobLocks(container).inspect("scheduler")).toMatchObject({ state: "available" });
+  });
+
   it("does not start without the container of its locks", async () => {
     const election = new LeaderElection(new BlobLocks(containerClient(freshName())), "scheduler", () => undefined);
     await expect(election.start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND" });

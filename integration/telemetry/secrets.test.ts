@@ -7,11 +7,11 @@ import {
   generateAccountSASQueryParameters,
   StorageSharedKeyCredential,
 } from "@azure/storage-blob";
-import { ShareFileClient, ShareServiceClient, StorageSharedKeyCredential as FileCredential } from "@azure/storage-file-share";
+import { ShareClient, ShareFileClient, ShareServiceClient, StorageSharedKeyCredential as FileCredential } from "@azure/storage-file-share";
 import { QueueClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-import { acquireLease, BlobLocks, breakLease, bytesFile, ClaimInbox, createIfNotExists, enqueue, fileMetadata, inspectLease, jsonBlob, jsonFile, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, purgeTombstones, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, tableEntity, TableLock, tryAcquireLease, withLease } from "../../src/index.js";
+import { acquireLease, BlobLocks, breakLease, bytesFile, ClaimInbox, createIfNotExists, enqueue, fileMetadata, inspectLease, jsonBlob, jsonFile, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, purgeStagingFiles, purgeTombstones, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, tableEntity, TableLock, tryAcquireLease, withLease } from "../../src/index.js";
 import {
   respondWith,
   dropResponse,
@@ -41,6 +41,7 @@ interface Clients {
   queue: QueueClient;
   poison: QueueClient;
   file: ShareFileClient;
+  share: ShareClient;
 }
 
 interface Names {
@@ -87,6 +88,7 @@ function byKey(names: Names, key: string): Clients {
     queue: queue(names.queue),
     poison: queue(`${names.queue}-poison`),
     file: new ShareFileClient(`${proxies.file.url}/${names.share}/doc`, new FileCredential(files.accountName, key), { retryOptions: { maxTries: 1 } }),
+    share: new ShareClient(`${proxies.file.url}/${names.share}`, new FileCredential(files.accountName, key), { retryOptions: { maxTries: 1 } }),
   };
 }
 
@@ -114,6 +116,7 @@ function bySignature(names: Names, expiresInMs: number): Clients {
     queue: queue(names.queue),
     poison: queue(`${names.queue}-poison`),
     file: new ShareFileClient(`${proxies.file.url}/${names.share}/doc?${query}`, undefined, { retryOptions: { maxTries: 1 } }),
+    share: new ShareClient(`${proxies.file.url}/${names.share}?${query}`, undefined, { retryOptions: { maxTries: 1 } }),
   };
 }
 
@@ -125,7 +128,7 @@ async function freshNames(): Promise<Names> {
 }
 
 /** Every helper once or twice, with payloads, and with functions that throw. What they reject with is noted. */
-async function useEverything({ container, table, queue, poison, file }: Clients): Promise<string[]> {
+async function useEverything({ container, table, queue, poison, file, share }: Clients): Promise<string[]> {
   const outcomes: string[] = [];
   const attempt = async (name: string, call: () => Promise<unknown>): Promise<void> => {
     try {
@@ -206,6 +209,7 @@ async function useEverything({ container, table, queue, poison, file }: Clients)
   await attempt("leasedUpdate metadata", () => leasedUpdate(fileMetadata(file), (m) => void (m["text"] = "seen"), { ...patient, waitInMs: 300 }));
   await attempt("createIfNotExists file", () => createIfNotExists(shared, initial));
   await attempt("overwrite file", () => overwrite(shared, initial));
+  await attempt("purgeStagingFiles", () => purgeStagingFiles(share));
   await attempt("broken file", async () => {
     await overwrite(bytesFile(file), new TextEncoder().encode(payload));
     await readTarget(shared);

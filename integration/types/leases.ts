@@ -109,6 +109,9 @@ export async function useFilesOfSmbClients(): Promise<void> {
   typeOf(deleted.requestId).is<string | undefined>();
   // @ts-expect-error Misspelt option.
   await asc.retryWhileInUse(() => 1, { maxAttempt: 3 });
+  for (const client of [share, directory]) typeOf(await asc.purgeStagingFiles(client, { olderThanInMs: 3_600_000, recursive: true })).is<asc.PurgeResult>();
+  // @ts-expect-error A file has no other files.
+  await asc.purgeStagingFiles(file);
 }
 
 export async function writeOnceOrFenced(): Promise<void> {

@@ -162,7 +162,7 @@ export async function electALeader(abortSignal: AbortSignal): Promise<void> {
     .on("elected", (term) => typeOf(term).is<LeadershipTerm>())
     .once("ended", ({ epoch, reason }) => {
       typeOf(epoch).is<number>();
-      typeOf(reason).is<"lost" | "resigned" | "stopped" | "failed">();
+      typeOf(reason).is<"lost" | "resigned" | "stopped" | "failed" | "abandoned">();
     })
     .off("error", (error) => typeOf(error).is<unknown>())
     .on("error", () => {}) satisfies asc.LeaderElection;
@@ -170,7 +170,7 @@ export async function electALeader(abortSignal: AbortSignal): Promise<void> {
   await election.resign();
   await election.stop({ drainTimeoutInMs: 10 });
   await election.run({ abortSignal });
-  for await (const seen of election.observe({ pollIntervalInMs: 10 })) {
+  for await (const seen of election.observe({ pollIntervalInMs: 10, tryTimeoutInMs: 10 })) {
     typeOf(seen.isSelf).is<boolean>();
     seen satisfies LockStatus;
   }

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { codeOf, isNotFound, isParentNotFound, statusOf } from "../core/storage-errors.js";
 import { isConcurrencyError } from "../errors.js";
+import { addFiles } from "./commands/files.js";
 import { addInbox } from "./commands/inbox.js";
 import { addLeases } from "./commands/leases.js";
 import { addLocks } from "./commands/locks.js";
@@ -25,13 +26,13 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
 
 function programFor(terminal: Terminal): Command {
   const program = new Command("azure-storage-concurrency")
-    .description("Looks after locks, leases, queues and inboxes in a storage account.")
+    .description("Looks after locks, leases, queues, inboxes and staging files in a storage account.")
     .option("--connection-string <string>", "the account (default: AZURE_STORAGE_CONNECTION_STRING)")
     .option("--json", "results as JSON")
     .addHelpText("after", exitCodeHelp);
   // Set before the commands are added: they inherit it.
   program.exitOverride().configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) });
-  for (const add of [addLocks, addLeases, addQueue, addInbox]) add(program, terminal);
+  for (const add of [addLocks, addLeases, addQueue, addInbox, addFiles]) add(program, terminal);
   return program;
 }
 

@@ -49,6 +49,9 @@ export interface FileResponseLike extends BlobResponseLike {
   fileAttributes?: string | undefined;
   fileCreatedOn?: Date | undefined;
   filePermissionKey?: string | undefined;
+  lastModified?: Date | undefined;
+  /** When the service sent the response, by its own clock. */
+  date?: Date | undefined;
 }
 
 /** The response of `download()`: with a stream in Node, with a `Blob` in browsers. */
@@ -106,4 +109,25 @@ export interface FileLike extends LeasableShareLike {
 export interface ShareLike extends LeasableShareLike {
   getDirectoryClient(directoryName: string): object;
   setMetadata(metadata?: Record<string, string>, options?: FileCallOptions): Promise<{ etag?: string | undefined }>;
+}
+
+/** One entry of a {@link DirectoryLike}. */
+export interface DirectoryEntryLike {
+  readonly kind: "file" | "directory";
+  readonly name: string;
+}
+
+/**
+ * A `ShareDirectoryClient`, for `purgeStagingFiles`.
+ * @example
+ * ```ts
+ * const directory: DirectoryLike = share.getDirectoryClient("config");
+ * await purgeStagingFiles(directory);
+ * ```
+ */
+export interface DirectoryLike {
+  readonly url: string;
+  listFilesAndDirectories(options?: ShareLeaseCallOptions): AsyncIterable<DirectoryEntryLike>;
+  getFileClient(fileName: string): FileLike;
+  getDirectoryClient(subDirectoryName: string): DirectoryLike;
 }

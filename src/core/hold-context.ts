@@ -29,6 +29,11 @@ export function runHolding<R>(call: string, holds: readonly Hold[], fn: () => R,
   return context.run({ holds: all, updates: [...(outer?.updates ?? []), ...(update ? [update] : [])] }, fn);
 }
 
+/** Whether the current call is made inside the function that runs under this hold. Where there is no async context, it is not known: false. */
+export function isInside(hold: Hold): boolean {
+  return context?.get()?.holds.some((held) => held.hold === hold) ?? false;
+}
+
 /** An update whose function runs. */
 export interface Running {
   /** The call, as its error messages name it. */

@@ -1,8 +1,10 @@
 import type { AbortSignalLike } from "../clients/call.js";
+import { createError, OperationTimeoutError } from "../errors.js";
 import { abortReason, Deadline, delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { fullJitter, retry } from "./retry.js";
 import { isDefinitive, isIncompleteText } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
+import type { TimeLimits } from "./validate.js";
 
 /** What is known after one SDK call. `sends` is the number of requests that the SDK sent for it. */
 export type RequestOutcome<R> =
@@ -130,6 +132,27 @@ export async function readWithTries<R>(send: (abortSignal: AbortSignal) => Promi
   }
   await delay(fullJitter(0, 10, 1_000), abortSignal);
   return retry(attempt, { maxAttempts: Infinity, shouldRetry: mayRepeat, backoff: (failures) => fullJitter(failures, 10, 1_000), abortSignal });
+}
+
+/** The same for a call that consists of one read. Rejects with an `OperationTimeoutError` when the time of the call is over. */
+export async function readInTime<R>(
+  send: (abortSignal: AbortSignal) => Promise<R>,
+  url: string,
+  { timeoutInMs, tryTimeoutInMs, abortSignal }: TimeLimits & { readonly abortSignal?: AbortSignalLike | undefined },
+): Promise<R> {
+  const started = performance.now();
+  const deadline = new Deadline(timeoutInMs, () => callTimeoutError(url, timeoutInMs, started), abortSignal);
+  try {
+    return await readWithTries(send, { tryLimit: tryLimitOf(tryTimeoutInMs), abortSignal: deadline.signal });
+  } finally {
+    deadline.dispose();
+  }
+}
+
+/** For a call whose time is over, and which has written nothing. */
+export function callTimeoutError(url: string, timeoutInMs: number, started: number): OperationTimeoutError {
+  const message = `The call on ${url} timed out after ${timeoutInMs} ms (timeoutInMs). Nothing was written.`;
+  return createError(OperationTimeoutError, message, { url, elapsedInMs: performance.now() - started });
 }
 
 /** The SDK reports a connection that breaks within a body as an abort, although no signal aborted. */

@@ -23,6 +23,19 @@ export type EventNames<E> = { readonly [name in keyof E]: 1 };
 
 type Listener = (detail: never) => unknown;
 
+/**
+ * Calls a listener, or another function of the caller that returns nothing by its type. `onFailure` gets what it throws. An async
+ * function is accepted there as well: `onFailure` gets what its promise rejects with, which would end the process otherwise.
+ */
+export function callListener<D>(listener: (detail: D) => unknown, detail: D, onFailure: (error: unknown) => void): void {
+  try {
+    const result = listener(detail) as Partial<PromiseLike<unknown>> | null | undefined;
+    if (typeof result?.then === "function") result.then(undefined, onFailure);
+  } catch (error) {
+    onFailure(error);
+  }
+}
+
 /** The listeners of one component. */
 export class EventDispatcher<E> {
   readonly #component: string;
@@ -57,14 +70,7 @@ export class EventDispatcher<E> {
   }
 
   #call<D>(event: string, listener: (detail: D) => unknown, detail: D): void {
-    const onFailure = (error: unknown): void => logger.warning(`${this.#component}: a listener of "${event}" failed: ${errorLabel(error)}`);
-    try {
-      // An async listener is accepted where a listener returns nothing: its rejection would end the process.
-      const result = listener(detail) as Partial<PromiseLike<unknown>> | null | undefined;
-      if (typeof result?.then === "function") result.then(undefined, onFailure);
-    } catch (error) {
-      onFailure(error);
-    }
+    callListener(listener, detail, (error) => logger.warning(`${this.#component}: a listener of "${event}" failed: ${errorLabel(error)}`));
   }
 
   /** Without the message of the error, which may contain confidential data: the console of a service is usually collected. */

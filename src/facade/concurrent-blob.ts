@@ -1,5 +1,5 @@
 import type { BlockBlobLike, LeasableBlobLike } from "../clients/blob.js";
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, TimedCallOptions } from "../clients/call.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -179,7 +179,7 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
   }
 
   /** {@inheritDoc ConcurrentLeasable.inspectLease} */
-  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
+  inspectLease(options?: TimedCallOptions): Promise<LeaseInfo> {
     return inspectLease(this.#client, options);
   }
 

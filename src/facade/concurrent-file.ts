@@ -1,4 +1,4 @@
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, TimedCallOptions } from "../clients/call.js";
 import type { FileLike } from "../clients/file.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { checkOptions, mergeDefined, omitOptions } from "../core/validate.js";
@@ -162,7 +162,7 @@ export class ConcurrentFile<T = unknown> implements Omit<ConcurrentTarget<T>, "u
   }
 
   /** {@inheritDoc ConcurrentLeasable.inspectLease} */
-  inspectLease(options?: CallOptions): Promise<LeaseInfo> {
+  inspectLease(options?: TimedCallOptions): Promise<LeaseInfo> {
     return inspectLease(this.#client, options);
   }
 

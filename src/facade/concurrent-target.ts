@@ -1,4 +1,4 @@
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, TimedCallOptions } from "../clients/call.js";
 import type { LeaseHandle } from "../lease/lease-handle.js";
 import type { AcquireLeaseOptions, TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import type { BreakLeaseOptions, LeaseInfo } from "../lock/inspect-lease.js";
@@ -88,7 +88,7 @@ export interface ConcurrentLeasable {
    * The state of the lease. See {@link inspectLease}.
    * @throws {@link TargetNotFoundError} if the resource does not exist.
    */
-  inspectLease(options?: CallOptions): Promise<LeaseInfo>;
+  inspectLease(options?: TimedCallOptions): Promise<LeaseInfo>;
   /**
    * Breaks the lease. Returns whether there was one. See {@link breakLease}.
    * @throws {@link TargetNotFoundError} if the resource does not exist.

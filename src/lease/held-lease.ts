@@ -134,6 +134,11 @@ export class HeldLease {
     await this.#releaseOnce();
   }
 
+  /** Stops renewing: the lease expires by itself, and its end is still reported. */
+  letExpire(): void {
+    this.#loop.letExpire();
+  }
+
   /** Resolves when no request is in flight. */
   async whenIdle(): Promise<void> {
     await this.#lastRequest;

@@ -244,6 +244,12 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
     this.#lease.reusable = false;
   }
 
+  /** The lease is not renewed any more and expires, unless it is released before. It is not handed over: its next holder would lose it. */
+  letExpire(): void {
+    this.doNotReuse();
+    this.#lease.letExpire();
+  }
+
   async #releaseOnce(): Promise<void> {
     const known = this.#lost !== undefined;
     // Reports a loss that only the clock shows so far.

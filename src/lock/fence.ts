@@ -1,6 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
+import type { TransactionActionLike, TableLike } from "../clients/table.js";
 import { tryLimitOf } from "../core/request.js";
+import type { TryLimit } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger, redactUrl } from "../core/telemetry.js";
@@ -13,12 +14,14 @@ import type { TransactionOutcome } from "../transaction/commit-transaction.js";
 import type { Operation } from "../transaction/operations.js";
 import { readRows } from "../transaction/read-rows.js";
 import { noRow } from "../transaction/row.js";
-import type { Row } from "../transaction/row.js";
+import type { Row, RowOptions } from "../transaction/row.js";
 import { epochOf, fenceOperation, fenceRowKey, granularityOf, isConfirmed, markOperation, rowAfter } from "./fence-row.js";
 import type { TableLockGranularity } from "./fence-row.js";
 import type { HeldCall } from "./held-call.js";
 
 const maxAttempts = 20;
+
+const usualTryLimit = tryLimitOf(maxTryTimeoutInMs);
 
 /** The fence of one holder in one partition. */
 export interface FenceSettings {
@@ -39,6 +42,8 @@ export interface FenceSettings {
 export interface FencedRequest {
   readonly call: Pick<HeldCall, "signal" | "requireHeld" | "beginWrite" | "endWrite">;
   readonly tracingOptions?: OperationTracingOptions | undefined;
+  /** @defaultValue the usual one: writes go one after the other, and one response that never arrives must not block them */
+  readonly tryLimit?: TryLimit | undefined;
 }
 
 /**
@@ -207,12 +212,12 @@ export class Fence {
     return markOperation(this.#settings.partitionKey, row, this.#settings.granularity);
   }
 
-  #commit(row: Row, others: readonly Operation[], confirmed: boolean, { call, tracingOptions }: FencedRequest, writeId: string = newWriteId()): Promise<TransactionOutcome> {
+  #commit(row: Row, others: readonly Operation[], confirmed: boolean, { call, tracingOptions, tryLimit }: FencedRequest, writeId: string = newWriteId()): Promise<TransactionOutcome> {
     const { table, partitionKey } = this.#settings;
     const fence = fenceOperation(row, { ...this.#settings, confirmed });
     const context = {
       abortSignal: call.signal,
-      tryLimit: tryLimitOf(maxTryTimeoutInMs),
+      tryLimit: tryLimit ?? usualTryLimit,
       tracingOptions,
       leaseId: undefined,
       journalName: defaultJournalName,
@@ -250,6 +255,6 @@ class OwnConflict extends Error {
   }
 }
 
-function optionsOf({ call, tracingOptions }: FencedRequest): TableCallOptions {
-  return { abortSignal: call.signal, ...(tracingOptions && { tracingOptions }) };
+function optionsOf({ call, tracingOptions, tryLimit }: FencedRequest): RowOptions {
+  return { abortSignal: call.signal, tryLimit: tryLimit ?? usualTryLimit, ...(tracingOptions && { tracingOptions }) };
 }

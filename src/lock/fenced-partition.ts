@@ -1,9 +1,10 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
 import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
+import { tryLimitOf } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { actionsIn } from "../core/table-action.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
-import { checkOptions, checkRetryLimits } from "../core/validate.js";
+import { checkOptions, checkRetryLimits, maxTryTimeoutInMs } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
 import { isOwnRow, ownRowPrefix, quoted } from "../target/library-rows.js";
@@ -124,7 +125,7 @@ export class FencedPartitionImpl implements FencedPartition {
   get<E extends object>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined> {
     return this.#traced("get", options, async ({ call, tracingOptions }) => {
       this.#checkRowKey("get", rowKey);
-      const row = await readRow(this.#table, this.partitionKey, rowKey, { abortSignal: call.signal, ...(tracingOptions && { tracingOptions }) });
+      const row = await readRow(this.#table, this.partitionKey, rowKey, { abortSignal: call.signal, tryLimit: tryLimitOf(maxTryTimeoutInMs), ...(tracingOptions && { tracingOptions }) });
       this.#see(rowKey, row);
       return row.stored && (entityValue(row.stored, this.partitionKey, rowKey) as Entity<E>);
     });

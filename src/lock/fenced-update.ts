@@ -2,7 +2,8 @@ import type { CallOptions } from "../clients/call.js";
 import type { TableLike, TransactionActionLike } from "../clients/table.js";
 import { onAbort, throwIfAborted } from "../core/deadline.js";
 import { WriteCall } from "../core/pending-call.js";
-import { read, request } from "../core/request.js";
+import { read, request, tryLimitOf } from "../core/request.js";
+import type { TryLimit } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isNotFound, toConcurrencyError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -124,7 +125,7 @@ class FencedRun<T extends object> {
 
   #read(): Promise<Row> {
     const { table, partitionKey, rowKey } = this.#row;
-    return read((abortSignal) => readRow(table, partitionKey, rowKey, { ...this.#request(), abortSignal }), { abortSignal: this.signal });
+    return readRow(table, partitionKey, rowKey, { ...this.#request(), abortSignal: this.signal, tryLimit: this.#tryLimit });
   }
 
   async #apply(row: Row): Promise<Step> {
@@ -216,6 +217,10 @@ class FencedRun<T extends object> {
     return entityValue(stored, this.#row.partitionKey, this.#row.rowKey) as T;
   }
 
+  get #tryLimit(): TryLimit {
+    return tryLimitOf(this.#call.settings.tryTimeoutInMs);
+  }
+
   #fencedRequest(): FencedRequest {
     const call = this.#call;
     const held = {
@@ -228,7 +233,7 @@ class FencedRun<T extends object> {
       },
       endWrite: () => void (call.inFlight = false),
     };
-    return { call: held, ...this.#request() };
+    return { call: held, tryLimit: this.#tryLimit, ...this.#request() };
   }
 
   #request(): Pick<CallOptions, "tracingOptions"> & { tracingOptions?: NonNullable<CallOptions["tracingOptions"]> } {

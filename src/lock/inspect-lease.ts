@@ -1,14 +1,16 @@
-import type { CallOptions } from "../clients/call.js";
+import type { TimedCallOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
-import { read } from "../core/request.js";
+import { RequestTimeoutError } from "../core/deadline.js";
+import { read, readInTime } from "../core/request.js";
 import { isConflict, isNotFound, isNotLeased, isParentNotFound } from "../core/storage-errors.js";
 import { withSpan } from "../core/telemetry.js";
 import type { SpanDetails } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, TargetNotFoundError } from "../errors.js";
+import { createError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
+import { checkTimeouts } from "../update/options.js";
 import { parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -27,7 +29,7 @@ export interface LeaseInfo {
 }
 
 /** Options of {@link breakLease} and {@link BlobLocks.break}. */
-export interface BreakLeaseOptions extends CallOptions {
+export interface BreakLeaseOptions extends Omit<TimedCallOptions, "tryTimeoutInMs"> {
   /**
    * Break the lease only if the lock still has this epoch: not the lease of a holder that came after the inspected one.
    * @defaultValue none: the lease of any holder is broken
@@ -41,21 +43,24 @@ export interface BreakLeaseOptions extends CallOptions {
   breakPeriodInSeconds?: number | undefined;
 }
 
-export const breakLeaseOptionNames: OptionNames<BreakLeaseOptions> = { expectedEpoch: 1, breakPeriodInSeconds: 1, abortSignal: 1, tracingOptions: 1 };
-const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+export const breakLeaseOptionNames: OptionNames<BreakLeaseOptions> = { expectedEpoch: 1, breakPeriodInSeconds: 1, timeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
+const inspectOptionNames: OptionNames<TimedCallOptions> = { timeoutInMs: 1, tryTimeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
 
 /**
  * Reads the state of a lease, and the holder of a named lock. Costs 1 request.
  * @throws {@link TargetNotFoundError} if the target does not exist.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
  * @example
  * ```ts
  * const { state, duration } = await inspectLease(blob);
  * ```
  */
-export function inspectLease(target: LeasableLike, options: CallOptions = {}): Promise<LeaseInfo> {
+export function inspectLease(target: LeasableLike, options: TimedCallOptions = {}): Promise<LeaseInfo> {
   return withSpan("inspectLease", options, async (tracingOptions) => {
-    checkOptions("inspectLease", options, callOptionNames);
-    return read(async (abortSignal) => (await inspect(leaseAdapterOf(target), { abortSignal, tracingOptions })).info, options);
+    checkOptions("inspectLease", options, inspectOptionNames);
+    const limits = { ...checkTimeouts(options), abortSignal: options.abortSignal };
+    const adapter = leaseAdapterOf(target);
+    return readInTime(async (abortSignal) => (await inspect(adapter, { abortSignal, tracingOptions })).info, adapter.url, limits);
   }, spanDetailsOf(target));
 }
 
@@ -63,6 +68,7 @@ export function inspectLease(target: LeasableLike, options: CallOptions = {}): P
  * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 1 request, 2 with
  * `expectedEpoch`.
  * @throws {@link TargetNotFoundError} if the target does not exist.
+ * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`; the lease may be broken.
  * @example
  * ```ts
  * // Only if you are sure that the holder is dead.
@@ -73,6 +79,7 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
   return withSpan("breakLease", options, async (tracingOptions) => {
     checkOptions("breakLease", options, breakLeaseOptionNames);
     const { breakPeriodInSeconds = 0, expectedEpoch } = options;
+    const { timeoutInMs } = checkTimeouts(options);
     const adapter = leaseAdapterOf(target);
     checkNumber("breakPeriodInSeconds", breakPeriodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
     if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
@@ -95,7 +102,12 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
         if (isNotLeased(error) || (ifMatch !== undefined && isConflict(error))) return false;
         throw notFound(error, adapter) ?? error;
       }
-    }, options);
+    }, { timeoutInMs, abortSignal: options.abortSignal }).catch((error: unknown) => {
+      if (!(error instanceof RequestTimeoutError)) throw error;
+      // Not repeated: what is found then may be the lease of the next holder.
+      const message = `breakLease of ${adapter.url} got no response within ${timeoutInMs} ms (timeoutInMs). Whether the lease was broken is unknown: call inspectLease.`;
+      throw createError(OperationTimeoutError, message, { url: adapter.url, elapsedInMs: timeoutInMs, committed: "unknown", cause: error });
+    });
   }, spanDetailsOf(target));
 }
 

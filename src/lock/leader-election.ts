@@ -3,6 +3,7 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { checkDrainTimeout, defaultDrainTimeoutInMs, ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, ServiceRun, StopOptions } from "../core/background-service.js";
 import { delay, isAborted, onAbort } from "../core/deadline.js";
+import { createError, OperationTimeoutError } from "../errors.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { EventNames, TypedEvents } from "../core/typed-events.js";
 import { jitter } from "../core/retry.js";
@@ -13,6 +14,8 @@ import type { OptionNames } from "../core/validate.js";
 import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import type { BlobLocks } from "./blob-locks.js";
+import { CurrentTerm, settledOrAborted } from "./current-term.js";
+import type { EndReason } from "./current-term.js";
 import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
 import { observeLock } from "./observe-lock.js";
 import type { ObserveOptions } from "./observe-lock.js";
@@ -27,7 +30,10 @@ import type { ObserveOptions } from "./observe-lock.js";
  * ```
  */
 export interface LeadershipTerm {
-  /** Aborts when the term ends: lost, resigned, or stopped. The next leader waits for the lease only, not for this work. */
+  /**
+   * Aborts when the term ends: lost, resigned, or stopped. The work must end then: after `drainTimeoutInMs` the lease is not renewed
+   * any more, and the next leader does not wait for this work.
+   */
   readonly signal: AbortSignal;
   /**
    * Throws if this is not the leader at this moment. Reads the clock, and sends no request.
@@ -48,7 +54,8 @@ export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInM
    */
   cooldownInMs?: number | undefined;
   /**
-   * How long `stop` waits for the work of a term to end.
+   * How long the work of a term may take to end after its signal has aborted; `stop` and `resign` wait for it. Then it is abandoned:
+   * its lease is not renewed any more, so that another candidate can lead. `Infinity`: never, the lease is kept until the work ends.
    * @defaultValue 25_000: orchestrators end a process 30 seconds after SIGTERM
    */
   drainTimeoutInMs?: number | undefined;
@@ -58,9 +65,15 @@ export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInM
 export interface LeaderElectionEvents {
   /** This candidate is the leader now. */
   elected: LeadershipTerm;
-  /** The work of a term has ended, and its lease is released. `failed`: the work threw. */
-  ended: { readonly epoch: number; readonly reason: "lost" | "resigned" | "stopped" | "failed" };
-  /** The work of a term threw, or this candidate could not take part. It tries again. */
+  /**
+   * The work of a term has ended, and its lease is released. `failed`: the work threw. `abandoned`: the work has not ended within
+   * `drainTimeoutInMs`; its lease is not released, but not renewed any more.
+   */
+  ended: { readonly epoch: number; readonly reason: "lost" | "resigned" | "stopped" | "failed" | "abandoned" };
+  /**
+   * The work of a term threw, or this candidate could not take part. It tries again. An {@link OperationTimeoutError}: the work of a
+   * term was abandoned. This candidate takes part again when that work has ended.
+   */
   error: unknown;
 }
 
@@ -89,14 +102,18 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
   readonly #onElected: (term: LeadershipTerm) => Promise<void> | void;
   readonly #lockOptions: AcquireLockOptions;
   readonly #cooldownInMs: number;
+  readonly #drainTimeoutInMs: number;
   readonly #events: EventDispatcher<LeaderElectionEvents>;
   readonly #service: ServiceRunner;
   #current: CurrentTerm | undefined;
+  /** Resolves when the work of the last term has ended. It may have been abandoned. */
+  #lastWork: Promise<void> = Promise.resolve();
 
   /**
    * Sends no request: the candidate takes part from {@link LeaderElection.start} on.
-   * @param onElected - The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it ends
-   * earlier, the term continues; if it throws, the term ends, and the error is an `error` event.
+   * @param onElected - The leader's work. It must end when `term.signal` aborts; only then is the lease released. If it has not ended
+   * after `drainTimeoutInMs`, the lease is left to expire. If it ends before its term, the term continues; if it throws, the term
+   * ends, and the error is an `error` event.
    * @throws `TypeError` or `RangeError` if an argument is wrong.
    */
   constructor(locks: BlobLocks, name: string, onElected: (term: LeadershipTerm) => Promise<void> | void, options: LeaderElectionOptions = {}) {
@@ -111,11 +128,12 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     this.name = name;
     this.#onElected = onElected;
     this.#cooldownInMs = checkNumber("cooldownInMs", cooldownInMs, { min: 0, max: 2 ** 31 - 1 });
+    this.#drainTimeoutInMs = checkDrainTimeout(drainTimeoutInMs);
     const component = `LeaderElection ${JSON.stringify(name)}`;
     this.#events = new EventDispatcher(component, eventNames);
     this.#service = new ServiceRunner({
       name: component,
-      drainTimeoutInMs: checkDrainTimeout(drainTimeoutInMs),
+      drainTimeoutInMs: this.#drainTimeoutInMs,
       prepare: async (request) => {
         await locks.inspect(name, request);
       },
@@ -130,24 +148,29 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /** Whether this is the leader at this moment. */
   get isLeader(): boolean {
-    return this.#current !== undefined && !this.#current.over.signal.aborted && this.#current.lock.remainingInMs > 0;
+    return this.#current !== undefined && !this.#current.signal.aborted && this.#current.lock.remainingInMs > 0;
   }
 
   /**
    * Checks that the container of the locks exists, and takes part in the election from now on. Costs 1 request.
    * @throws {@link TargetNotFoundError} if the container does not exist.
+   * @throws {@link OperationTimeoutError} if the service does not respond within 30 seconds.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
   }
 
   /**
-   * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. If the work has not ended
-   * after `drainTimeoutInMs`, the lease is kept until it ends: another leader must not work at the same time.
+   * Ends the term, if there is one, waits for its work, releases the lease, and no longer takes part. Work that has not ended after
+   * `drainTimeoutInMs` is abandoned: its lease is not renewed any more. Called by the work itself, it does not wait: the work would
+   * wait for its own end. It resolves when the signal of the term has aborted, and the lease is released when the work has ended.
    * @throws `TypeError` or `RangeError` if an option is wrong.
    */
-  stop(options?: StopOptions): Promise<void> {
-    return this.#service.stop(options);
+  async stop(options?: StopOptions): Promise<void> {
+    const term = this.#current?.isCalledByWork() ? this.#current : undefined;
+    const stopped = this.#service.stop(options);
+    // The stop comes first: if its options are wrong, it has rejected already, and the term goes on.
+    await (term ? Promise.race([stopped, new Promise<void>((resolve) => onAbort(term.signal, resolve))]) : stopped);
   }
 
   /**
@@ -160,20 +183,24 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /**
    * Ends the term, waits for its work and releases the lease; takes part again after `cooldownInMs`. Does nothing if this is not
-   * the leader. The work itself may call it, but must not await it: it would wait for its own end.
+   * the leader. Work that has not ended after `drainTimeoutInMs` is abandoned. Called by the work itself, it does not wait: the work
+   * would wait for its own end. The lease is then released when the work has ended. (In browsers, which have no async context, such a
+   * call waits for `drainTimeoutInMs`.)
    * @throws nothing: the term ends even if its work fails, or its lease cannot be released and has to expire.
    */
   async resign(): Promise<void> {
-    if (!this.#current) return;
-    this.#current.end("resigned", new DOMException("The leader resigned", "AbortError"));
-    await this.#current.ended;
+    const term = this.#current;
+    if (!term) return;
+    term.end("resigned", new DOMException("The leader resigned", "AbortError"));
+    if (!term.isCalledByWork()) await term.ended;
   }
 
   /**
    * Yields the leader whenever it changes: `state` is `"leased"` while there is a leader. Polls every `pollIntervalInMs` (default
-   * 1_000), and ends when `abortSignal` aborts or the iterator returns. Polls that fail transiently are repeated for at least ten
-   * seconds. After that, and after a permanent failure, the error is thrown.
+   * 1_000), and ends when `abortSignal` aborts or the iterator returns. Polls that fail transiently, or take longer than
+   * `tryTimeoutInMs`, are repeated for at least ten seconds. After that, and after a permanent failure, the error is thrown.
    * @throws {@link TargetNotFoundError} if the container does not exist.
+   * @throws {@link OperationTimeoutError} if the service has not responded for that long.
    */
   observe(options?: ObserveOptions): AsyncIterableIterator<LockStatus & { readonly isSelf: boolean }> {
     return observeLock(this.#locks, this.name, (epoch) => this.isLeader && this.#current?.lock.epoch === epoch, options);
@@ -208,15 +235,17 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     return {
       stop: async (hurry) => {
         stopped.abort(new DOMException("The election was stopped", "AbortError"));
-        let off: (() => void) | undefined;
-        await Promise.race([ended, new Promise<void>((resolve) => (off = onAbort(hurry, resolve)))]);
-        off?.();
+        const off = onAbort(hurry, () => this.#current?.abandon());
+        await settledOrAborted(ended, hurry);
+        off();
       },
     };
   }
 
   async #takePart(stopped: AbortSignal): Promise<void> {
     while (!stopped.aborted) {
+      // Abandoned work may still run, and must not run beside that of a new term.
+      if (!(await settledOrAborted(this.#lastWork, stopped))) return;
       try {
         const lock = await this.#locks.acquireVisibly(this.name, { ...this.#lockOptions, abortSignal: stopped });
         const reason = await this.#lead(lock, stopped);
@@ -236,18 +265,21 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     return inSpan("LeaderElection.term", {}, (tracingOptions = {}, span) => this.#term(lock, stopped, tracingOptions, span), details);
   }
 
-  /** Resolves when the work of the term has ended and the lease is released. */
+  /** Resolves when the work of the term has ended and the lease is released, or when the work is abandoned. */
   async #term(lock: LockHandleImpl, stopped: AbortSignal, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<EndReason> {
     lock.setTracingParent(tracingOptions);
-    const current = new CurrentTerm(lock);
+    const current = new CurrentTerm(lock, this.#drainTimeoutInMs);
     const offLost = onAbort(lock.signal, () => current.end("lost", lock.signal.reason));
     const offStopped = onAbort(stopped, () => current.end("stopped", stopped.reason));
     this.#current = current;
-    if (!current.over.signal.aborted) await this.#work(current, tracingOptions, span);
-    describeSpan(span, { outcome: current.reason });
+    const work = current.signal.aborted ? Promise.resolve() : this.#work(current, tracingOptions, span);
+    this.#lastWork = work;
+    const hasEnded = await current.drained(work);
     offLost();
     offStopped();
-    await lock[Symbol.asyncDispose]();
+    if (hasEnded) await lock[Symbol.asyncDispose]();
+    else this.#abandon(current, work, span);
+    describeSpan(span, { outcome: current.reason });
     if (this.#current === current) this.#current = undefined;
     current.settle();
     this.#events.emit("ended", { epoch: lock.epoch, reason: current.reason });
@@ -256,8 +288,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /** Resolves when the term is over and its work has ended. */
   async #work(current: CurrentTerm, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
-    const { lock, over } = current;
-    const { signal } = over;
+    const { lock, signal } = current;
     const assertHeld = (): void => {
       if (signal.aborted) throw signal.reason;
       lock.assertHeld();
@@ -265,7 +296,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     const term: LeadershipTerm = { signal, assertHeld, epoch: lock.epoch, tracingOptions };
     this.#events.emit("elected", term);
     try {
-      await this.#onElected(term);
+      await current.work(() => this.#onElected(term));
       await new Promise<void>((resolve) => onAbort(signal, resolve));
     } catch (error) {
       // An error that the work throws because its term was over is not reported.
@@ -276,31 +307,23 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     }
   }
 
+  /**
+   * The work takes no notice of its signal. Renewed for ever, its lease would leave the election without a leader. The lease is left
+   * to expire rather than released: if the work ends by then, it has not run beside that of the next leader.
+   */
+  #abandon(current: CurrentTerm, work: Promise<void>, span: CallSpan): void {
+    const { lock, overForInMs } = current;
+    current.reason = "abandoned";
+    lock.letExpire();
+    void work.then(() => lock[Symbol.asyncDispose]());
+    const message = `The work of the leader of ${JSON.stringify(this.name)} (epoch ${lock.epoch}) has not ended ${overForInMs} ms after its signal aborted (drainTimeoutInMs). Its lease is not renewed any more: another candidate may lead while that work still runs. End the work when term.signal aborts.`;
+    const error = createError(OperationTimeoutError, message, { url: lock.url, elapsedInMs: overForInMs, committed: "unknown" });
+    failSpan(span, error);
+    this.#report(error);
+  }
+
   #report(error: unknown): void {
     logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
     this.#events.emit("error", error);
-  }
-}
-
-type EndReason = LeaderElectionEvents["ended"]["reason"];
-
-class CurrentTerm {
-  readonly lock: LockHandleImpl;
-  readonly over = new AbortController();
-  /** Settles when the work has ended and the lease is released. */
-  readonly ended: Promise<void>;
-  settle!: () => void;
-  reason: EndReason = "stopped";
-
-  constructor(lock: LockHandleImpl) {
-    this.lock = lock;
-    this.ended = new Promise((resolve) => (this.settle = resolve));
-  }
-
-  /** The first reason counts. */
-  end(reason: EndReason, error: unknown): void {
-    if (this.over.signal.aborted) return;
-    this.reason = reason;
-    this.over.abort(error);
   }
 }

@@ -1,7 +1,9 @@
 import type { CallOptions } from "../clients/call.js";
-import { delay, isAborted, linkSignals } from "../core/deadline.js";
-import { isTransient } from "../core/storage-errors.js";
-import { checkNumber, checkOptions } from "../core/validate.js";
+import { delay, isAborted, linkSignals, RequestTimeoutError } from "../core/deadline.js";
+import { read } from "../core/request.js";
+import { isTransient, toTimeoutError } from "../core/storage-errors.js";
+import { redactUrl } from "../core/telemetry.js";
+import { checkNumber, checkOptions, maxTryTimeoutInMs } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks } from "./blob-locks.js";
@@ -11,9 +13,14 @@ import type { LockStatus } from "./lock-options.js";
 export interface ObserveOptions extends CallOptions {
   /** The time between two polls. @defaultValue 1_000: 86,400 requests a day for each observer */
   pollIntervalInMs?: number | undefined;
+  /**
+   * The time limit of one poll. A poll that takes longer is a transient failure.
+   * @defaultValue 8_000, as for the tries of other reads: without a limit one lost response would hide all later changes
+   */
+  tryTimeoutInMs?: number | undefined;
 }
 
-const names: OptionNames<ObserveOptions> = { pollIntervalInMs: 1, abortSignal: 1, tracingOptions: 1 };
+const names: OptionNames<ObserveOptions> = { pollIntervalInMs: 1, tryTimeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
 
 type Observed = LockStatus & { readonly isSelf: boolean };
 
@@ -48,6 +55,8 @@ async function* pollLock(
 ): AsyncGenerator<Observed, undefined> {
   checkOptions("observe", options, names);
   const pollIntervalInMs = checkNumber("pollIntervalInMs", options.pollIntervalInMs ?? 1_000, { min: 10, max: 2 ** 31 - 1 });
+  const timeoutInMs = checkNumber("tryTimeoutInMs", options.tryTimeoutInMs ?? maxTryTimeoutInMs, { min: 1 });
+  const { tracingOptions } = options;
   const { controller, unlink } = linkSignals(options.abortSignal, returned);
   const abortSignal = controller.signal;
   const failures = new FailureStreak();
@@ -56,11 +65,11 @@ async function* pollLock(
     while (!abortSignal.aborted) {
       let status: LockStatus | undefined;
       try {
-        status = await locks.inspect(name, { abortSignal, tracingOptions: options.tracingOptions });
+        status = await read((signal) => locks.inspect(name, { abortSignal: signal, tracingOptions }), { timeoutInMs, abortSignal });
         failures.end();
       } catch (error) {
         if (isAborted(abortSignal)) return;
-        if (!isTransient(error) || failures.add()) throw error;
+        if (!isTransient(error) || failures.add()) throw error instanceof RequestTimeoutError ? toTimeoutError(error, redactUrl(locks.blobOf(name).url)) : error;
       }
       if (status) {
         const isSelf = status.state === "leased" && isOwnEpoch(status.epoch);

@@ -46,7 +46,7 @@ export interface DownloadStreamOptions extends CallOptions {
    * @defaultValue false: one version, so that every append during the download is a change
    */
   stablePrefix?: boolean | undefined;
-  /** Called for each chunk that arrives. An error that it throws ends the download. @defaultValue none */
+  /** Called for each chunk that arrives. An error that it throws, or that its promise rejects with, ends the download. @defaultValue none */
   onProgress?: ((progress: DownloadProgress) => void) | undefined;
 }
 

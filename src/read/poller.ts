@@ -1,5 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { Deadline } from "../core/deadline.js";
+import { read } from "../core/request.js";
 import { jitter } from "../core/retry.js";
 import { isBadRequest } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -42,7 +43,7 @@ export interface WatchOptions extends Omit<TargetOptions, "timeoutInMs"> {
   maxFailureTimeInMs?: number | undefined;
   /**
    * Called for errors that do not end the watch: failed polls, and versions that are skipped because they do not match the schema
-   * ({@link SchemaError}). An error that it throws ends the watch.
+   * ({@link SchemaError}). An error that it throws, or that its promise rejects with, ends the watch.
    * @defaultValue none: the library logs a warning
    */
   onError?: ((error: unknown) => void) | undefined;
@@ -129,7 +130,7 @@ export class TargetPoller<T> {
       if (abortSignal.aborted) throw error;
       if (isConcurrencyError(error, "SCHEMA")) this.#skipVersion(error, outcome.poll);
       else this.#retryLater(error, outcome.startedAt);
-      this.#report(error);
+      await this.#report(error, abortSignal);
       return undefined;
     }
   }
@@ -199,8 +200,10 @@ export class TargetPoller<T> {
     this.#nextPoll = now + Math.min(jitter(backoffInMs, 0.25), maxFailureTimeInMs - elapsedInMs);
   }
 
-  #report(error: unknown): void {
-    if (this.#settings.onError) this.#settings.onError(error);
+  async #report(error: unknown, abortSignal: AbortSignal): Promise<void> {
+    const { onError } = this.#settings;
+    // An async function is accepted where one returns nothing: what its promise rejects with would end the process otherwise.
+    if (onError) await read(() => Promise.resolve().then(() => onError(error)), { abortSignal });
     // Failed polls are logged by `runCall`. That a version was skipped is known only here.
     else if (isConcurrencyError(error, "SCHEMA")) logger.warning(`watch skipped a version of ${this.#adapter.url}: ${errorLabel(error)}`);
   }

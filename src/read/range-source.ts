@@ -3,6 +3,7 @@ import type { BlobCallOptions, BlobDownloadLike, DownloadableLike } from "../cli
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort, RequestTimeoutError } from "../core/deadline.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
+import { callListener } from "../core/typed-events.js";
 import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
 import { discardBody, holdBody } from "../target/content.js";
 import type { DownloadSettings } from "./download-options.js";
@@ -56,11 +57,7 @@ export function progressOf(source: RangeSource, totalBytes: number, restarts: nu
   let loadedBytes = 0;
   return (count) => {
     loadedBytes += count;
-    try {
-      onProgress({ loadedBytes, totalBytes, restarts });
-    } catch (error) {
-      source.stop.abort(error);
-    }
+    callListener(onProgress, { loadedBytes, totalBytes, restarts }, (error) => source.stop.abort(error));
   };
 }
 

@@ -3,7 +3,7 @@ import { request } from "../core/request.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
-import { logger, redactUrl } from "../core/telemetry.js";
+import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import type { RequestContext } from "./target.js";
 
@@ -45,6 +45,24 @@ export function checkFile(file: FileLike): void {
 
 /** Suffix of the staging file: new content is written to a file with the target's name and this suffix, beside the target. */
 export const stagingSuffix = ".asc-new";
+
+/** Appended to the suffix if the staging file belongs to a single call. */
+const uniqueSuffix = /^-[0-9a-f]{12}$/;
+
+/** The name of the target of a staging file; undefined: the file is not a staging file. `unique`: only one call uses the staging file. */
+export function parseStagingName(name: string): { readonly targetName: string; readonly unique: boolean } | undefined {
+  const at = name.lastIndexOf(stagingSuffix);
+  if (at <= 0) return undefined;
+  const rest = name.slice(at + stagingSuffix.length);
+  const unique = uniqueSuffix.test(rest);
+  return unique || rest === "" ? { targetName: name.slice(0, at), unique } : undefined;
+}
+
+/**
+ * A staging file that was written less than this ago is never deleted by another process. So, for that long, a writer knows what became of a
+ * staging file of its own that does not exist any more. A writer takes seconds between its last write and its rename.
+ */
+export const minStagingAgeInMs = 600_000;
 
 /** The maximum length of a file name that the service accepts. */
 export const maxNameLength = 255;
@@ -126,7 +144,7 @@ export async function replaceViaStaging(replacement: Replacement, context: Reque
     });
     return requireETag(fileRenameResponse.etag, redactUrl(file.url));
   } catch (error) {
-    await discard(staging, leaseId);
+    await discardStagingFile(staging, leaseId);
     throw error;
   }
 }
@@ -146,22 +164,24 @@ export async function deleteStagingFile(staging: FileLike, context: RequestConte
 async function prepare(replacement: Replacement, context: RequestContext): Promise<void> {
   const { staging, leaseId } = replacement;
   const signal = context.preparationSignal ?? context.abortSignal;
-  const created = { maybe: false };
+  const own = { mayExist: false };
   const fillAndLease = async (): Promise<"unchanged" | "changed"> => {
     try {
-      created.maybe = true;
+      own.mayExist = true;
       const etag = await fill(replacement, context, undefined);
       const lease = await staging.getShareLeaseClient(leaseId).acquireLease(-1, unleasedOptions(context, signal));
       return etag !== undefined && lease.etag === etag ? "unchanged" : "changed";
     } catch (error) {
-      if (isDefinitive(error)) created.maybe = false;
+      // Another writer has taken the staging file over, or deleted it: what exists now belongs to that writer.
+      if (isTaken(error) || isNotFound(error)) own.mayExist = false;
       throw error;
     }
   };
   try {
     if ((await withTakeover(staging, context, signal, fillAndLease)) === "changed") await fill(replacement, context, leaseId);
   } catch (error) {
-    if (created.maybe) await discard(staging, leaseId);
+    // Also if the service rejected a request: the quota of the share may be reached, or a permission missing.
+    if (own.mayExist) await discardStagingFile(staging, leaseId);
     if (!isDefinitive(error)) throw error;
     // Another writer took it over, or deleted it. If the reason is that the lease on the target is lost, the next read shows it.
     throw new WriteNotSentError(error, isLeaseConflict(error) || isNotFound(error));
@@ -170,7 +190,6 @@ async function prepare(replacement: Replacement, context: RequestContext): Promi
 
 /** Performs an operation on the staging file. If it fails because of another writer's lease, breaks that lease and tries again. */
 async function withTakeover<R>(staging: FileLike, context: RequestContext, signal: AbortSignal, operation: () => Promise<R>): Promise<R> {
-  const isTaken = (error: unknown): boolean => isLeaseConflict(error) || isLeaseTaken(error);
   try {
     return await operation();
   } catch (error) {
@@ -181,6 +200,11 @@ async function withTakeover<R>(staging: FileLike, context: RequestContext, signa
     return operation();
   };
   return retry(takeOver, { maxAttempts: maxTakeovers, shouldRetry: isTaken, abortSignal: signal });
+}
+
+/** Another writer has leased the staging file. */
+function isTaken(error: unknown): boolean {
+  return isLeaseConflict(error) || isLeaseTaken(error);
 }
 
 /** Creates and fills the staging file. Returns its ETag. */
@@ -203,11 +227,16 @@ async function breakLease(staging: FileLike, context: RequestContext, abortSigna
   }
 }
 
-/** Deletes a staging file of this writer that is not needed any more. This also prevents a rename in flight from taking effect. */
-async function discard(staging: FileLike, leaseId: string): Promise<void> {
+/**
+ * Deletes a staging file of this writer that is not needed any more. This also prevents a rename in flight from taking effect. Bounded
+ * in time, and never rejects: the caller already has an error. `purgeStagingFiles` deletes what is left.
+ */
+export async function discardStagingFile(staging: FileLike, leaseId?: string): Promise<void> {
   const attempt = (options: { leaseAccessConditions?: { leaseId: string } }) =>
     request((abortSignal) => staging.delete({ ...options, abortSignal }), { timeoutInMs: discardTimeoutInMs });
-  const discarded = await attempt({ leaseAccessConditions: { leaseId } });
+  let discarded = await attempt(leaseId === undefined ? {} : { leaseAccessConditions: { leaseId } });
   // Not leased yet.
-  if (discarded.kind !== "ok" && isLeaseConflict(discarded.error)) await attempt({});
+  if (leaseId !== undefined && discarded.kind !== "ok" && isLeaseConflict(discarded.error)) discarded = await attempt({});
+  if (discarded.kind === "ok" || isNotFound(discarded.error)) return;
+  logger.warning(`the staging file ${redactUrl(staging.url)} could not be deleted (${errorLabel(discarded.error)}); purgeStagingFiles deletes it`);
 }

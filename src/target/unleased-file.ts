@@ -1,11 +1,13 @@
-import type { FileCreateOptions, FileLike } from "../clients/file.js";
+import type { FileCallOptions, FileCreateOptions, FileLike } from "../clients/file.js";
+import { startStopwatch } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 import { read, request } from "../core/request.js";
 import { resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { fileStaleETag, maxNameLength, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
+import { discardStagingFile, fileStaleETag, maxNameLength, minStagingAgeInMs, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
 import type { RequestContext } from "./target.js";
 
 /** What a writer without a lease writes, to create a file or to overwrite it. */
@@ -30,7 +32,7 @@ const checkTimeoutInMs = 2_000;
  */
 export async function putUnleased(content: UnleasedContent, context: RequestContext): Promise<string> {
   const staging = siblingOf(content.file, uniqueName(content.file.name));
-  await prepare(staging, content, context);
+  const writtenFor = await prepare(staging, content, context);
   const outcome = await resolveWrite<string, "renamed" | "discarded">(
     {
       async send(abortSignal) {
@@ -40,7 +42,7 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
         });
         return requireETag(fileRenameResponse.etag, redactUrl(content.file.url));
       },
-      readBack: () => renamedOrDiscarded(staging),
+      readBack: () => renamedOrDiscarded(staging, writtenFor),
       recognise: (found) => (found === "renamed" ? "committed" : "not committed"),
     },
     // After an abort, the rename may have happened; otherwise the staging file has to be deleted.
@@ -54,10 +56,10 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       return fileStaleETag;
     case "conflict":
       if (outcome.found === "discarded") throw new WriteNotSentError(outcome.error, true);
-      await discard(staging);
+      await discardStagingFile(staging);
       throw outcome.error;
     case "rejected":
-      await discard(staging);
+      await discardStagingFile(staging);
       throw outcome.error;
     case "unknown":
       throw outcome.error;
@@ -71,45 +73,52 @@ function uniqueName(name: string): string {
   return name.slice(0, maxNameLength - suffix.length).replace(/[\uD800-\uDBFF]$/, "") + suffix;
 }
 
-/** Creates and fills the staging file. If that fails, the target is unchanged. */
-async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent, context: RequestContext): Promise<void> {
+/** Creates and fills the staging file. If that fails, the target is unchanged. The clock was started before the last write was sent. */
+async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent, context: RequestContext): Promise<Clock> {
   const signal = context.preparationSignal ?? context.abortSignal;
+  let writtenFor = startStopwatch();
+  const options = (): FileCallOptions => {
+    writtenFor = startStopwatch();
+    return unleasedOptions(context, signal);
+  };
   const createAndFill = async (): Promise<void> => {
-    await staging.create(bytes.length, { ...properties, ...unleasedOptions(context, signal) });
-    await putRanges(staging, bytes, () => unleasedOptions(context, signal));
+    await staging.create(bytes.length, { ...properties, ...options() });
+    await putRanges(staging, bytes, options);
   };
   try {
     await retry(createAndFill, { maxAttempts, shouldRetry: (error) => !isDefinitive(error), abortSignal: signal });
+    return writtenFor;
   } catch (error) {
-    await discard(staging);
+    await discardStagingFile(staging);
     throw new WriteNotSentError(error, isNotFound(error));
   }
 }
 
 /**
  * No other writer uses the name: a staging file that does not exist any more has been renamed. One that exists is deleted, so
- * that a rename in flight fails. Rejects if neither can be established.
+ * that a rename in flight fails. Rejects if neither can be established: `purgeStagingFiles` may have deleted the staging file of a
+ * process that was suspended for longer than such a file is certainly kept.
  */
-async function renamedOrDiscarded(staging: FileLike): Promise<"renamed" | "discarded"> {
+async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock): Promise<"renamed" | "discarded"> {
+  const gone = (): "renamed" => {
+    // Half of it: the service rounds times to seconds, and clocks drift.
+    if (writtenFor() < minStagingAgeInMs / 2) return "renamed";
+    throw new OutcomeLostError("whether the staging file was renamed, or deleted because of its age, cannot be known");
+  };
   try {
     await read((abortSignal) => staging.getProperties({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
   } catch (error) {
-    if (isNotFound(error)) return "renamed";
+    if (isNotFound(error)) return gone();
     throw error;
   }
   const deleted = await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
   if (deleted.kind === "ok") return "discarded";
   // Gone when the only delete arrived: the rename was faster. With several sends, an earlier delete may have removed it.
-  if (deleted.kind === "rejected" && isNotFound(deleted.error)) return "renamed";
+  if (deleted.kind === "rejected" && isNotFound(deleted.error)) return gone();
   throw new OutcomeLostError("whether the staging file was renamed or deleted cannot be known", { cause: deleted.error });
 }
 
 /** Another read would not help: the staging file is gone in both cases. */
 class OutcomeLostError extends TypeError {
   override readonly name = "OutcomeLostError";
-}
-
-/** Bounded in time: a leftover staging file can also be deleted later, so the caller must not wait long for it. */
-async function discard(staging: FileLike): Promise<void> {
-  await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
 }

@@ -1,10 +1,10 @@
 import type { TimedCallOptions } from "../clients/call.js";
 import { Deadline, throwIfAborted } from "../core/deadline.js";
-import { tryLimitOf } from "../core/request.js";
+import { callTimeoutError, tryLimitOf } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
 import type { Attempts, CallSpan, SpanDetails } from "../core/telemetry.js";
-import { createError, CommitUnknownError, OperationTimeoutError } from "../errors.js";
+import { createError, CommitUnknownError } from "../errors.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTimeouts } from "./options.js";
 import type { TargetSettings } from "./options.js";
@@ -80,10 +80,7 @@ export function runCall<R>(
 }
 
 function timeoutError(url: string, timeoutInMs: number, started: number, operationId: string | undefined): Error {
-  const cause = createError(OperationTimeoutError, `The call on ${url} timed out after ${timeoutInMs} ms (timeoutInMs). Nothing was written.`, {
-    url,
-    elapsedInMs: performance.now() - started,
-  });
+  const cause = callTimeoutError(url, timeoutInMs, started);
   if (operationId === undefined) return cause;
   return createError(
     CommitUnknownError,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import { acquireLease } from "../../src/lease/with-lease.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lock/lock-record.js";
-import { hang, status } from "../lease/fakes/answers.js";
+import { deafHang, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "../lease/fakes/scripted-leasable.js";
 import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -39,9 +39,36 @@ describe("inspectLease", () => {
     expect(outcome.error).toMatchObject({ message: "enough" });
     expect(caller.listeners()).toBe(0);
   });
+
+  it("repeats a try without a response, and ends when its time is over", async () => {
+    const blob = new ScriptedLeasable({ properties: deafHang });
+    const outcome = outcomeOf(inspectLease(blob));
+    const short = outcomeOf(inspectLease(blob, { timeoutInMs: 1_000, tryTimeoutInMs: 300 }));
+    await pass(1_000);
+    expect(short.error).toMatchObject({ code: "OPERATION_TIMEOUT", committed: false, url: "https://account.test/container/blob" });
+    await pass(7_500);
+    blob.script = {};
+    await pass(20_000);
+    expect(outcome.value).toMatchObject({ state: "available" });
+    expect(outcome.at).toBeLessThan(25_100);
+    const never = new ScriptedLeasable({ properties: deafHang });
+    const ended = outcomeOf(inspectLease(never));
+    await pass(30_000);
+    expect(ended.error).toMatchObject({ code: "OPERATION_TIMEOUT" });
+    expect((ended.error as Error).message).toContain("30000 ms (timeoutInMs)");
+  });
 });
 
 describe("breakLease", () => {
+  it("ends when its time is over, and does not know then whether the lease was broken", async () => {
+    const outcome = outcomeOf(breakLease(new ScriptedLeasable({ break: deafHang })));
+    const short = outcomeOf(breakLease(new ScriptedLeasable({ break: deafHang }), { timeoutInMs: 500 }));
+    await pass(500);
+    expect(short.error).toMatchObject({ code: "OPERATION_TIMEOUT", committed: "unknown" });
+    await pass(29_500);
+    expect(outcome.error).toMatchObject({ code: "OPERATION_TIMEOUT", committed: "unknown", elapsedInMs: 30_000 });
+  });
+
   it("takes the lease away, and the holder learns at its next renewal that it was broken", async () => {
     const server = new FakeLeaseServer();
     server.addBlob();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import type { LockStatus } from "../../src/lock/lock-options.js";
-import { status } from "../lease/fakes/answers.js";
+import { deafHang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { locksOn, run } from "./support.js";
@@ -67,6 +67,14 @@ describe("looking at locks", () => {
     await expect(run(locks.inspect("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
     await expect(run(locks.break("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
     await expect(run(locks.acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+  });
+
+  it("ends in time when the service does not answer", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => deafHang;
+    const inspected = outcomeOf(locksOn(server).inspect("a"));
+    await pass(30_000);
+    expect(inspected.error).toMatchObject({ code: "OPERATION_TIMEOUT" });
   });
 
   it("forces only that lock open that was looked at", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LeaderElection } from "../../src/lock/leader-election.js";
-import { hang, status } from "../lease/fakes/answers.js";
+import { deafHang, hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { candidate } from "./candidate.js";
@@ -157,9 +157,41 @@ describe("observe", () => {
     }
   });
 
+  it("gives up a poll without a response, continues with the next, and throws after ten seconds of them", async () => {
+    const server = new FakeLeaseServer();
+    const polls = candidate(server).election.observe({ pollIntervalInMs: 1_000, tryTimeoutInMs: 2_000 });
+    let answers = false;
+    server.intercept = () => (answers ? undefined : deafHang);
+    const first = outcomeOf(polls.next());
+    await pass(5_000);
+    expect(server.requests).toHaveLength(2);
+    answers = true;
+    await pass(1_100);
+    expect(first.value).toMatchObject({ done: false, value: { state: "available" } });
+    answers = false;
+    const second = outcomeOf(polls.next());
+    await pass(14_000);
+    expect(second.at).toBeUndefined();
+    await pass(2_000);
+    expect(second.error).toMatchObject({ code: "OPERATION_TIMEOUT" });
+  });
+
+  it("gives up a poll after eight seconds unless told otherwise", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => deafHang;
+    const polls = candidate(server).election.observe();
+    const next = outcomeOf(polls.next());
+    await pass(9_100);
+    // A poll repeats a try without a response within its time.
+    expect(server.requests.map(({ at }) => at)).toEqual([0, 7_501, 9_000]);
+    await run(polls.return!().then(() => undefined));
+    expect(next.value).toEqual({ done: true, value: undefined });
+  });
+
   it("rejects at the first poll with an unknown option", async () => {
     const { election } = candidate(new FakeLeaseServer());
     await expect(election.observe({ intervalInMs: 5 } as object).next()).rejects.toThrow(/unknown option "intervalInMs"/);
+    await expect(election.observe({ tryTimeoutInMs: 0 }).next()).rejects.toThrow(RangeError);
   });
 
   it("leaves nothing behind when its reader stops reading", async () => {

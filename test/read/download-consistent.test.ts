@@ -1,4 +1,5 @@
 import { Readable } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
 import { ContentChangedError, ContentTooLargeError, OperationTimeoutError, downloadConsistent, LeaseUnavailableError, TargetNotFoundError } from "../../src/index.js";
 import type { DownloadOptions, DownloadProgress } from "../../src/index.js";
@@ -308,6 +309,28 @@ describe("downloadConsistent", () => {
     };
     expect((await rejection(downloadConsistent(blob, { ...small, concurrency: 1, onProgress }))).message).toBe("mine");
     expect(service.count()).toBe(4);
+  });
+
+  it("ends with what the promise of an async onProgress rejects with; if that comes too late, it has no effect", async () => {
+    const { blob } = contentBlob();
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    const onProgress = async ({ loadedBytes }: DownloadProgress): Promise<void> => {
+      await Promise.resolve();
+      if (loadedBytes > 30) throw new Error("mine");
+    };
+    // eslint-disable-next-line @typescript-eslint/no-misused-promises -- what a caller without the rule writes
+    expect((await rejection(downloadConsistent(blob, { ...small, concurrency: 1, onProgress }))).message).toBe("mine");
+    const late = async ({ loadedBytes }: DownloadProgress): Promise<void> => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      if (loadedBytes === 100) throw new Error("late");
+    };
+    // eslint-disable-next-line @typescript-eslint/no-misused-promises
+    expect((await downloadConsistent(blob, { ...small, onProgress: late })).content).toHaveLength(100);
+    await vi.advanceTimersByTimeAsync(100);
+    await turn();
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
   });
 
   it.each([

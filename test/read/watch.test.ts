@@ -309,6 +309,25 @@ describe("a watch whose looks fail", () => {
     expect((await states.next()).done).toBe(true);
   });
 
+  it("ends with what the promise of an async onError rejects with, and with its own end while that is pending", async () => {
+    const { service, states } = watched({
+      // eslint-disable-next-line @typescript-eslint/no-misused-promises -- what a caller without the rule writes
+      onError: async () => {
+        await Promise.resolve();
+        throw new Error("no more");
+      },
+    });
+    service.next("download", busy);
+    expect((await rejection(states.next())).message).toBe("no more");
+    // eslint-disable-next-line @typescript-eslint/no-misused-promises
+    const pending = watched({ onError: () => new Promise<void>(() => undefined) });
+    pending.service.next("download", busy);
+    const next = pending.states.next();
+    await vi.advanceTimersByTimeAsync(10);
+    await pending.states.return();
+    expect((await next).done).toBe(true);
+  });
+
   it("ends with what onError throws", async () => {
     const { service, states } = watched({
       onError() {

@@ -19,6 +19,7 @@ import {
   leasedUpdate,
   optimisticUpdate,
   overwrite,
+  purgeStagingFiles,
   purgeTombstones,
   readIfChanged,
   readTarget,
@@ -30,7 +31,7 @@ import {
   tryReadTarget,
   watch,
 } from "../../src/index.js";
-import type { Codec, FileLike } from "../../src/index.js";
+import type { Codec, DirectoryLike, FileLike } from "../../src/index.js";
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakePageBlob } from "../fakes/fake-page-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -49,6 +50,7 @@ const file = Object.assign(
   Object.fromEntries(["create", "delete", "download", "getProperties", "setMetadata", "setHttpHeaders", "uploadRange", "rename", "getShareLeaseClient"].map((name) => [name, never])),
   { url: "https://account.file.core.windows.net/share/file.json", name: "file.json", path: "file.json", shareName: "share" },
 ) as unknown as FileLike;
+const directory: DirectoryLike = { url: "https://account.file.core.windows.net/share", listFilesAndDirectories: never, getFileClient: never, getDirectoryClient: never };
 const codec: Codec<string> = { decode: (content) => new TextDecoder().decode(content), encode: (value) => new TextEncoder().encode(value) };
 const etag = '"0x1"';
 const requests = (): number => blobService.count() + tableService.count() + pageService.count() + never.mock.calls.length;
@@ -66,6 +68,7 @@ const calls: Record<string, (options: never) => Promise<unknown>> = {
   retryWhileInUse: (options) => retryWhileInUse(never, options),
   runTransaction: (options) => runTransaction(table, "p", never, options),
   purgeTombstones: (options) => purgeTombstones(table, options),
+  purgeStagingFiles: (options) => purgeStagingFiles(directory, options),
   downloadConsistent: (options) => downloadConsistent(blob, options),
   downloadConsistentStream: (options) => downloadConsistentStream(blob, options),
   appendExactlyOnce: (options) => appendExactlyOnce(appendBlob, "x", options),
@@ -172,6 +175,7 @@ describe("a call without a client or target", () => {
     ["runTransaction", () => runTransaction(nothing, "p", never)],
     ["runTransaction without a function", () => runTransaction(table, "p", nothing)],
     ["purgeTombstones", () => purgeTombstones(nothing)],
+    ["purgeStagingFiles", () => purgeStagingFiles(nothing)],
     ["downloadConsistent", () => downloadConsistent(nothing)],
     ["downloadConsistentStream", () => downloadConsistentStream(nothing)],
     ["appendExactlyOnce", () => appendExactlyOnce(nothing, "x")],
