@@ -170,7 +170,7 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     super.reject(
       createError(
         CommitUnknownError,
-        `The outcome of a write to ${this.settings.url} is unknown: the request was sent but its response was lost. Repeat the call with the operationId of this error, or pass onUnknown: "retry" if the update is idempotent.`,
+        `The outcome of a write to ${this.settings.url} is unknown: the request was sent, and it could not be determined whether it was committed. Repeat the call with the operationId of this error, or pass onUnknown: "retry" if the update is idempotent.`,
         { url: this.settings.url, attempts: this.attempts, operationId: this.settings.operationId ?? this.writeToken, cause },
       ),
     );

@@ -1,5 +1,5 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { TransactionActionLike, TableLike } from "../clients/table.js";
+import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
 import { tryLimitOf } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
 import { retry } from "../core/retry.js";

@@ -43,9 +43,9 @@ const maxOverwrites = 10;
 
 /**
  * Stores the value, whatever is stored, and creates the target if it does not exist: the last writer wins. With `ifMatch`, only over
- * that version. Costs 1 request (3 for a file). Reads nothing, and so preserves nothing: existing headers, metadata, tags,
- * properties or the encryption scope are lost. An update in progress in another call or process detects the write and starts again
- * from this value.
+ * that version. Costs 1 request (3 for a file, 2 for the metadata of a blob). Reads nothing, and so preserves nothing: existing
+ * headers, metadata, tags, properties or the encryption scope are lost. An update in progress in another call or process detects the
+ * write and starts again from this value.
  *
  * The request is sent once, because a second send could erase an update that another client made on top of the first. If its
  * response is lost, the library finds the write in the journal; if it does not, the outcome is unknown.

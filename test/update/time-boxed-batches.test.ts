@@ -1,5 +1,6 @@
 import { expect, it, vi } from "vitest";
-import { optimisticUpdate } from "../../src/index.js";
+import { encodedBlob, optimisticUpdate } from "../../src/index.js";
+import type { Codec } from "../../src/index.js";
 import { counterBlob } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -32,3 +33,27 @@ it("a batch runs one mutator at least, however long that takes", async () => {
   expect(results.map(({ value }) => value.n)).toEqual([1, 2, 3]);
   expect(service.operations).toEqual(["download", "upload", "upload", "upload"]);
 });
+
+it.each([["each changes it", undefined], ["all are repetitions of one operation", "order-1"]])(
+  "the results of callers are part of the time of their batch: %s",
+  async (_, operationId) => {
+    const { blob } = counterBlob();
+    // Large content: each caller gets a copy of its own, which takes 90 ms.
+    const codec: Codec<Counter> = {
+      encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
+      decode: (content) => {
+        vi.advanceTimersByTime(90);
+        return JSON.parse(new TextDecoder().decode(content)) as Counter;
+      },
+    };
+    const target = encodedBlob(blob, codec);
+    await optimisticUpdate(target, (counter) => void counter.n++, { operationId });
+    const settledAt = new Set<number>();
+    const calls = Array.from({ length: 9 }, () =>
+      optimisticUpdate(target, (counter) => void counter.n++, { operationId }).then(() => settledAt.add(performance.now())),
+    );
+    await inFakeTime(Promise.all(calls));
+    // Three copies of 90 ms in a batch, or fewer: none waits until all others have theirs.
+    expect(settledAt.size).toBeGreaterThanOrEqual(3);
+  },
+);
