@@ -15,6 +15,10 @@ export interface Measurement {
   readonly p99InMs: number | undefined;
   /** Processes that got something in that time. */
   readonly servedShare: number;
+  /** What the process with the least got, of its fair share. */
+  readonly smallestShare: number;
+  /** What the process with the most got, beside that with the least; undefined: one got nothing. */
+  readonly largestBySmallest: number | undefined;
   /** Calls that ended with an error: gave up, or lost what they had. */
   readonly failuresPerSecond: number;
 }
@@ -22,22 +26,23 @@ export interface Measurement {
 /** Counts while a scenario runs. */
 export class Tally {
   #waits: number[] = [];
-  #served = new Set<number>();
+  #served = new Map<number, number>();
   failures = 0;
 
   reset(): void {
     this.#waits = [];
-    this.#served = new Set();
+    this.#served = new Map();
     this.failures = 0;
   }
 
   done(process: number, waitedInMs: number): void {
     this.#waits.push(waitedInMs);
-    this.#served.add(process);
+    this.#served.set(process, (this.#served.get(process) ?? 0) + 1);
   }
 
   result(processes: number, seconds: number, counts: { requests: number; throttled: number }): Omit<Measurement, "scenario" | "variant"> {
     const waits = this.#waits.sort((a, b) => a - b);
+    const smallest = this.#served.size < processes ? 0 : Math.min(...this.#served.values());
     return {
       processes,
       seconds,
@@ -47,6 +52,8 @@ export class Tally {
       medianInMs: quantile(waits, 0.5),
       p99InMs: quantile(waits, 0.99),
       servedShare: rounded(this.#served.size / processes),
+      smallestShare: rounded(waits.length === 0 ? 0 : (smallest * processes) / waits.length),
+      largestBySmallest: smallest === 0 ? undefined : rounded(Math.max(...this.#served.values()) / smallest),
       failuresPerSecond: rounded(this.failures / seconds),
     };
   }

@@ -30,13 +30,13 @@ export function plot(measurements: readonly Measurement[], what: string, waiting
   return picture(
     charts.length * size.width,
     size.top + size.height,
-    `${what} with 10 to 10,000 processes`,
+    `${what} with 4 to 10,000 processes`,
     legend(variants.map((variant) => [colourOf(variant), variant] as const), 8, 8),
     ...charts.map((chart, at) => lineChart({ ...chart, xLabel: "processes" }, { left: at * size.width, ...size })),
   );
 }
 
 function colourOf(variant: string): Colour {
-  if (variant.includes("before")) return "other";
+  if (variant.includes("fair")) return "other";
   return variant.includes("plain SDK") ? "baseline" : "ours";
 }

@@ -7,7 +7,7 @@ import type { Measurement } from "./measurement.js";
 import { plot } from "./plots.js";
 import { measure, published } from "./scenario.js";
 import type { Scenario } from "./scenario.js";
-import { lock, lockBaseline, longHold, longHoldBaseline } from "./scenarios/lock.js";
+import { fairLock, lock, lockBaseline, longHold, longHoldBaseline } from "./scenarios/lock.js";
 import { queue, queueBaseline } from "./scenarios/queue.js";
 import { record, recordBaseline } from "./scenarios/record.js";
 
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: {
     /** Part of a scenario's name: only those. */
     only: { type: "string", default: "" },
-    sizes: { type: "string", default: "10,100,1000,10000" },
+    sizes: { type: "string", default: "4,16,100,1000,10000" },
     /** Measures nothing, and draws what was measured before. */
     "plots-only": { type: "boolean", default: false },
     out: { type: "string", default: "docs/scale" },
@@ -28,7 +28,7 @@ function timesFor({ service }: Scenario, processes: number): { warmUpInSeconds: 
   return service(new World(0)).kind === "blob" ? { warmUpInSeconds: 240, seconds: 60 } : { warmUpInSeconds: 30, seconds: 30 };
 }
 
-const scenarios: readonly Scenario[] = [lock, lockBaseline, longHold, longHoldBaseline, record, recordBaseline, queue, queueBaseline];
+const scenarios: readonly Scenario[] = [lock, fairLock, lockBaseline, longHold, longHoldBaseline, record, recordBaseline, queue, queueBaseline];
 const file = `${values.out}/results.json`;
 await mkdir(values.out, { recursive: true });
 let results = JSON.parse(await readFile(file, "utf8").catch(() => "[]")) as Measurement[];

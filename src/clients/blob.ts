@@ -172,6 +172,8 @@ export interface LeaseCallOptions {
 
 /** The response to a lease operation. */
 export interface LeaseResponseLike {
+  /** Of the leased resource: leasing does not change it. */
+  etag?: string | undefined;
   leaseId?: string | undefined;
   leaseTime?: number | undefined;
   /** The state of the lease, if it was confirmed by a read. */
@@ -190,6 +192,7 @@ export interface LeaseClientLike {
 /** The lease properties in the response of `getProperties()`. */
 export interface LeasePropertiesLike {
   etag?: string | undefined;
+  lastModified?: Date | undefined;
   leaseState?: string | undefined;
   leaseStatus?: string | undefined;
   leaseDuration?: string | undefined;
@@ -233,6 +236,8 @@ export interface BlobItemLike {
  */
 export interface ContainerLike extends LeasableBlobLike {
   getBlockBlobClient(blobName: string): LeasableBlobLike & BlockBlobLike;
+  /** Locks that several processes wait for need it: the waiters draw tickets from an append blob. */
+  getAppendBlobClient?(blobName: string): AppendBlobLike;
   listBlobsFlat(options?: {
     prefix?: string;
     includeMetadata?: boolean;

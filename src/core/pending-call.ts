@@ -24,7 +24,7 @@ export abstract class PendingCall<R> {
   #controller: AbortController | undefined;
   #resolve!: (result: R) => void;
   #reject!: (error: unknown) => void;
-  readonly #stopTimer: () => void;
+  #stopTimer: () => void;
   readonly #off: () => void;
 
   constructor({ timeoutInMs, abortSignal, tracingOptions, trace }: PendingCallOptions) {
@@ -72,6 +72,11 @@ export abstract class PendingCall<R> {
 
   /** The time is over: rejects, or waits for the end of the request in flight. */
   protected abstract onTimeout(): void;
+
+  /** Calls `onTimeout` again after this time. */
+  protected extendTimeout(timeoutInMs: number): void {
+    this.#stopTimer = startTimer(timeoutInMs, () => this.onTimeout());
+  }
 
   /** False if it is settled already. */
   #settle(): boolean {

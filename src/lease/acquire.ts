@@ -9,12 +9,66 @@ import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
-import type { LeaseGrant } from "./lease-handle.js";
+import type { FencingToken, LeaseGrant } from "./lease-handle.js";
 import type { LeaseSettings } from "./lease-options.js";
-import type { PollResult } from "./poll-pacing.js";
+import type { PollPacing, PollResult } from "./poll-pacing.js";
+
+/** The state of a waiter, or of all waiters of a process, in the order of a lock that several processes wait for. */
+export interface PlaceInLine {
+  /** Drawn when other processes wait, too. Tickets are served in ascending order. */
+  ticket: number | undefined;
+}
+
+/** One acquisition in progress, for {@link LockRules}. */
+export interface Acquisition {
+  readonly waiter: LeaseWaiter;
+  /** How many attempts it has made so far. */
+  readonly attempts: number;
+  readonly abortSignal: AbortSignal;
+  readonly request: Omit<LeaseRequest, "abortSignal">;
+  readonly pacing: PollPacing;
+  /** Another process holds the lock, or comes first: callers whose time is over need not wait for an attempt. */
+  readonly onTaken: () => void;
+}
+
+/** The rules of a named lock: when this process may try to acquire it, and which fencing token each holder gets. */
+export interface LockRules {
+  /** Waiters with the same key can hand the lease over to each other. */
+  readonly key: string;
+  /** A caller waits from now on. */
+  enqueued(waiter: LeaseWaiter): void;
+  /** Resolves when the next attempt is due. `undefined`: the usual pace. Rejects if a request fails. */
+  untilAttempt(acquisition: Acquisition): Promise<void> | undefined;
+  /** Whether a caller that does not wait may try now: false if others come first. */
+  mayTry(acquisition: Acquisition): Promise<boolean>;
+  /** Allocates the token of the next holder. `waiting`: how many callers of this process wait. Rejects if the lease cannot be used. */
+  next(lease: HeldLease, waiter: LeaseWaiter, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
+  /** Whether `waiter` may be the next holder without a release, after this process has held the lock for `heldForInMs`. */
+  mayHandOver(waiter: LeaseWaiter, heldForInMs: number): boolean;
+  /** The lease was released, or is lost. */
+  released(lease: HeldLease): void;
+}
+
+/** How a waiter wants the lease. */
+export interface LeaseTerms {
+  readonly adapter: LeaseAdapter;
+  readonly settings: LeaseSettings;
+  /** Of a named lock. */
+  readonly rules: LockRules | undefined;
+  /** Two callers with the same key can use the same lease, one after the other. */
+  readonly key: string;
+}
+
+export function leaseTerms(adapter: LeaseAdapter, settings: LeaseSettings, rules?: LockRules): LeaseTerms {
+  return { adapter, settings, rules, key: JSON.stringify([settings, rules?.key]) };
+}
+
+/** How long a caller waits for the first response, even if its `waitInMs` is shorter. */
+const minResponseTimeInMs = 5_000;
 
 /** What to acquire, and how long to wait for it: `"try"` makes one attempt and does not wait. */
 export interface AcquireRequest extends CallOptions {
+  readonly terms: LeaseTerms;
   /** For error messages: `the lease on ...`. */
   readonly what: string;
   readonly url: string;
@@ -29,6 +83,9 @@ export interface AcquireRequest extends CallOptions {
 
 /** One caller that waits for a lease: settles with the lease, without it (undefined), or with an error. */
 export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
+  readonly terms: LeaseTerms;
+  /** For a lock that gives each caller a place of its own. */
+  readonly place: PlaceInLine = { ticket: undefined };
   readonly holderTracing: OperationTracingOptions | undefined;
   readonly #request: AcquireRequest;
   readonly #waitedInMs = startStopwatch();
@@ -40,7 +97,13 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     const { waitInMs, abortSignal, tracingOptions, trace } = request;
     super({ timeoutInMs: waitInMs === "try" ? Infinity : waitInMs, abortSignal, tracingOptions, trace });
     this.#request = request;
+    this.terms = request.terms;
     this.holderTracing = request.holderTracing ?? tracingOptions;
+  }
+
+  /** It makes one attempt, and does not wait. */
+  get isTry(): boolean {
+    return this.#request.waitInMs === "try";
   }
 
   /** An attempt for all waiters did not acquire the lease: another client holds it, or the request failed. */
@@ -54,10 +117,18 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     }
   }
 
-  /** `waitInMs` bounds the wait for a lease that another client holds. Only the first response shows whether one does. */
+  /**
+   * `waitInMs` bounds the wait for a lease that another client holds. Only the first response shows whether one does, so a short
+   * wait is extended until that response, but not for long: on a dead network there is none.
+   */
   protected override onTimeout(): void {
-    if (this.#attempted) this.#giveUp();
-    else this.#overdue = true;
+    if (this.#attempted || this.#overdue || this.#waitedInMs() >= minResponseTimeInMs) {
+      this.#lastFailure ??= this.#attempted ? undefined : new RequestTimeoutError(minResponseTimeInMs, "the service has not responded");
+      this.#giveUp();
+    } else {
+      this.#overdue = true;
+      this.extendTimeout(minResponseTimeInMs - this.#waitedInMs());
+    }
   }
 
   #giveUp(): void {
@@ -102,7 +173,7 @@ async function sendAcquire(
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
   const clock = startStopwatch();
   const sent = await request((abortSignal) => adapter.acquire(leaseId, duration, { ...options, abortSignal }), limits(settings, options));
-  if (sent.kind === "ok") return { kind: "acquired", lease: new HeldLease(adapter, leaseId, clock, settings) };
+  if (sent.kind === "ok") return { kind: "acquired", lease: new HeldLease(adapter, leaseId, clock, settings, sent.value.etag) };
   return isLeaseTaken(sent.error) ? { kind: "taken", poll: pollResultOf(sent) } : failed(sent, adapter);
 }
 
@@ -125,9 +196,9 @@ function failed(sent: FailedRequest, adapter: LeaseAdapter): Extract<AcquireOutc
 
 type FailedRequest = Exclude<RequestOutcome<unknown>, { kind: "ok" }>;
 
-function pollResultOf({ error, sends }: FailedRequest): PollResult {
-  if (error instanceof RequestTimeoutError) return "timedOut";
-  return sends === 1 ? "ok" : "retried";
+export function pollResultOf(sent: RequestOutcome<unknown>): PollResult {
+  if (sent.kind !== "ok" && sent.error instanceof RequestTimeoutError) return "timedOut";
+  return sent.sends === 1 ? "ok" : "retried";
 }
 
 function toAcquireError(error: unknown, { url, kind, create }: LeaseAdapter): unknown {

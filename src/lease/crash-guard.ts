@@ -1,15 +1,15 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { AbortSignalLike } from "../clients/call.js";
+import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { linkSignals, startStopwatch } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { read, request as send } from "../core/request.js";
 import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
-import { LeaseWaiter } from "./acquire.js";
+import { leaseTerms, LeaseWaiter } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseHandleImpl } from "./lease-handle.js";
-import type { LeaseGrant, LockHandleLike } from "./lease-handle.js";
+import type { FencingToken, LeaseGrant, LockHandleLike } from "./lease-handle.js";
 import type { LeaseSettings, LockProviderLike } from "./lease-options.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
@@ -29,9 +29,28 @@ export interface GuardedAcquireRequest {
 interface GuardLock {
   readonly handle: LockHandleLike;
   readonly epoch: number;
-  readonly previousEpoch: number;
+  /** The lowest epoch whose holder may still have the lease. */
+  readonly lowestGuarding: number;
+  /** No holder with a smaller epoch has the lease any more. */
+  readonly raiseGuarding: (epoch: number) => void;
   /** Identifies the lock: the same for all users. */
   readonly url: string;
+}
+
+/** What a provider of this library does for a crash guard: its record says which holders may still have the guarded lease. */
+export interface GuardingLocks {
+  /** As `acquire` and `tryAcquire`. */
+  acquireGuard(name: string, options: CallOptions & { waitInMs?: number | undefined }): Promise<LockHandleLike & { readonly token: FencingToken }>;
+  tryAcquireGuard(name: string, options: CallOptions): Promise<(LockHandleLike & { readonly token: FencingToken }) | undefined>;
+}
+
+type GuardHandle = LockHandleLike & { readonly epoch?: number };
+
+function acquireLock(guard: LockProviderLike, name: string, waitInMs: number | "try", options: CallOptions): Promise<GuardHandle | undefined> {
+  const { acquireGuard, tryAcquireGuard } = guard as Partial<GuardingLocks>;
+  if (waitInMs === "try") return tryAcquireGuard ? tryAcquireGuard.call(guard, name, options) : guard.tryAcquire(name, options);
+  const waiting = { ...options, waitInMs };
+  return acquireGuard ? acquireGuard.call(guard, name, waiting) : guard.acquire(name, waiting);
 }
 
 /**
@@ -44,8 +63,7 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
   const { tracingOptions } = request.trace;
   const waitedInMs = startStopwatch();
   const name = await crashGuardName(adapter);
-  const acquiring =
-    waitInMs === "try" ? guard.tryAcquire(name, { abortSignal, tracingOptions }) : guard.acquire(name, { abortSignal, tracingOptions, waitInMs });
+  const acquiring = acquireLock(guard, name, waitInMs, { abortSignal, tracingOptions });
   // Raced: a provider of another library may ignore the signal. What it acquires later is released.
   const handle = await read(() => acquiring, { abortSignal }).catch((error: unknown) => {
     void Promise.resolve(acquiring).then((late) => late && releaseLock(late, name), () => undefined);
@@ -60,13 +78,15 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
     const withinTakeover = withTakeover(adapter, lock, () => (wasTakenOver = true));
     const grant = await acquireUnder(lock, { ...request, adapter: withinTakeover, waitInMs: leftInMs });
     if (!grant) return undefined;
+    // Acquired or taken over: what earlier holders had is gone.
+    lock.raiseGuarding(lock.epoch);
     grant.lease.dependOn({
       signal: handle.signal,
       get remainingInMs() {
         return remainingOf(handle);
       },
     });
-    lease = new LeaseHandleImpl(grant.lease, () => releaseBoth(grant, adapter, handle));
+    lease = new LeaseHandleImpl(grant.lease, () => releaseBoth(grant, adapter, lock));
     lease.wasTakenOver = wasTakenOver;
     return lease;
   } finally {
@@ -75,17 +95,19 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
 }
 
 function guardLockOf(handle: LockHandleLike & { readonly epoch?: number }, name: string): GuardLock {
-  const { epoch, previousEpoch, url } = handle as { epoch?: unknown; previousEpoch?: unknown; url?: unknown };
+  const { epoch, previousEpoch, url, token } = handle as { epoch?: unknown; previousEpoch?: unknown; url?: unknown; token?: FencingToken };
   if (!Number.isSafeInteger(epoch) || (epoch as number) < 1) {
     throw new TypeError(
       "crashGuard: the locks of this provider have no epoch, so the next holder could not tell whose lease it finds. " +
         "A lease that never expires needs a provider whose handles have an epoch that grows with each holder, such as BlobLocks",
     );
   }
+  const previous = typeof previousEpoch === "number" ? previousEpoch : (epoch as number) - 1;
   return {
     handle,
     epoch: epoch as number,
-    previousEpoch: typeof previousEpoch === "number" ? previousEpoch : (epoch as number) - 1,
+    lowestGuarding: token?.lowestGuarding ?? Math.max(1, previous - maxPredecessors),
+    raiseGuarding: (to) => token?.raiseGuarding?.(to),
     url: typeof url === "string" ? url : name,
   };
 }
@@ -108,9 +130,11 @@ async function acquireUnder(lock: GuardLock, request: GuardedAcquireRequest): Pr
   try {
     const leaseId = guardedLeaseId(lock, lock.epoch);
     const { url } = adapter;
-    const waiter = new LeaseWaiter({ what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
-    // The lease id is unique to this holder, so no other waiter shares the queue.
-    waiterQueueFor(adapter, { ...settings, leaseId }, undefined).enqueue(waiter);
+    const terms = leaseTerms(adapter, { ...settings, leaseId });
+    const waiter = new LeaseWaiter({ terms, what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
+    const queue = waiterQueueFor(adapter);
+    if (waitInMs === "try") queue.tryAcquire(waiter);
+    else queue.enqueue(waiter);
     return await waiter.promise;
   } finally {
     unlink();
@@ -121,14 +145,15 @@ const foreignLeaseAdvice =
   "it never expires, and it was not acquired with this crashGuard, so its holder may be alive. All users must pass the same " +
   "crashGuard and the same URL. If you are sure that the holder is dead, call breakLease";
 
-async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: LockHandleLike): Promise<void> {
+async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: GuardLock): Promise<void> {
   const { lease } = grant;
   try {
     // A lease that was lost with the lock may still exist. The next holder could take it over, but should not have to.
-    if (lease.check()) await tryRelease(adapter, lease.leaseId);
+    const released = !lease.check() || (await tryRelease(adapter, lease.leaseId));
     await grant.release();
+    if (released) lock.raiseGuarding(lock.epoch + 1);
   } finally {
-    await lock.release();
+    await lock.handle.release();
   }
 }
 
@@ -180,8 +205,8 @@ function fnv1a(text: string, seed: number): string {
 }
 
 /**
- * How many holders before the last one are tried. A holder that died between acquiring the lock and acquiring the lease left
- * the lease of an earlier holder in place.
+ * How many holders before the last one are tried, if the provider does not say which of them may still have the lease. A holder
+ * that died between acquiring the lock and acquiring the lease left the lease of an earlier holder in place.
  */
 const maxPredecessors = 16;
 const changeTimeoutInMs = 5_000;
@@ -203,7 +228,7 @@ function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => 
         if (searched || !isLeaseTaken(error)) throw error;
         // Reported before the outcome of the change is known: its response may be lost.
         onTakeover();
-        for (let epoch = lock.epoch - 1; epoch >= Math.max(1, lock.previousEpoch - maxPredecessors); epoch--) {
+        for (let epoch = lock.epoch - 1; epoch >= lock.lowestGuarding; epoch--) {
           const predecessor = guardedLeaseId(lock, epoch);
           const changed = await send((abortSignal) => adapter.change(predecessor, leaseId, { ...options, abortSignal }), {
             timeoutInMs: changeTimeoutInMs,

@@ -34,6 +34,8 @@ export class HeldLease {
   tracingOptions: OperationTracingOptions | undefined;
   /** False: the lease is not handed over to another caller, as a request that carries its id may still be in flight. */
   reusable = true;
+  /** Of the leased blob when the lease was acquired. Leasing does not change it. */
+  readonly etag: string | undefined;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
   readonly #ids: LeaseIds;
@@ -50,8 +52,9 @@ export class HeldLease {
   readonly #lossListeners = new Set<(error: LeaseLostError) => void>();
 
   /** @param clock - Started before the request that acquired the lease was sent. */
-  constructor(adapter: LeaseAdapter, leaseId: string, clock: Clock, times: LeaseTimes) {
+  constructor(adapter: LeaseAdapter, leaseId: string, clock: Clock, times: LeaseTimes, etag?: string) {
     this.url = adapter.url;
+    this.etag = etag;
     this.#adapter = adapter;
     this.#ids = new LeaseIds(leaseId);
     this.#times = times;

@@ -111,6 +111,10 @@ export interface FencingToken {
   readonly epoch: number;
   /** The smallest epoch that the previous holder may have had: not all reserved epochs are used. */
   readonly previousEpoch: number;
+  /** Of a crash guard: no holder with a smaller epoch has the guarded lease any more. */
+  readonly lowestGuarding?: number | undefined;
+  /** Raises that mark. */
+  readonly raiseGuarding?: ((epoch: number) => void) | undefined;
 }
 
 /** A lease granted to a caller: the lease, its fencing token if it has one, and how to release it. */
@@ -278,11 +282,14 @@ export class LockHandleImpl extends LeaseHandleImpl implements LockHandle {
   readonly name: string;
   readonly epoch: number;
   readonly previousEpoch: number;
+  /** For a crash guard. */
+  readonly token: FencingToken;
 
   constructor(name: string, { lease, release, token }: LeaseGrant) {
     super(lease, release);
     this.name = name;
     if (!token) throw new TypeError("a lock without a fencing token");
+    this.token = token;
     this.epoch = token.epoch;
     this.previousEpoch = token.previousEpoch;
   }

@@ -2,16 +2,18 @@ import { pollDelay } from "../core/retry.js";
 import { startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 
-/** With the usual delay of two thirds of a second: about 40 s between two polls, so 20,000 processes stay below 500 a second. */
-const maxSlowdown = 64;
+/** A waiter must not sleep through the end of a lease that another client holds: this share of a duration at most. */
+const maxDelayShare = 0.5;
 /** However many waiters there are, none waits more than twice as long as it would have had to. */
 const maxShareLost = 1;
 
 /** How a poll ended: after one send, after more than one, or without a response before the timeout. */
 export type PollResult = "ok" | "retried" | "timedOut";
 
-/** Slows down at once, speeds up step by step: processes that wait together settle where about 1 poll in 35 is retried. */
-const factors: Record<PollResult, number> = { ok: 0.98, retried: 2, timedOut: 4 };
+/** Slows down at once, and recovers within a few good polls: one disturbance must not delay a waiter for minutes. */
+const factors: Record<PollResult, number> = { ok: 0.5, retried: 2, timedOut: 4 };
+/** Of the usual delay, which is at most a second. */
+const maxSlowdown = 64;
 
 /**
  * How often a waiter polls for a lease. A blob serves 500 requests a second, including those of the holder: if more processes
@@ -20,16 +22,26 @@ const factors: Record<PollResult, number> = { ok: 0.98, retried: 2, timedOut: 4 
  */
 export class PollPacing {
   readonly #waitedInMs = startStopwatch();
+  readonly #maxDelayInMs: number;
   #slowdown = 1;
+
+  /** @param durationInMs - How long the holder has the lease if it dies. */
+  constructor(durationInMs: number) {
+    this.#maxDelayInMs = maxDelayShare * Math.min(durationInMs, 60_000);
+  }
 
   polled(result: PollResult): void {
     this.#slowdown = Math.min(maxSlowdown, Math.max(1, this.#slowdown * factors[result]));
   }
 
-  nextPollInMs(): number {
-    const waitedInMs = this.#waitedInMs();
-    const usual = pollDelay(waitedInMs);
-    return Math.min(usual * this.#slowdown, Math.max(usual, waitedInMs * maxShareLost));
+  /** @param waitedInMs - How long the current holder has been waited for, as far as this process knows. */
+  nextPollInMs(waitedInMs: number = this.#waitedInMs()): number {
+    return this.slowed(pollDelay(waitedInMs));
+  }
+
+  /** A delay, longer if the service is overloaded. */
+  slowed(usualInMs: number): number {
+    return Math.min(usualInMs * this.#slowdown, Math.max(usualInMs, Math.min(this.#maxDelayInMs, this.#waitedInMs() * maxShareLost)));
   }
 }
 

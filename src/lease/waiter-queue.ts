@@ -4,23 +4,17 @@ import { delay, RequestTimeoutError, startStopwatch } from "../core/deadline.js"
 import { isLeaseConflict, isTransient, toTimeoutError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
-import type { LeaseWaiter } from "./acquire.js";
+import type { AcquireOutcome, Acquisition, LeaseTerms, LeaseWaiter } from "./acquire.js";
 import type { HeldLease } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import type { FencingToken } from "./lease-handle.js";
-import type { LeaseSettings } from "./lease-options.js";
 import { releaseAfterLateAcquire, releaseInBackground, tryRelease } from "./orphaned-lease.js";
 import { FailureStreak, PollPacing } from "./poll-pacing.js";
 
-/** Allocates a fencing token for each holder of a named lock, before the caller gets the lease and at each handover. */
-export interface EpochAllocator {
-  /** Waiters with the same kind of allocator can hand the lease over to each other. */
-  readonly key: string;
-  /** `waiting`: how many callers of this process wait for it. Rejects if the lease cannot be used. */
-  next(lease: HeldLease, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
-}
-
-/** After this many turns in a row, or this much time, the lease is released to the service, for the waiters of other processes. */
+/**
+ * After this many turns in a row (of a lock with rules, which knows whether others wait, without limit), or this much time, the
+ * lease is released to the service, for the waiters of other processes.
+ */
 const maxTurns = 1_000;
 const maxHoldInMs = 5_000;
 /** Then this process pauses for longer than other processes do between two polls, so that one of them acquires it. */
@@ -30,26 +24,40 @@ const confirmAfterInMs = 1_000;
 
 const queues = new CallQueues<WaiterQueue>();
 
-/** The queue of all callers in this process that want the same lease with the same credentials and settings. */
-export function waiterQueueFor(adapter: LeaseAdapter, settings: LeaseSettings, epochs: EpochAllocator | undefined): WaiterQueue {
-  const key = JSON.stringify([adapter.key, settings, epochs?.key]);
-  return queues.get(adapter.owner, key, (onIdle) => new WaiterQueue(adapter, settings, epochs, onIdle));
+/** The queue of all callers in this process that want the same lease with the same credentials, whatever their options. */
+export function waiterQueueFor(adapter: LeaseAdapter): WaiterQueue {
+  return queues.get(adapter.owner, adapter.key, (onIdle) => new WaiterQueue(adapter.url, onIdle));
+}
+
+/** The polls of one acquisition, for callers with the same terms. */
+class Polls {
+  readonly terms: LeaseTerms;
+  /** One id for all attempts: if a response is lost, the next attempt finds the lease to be its own. */
+  readonly leaseId: string;
+  readonly pacing: PollPacing;
+  attempts = 0;
+  /** A request without a response may have acquired the lease. */
+  uncertain = false;
+
+  constructor(terms: LeaseTerms) {
+    this.terms = terms;
+    this.leaseId = terms.settings.leaseId ?? crypto.randomUUID();
+    this.pacing = new PollPacing(terms.settings.durationInMs);
+  }
 }
 
 /**
  * Waiters acquire in FIFO order, with one poller for all of them; and while a caller waits, the lease is handed from one to the
- * next without a request.
+ * next without a request, if both want it under the same terms.
  */
 export class WaiterQueue {
-  readonly #adapter: LeaseAdapter;
-  readonly #settings: LeaseSettings;
-  readonly #epochs: EpochAllocator | undefined;
+  readonly #url: string;
   readonly #onIdle: () => void;
   readonly #waiters = new Set<LeaseWaiter>();
   /** Polling, or held by a caller of this process. */
   #busy = false;
-  /** The lease that a caller of this process holds. */
-  #lease: HeldLease | undefined;
+  /** The lease that a caller of this process holds, and its terms. */
+  #held: { readonly lease: HeldLease; readonly terms: LeaseTerms } | undefined;
   /** How often, and since when, this process has held the lease without giving other processes a chance. */
   #turns = 0;
   #turnsSince = startStopwatch();
@@ -57,10 +65,8 @@ export class WaiterQueue {
   /** Aborts the request in flight, or the wait for the next poll, when the last waiter leaves. */
   #io = new AbortController();
 
-  constructor(adapter: LeaseAdapter, settings: LeaseSettings, epochs: EpochAllocator | undefined, onIdle: () => void) {
-    this.#adapter = adapter;
-    this.#settings = settings;
-    this.#epochs = epochs;
+  constructor(url: string, onIdle: () => void) {
+    this.#url = url;
     this.#onIdle = onIdle;
   }
 
@@ -69,7 +75,8 @@ export class WaiterQueue {
     if (!waiter.isSettled()) {
       waiter.onSettled = () => this.#leave(waiter);
       this.#waiters.add(waiter);
-      if (this.#lease) waiter.attempted();
+      waiter.terms.rules?.enqueued(waiter);
+      if (this.#held) waiter.attempted();
     }
     if (!this.#busy) void this.#poll();
   }
@@ -83,72 +90,117 @@ export class WaiterQueue {
   /** Polls until the lease is acquired or no caller wants it any more. Never rejects. */
   async #poll(): Promise<void> {
     this.#busy = true;
-    let pacing: PollPacing | undefined;
-    // One id for all attempts of one acquisition: if a response is lost, the next attempt finds the lease to be its own.
-    const leaseId = this.#settings.leaseId ?? crypto.randomUUID();
-    let uncertain = false;
+    let polls: Polls | undefined;
     for (let first = this.#first(); first; first = this.#first()) {
+      if (polls && polls.terms.key !== first.terms.key) {
+        await this.#endPolls(polls);
+        polls = undefined;
+        continue;
+      }
+      polls ??= new Polls(first.terms);
       this.#io = new AbortController();
-      first.trace.begin();
-      const request = { abortSignal: this.#io.signal, ...requestFor(first) };
-      const outcome = await tryAcquireOnce(this.#adapter, leaseId, this.#settings, request);
-      if (outcome.kind === "acquired") {
-        const { lease } = outcome;
-        if (this.#turns === 0) this.#turnsSince = startStopwatch();
-        this.#lease = lease;
-        for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.attempted();
-        // A holder that ignores the loss must not block the waiters behind it.
-        lease.onLost(() => this.#onNoLongerHeld(lease));
-        await this.#grant(lease);
+      const outcome = await this.#attempt(first, polls);
+      if (outcome?.kind === "acquired") {
+        await this.#onAcquired(outcome.lease, polls.terms);
         return;
       }
-      pacing ??= new PollPacing();
-      pacing.polled(outcome.poll);
-      if (outcome.kind === "taken") {
-        first.trace.end("taken");
-        logger.verbose(`${this.#adapter.url} is leased by another client`);
-        uncertain = false;
-        this.#turns = 0;
-        this.#failures?.end();
-        for (const waiter of this.#waiters) waiter.attempted();
-      } else {
-        uncertain ||= outcome.uncertain;
-        first.trace.end("failed", outcome.error);
-        // Aborted because no caller waited any more: that does not concern the waiters that were enqueued since.
-        if (!this.#io.signal.aborted) this.#pollFailed(outcome.error, outcome.transient);
-      }
-      if (this.#first()) await delay(pacing.nextPollInMs(), this.#io.signal).catch(() => undefined);
     }
-    if (uncertain) await this.#releaseUncertain(leaseId);
+    if (polls) await this.#endPolls(polls);
     this.#becomeIdle();
   }
 
+  /** Waits until an attempt is due, and makes it. Undefined if none was made. */
+  async #attempt(first: LeaseWaiter, polls: Polls): Promise<AcquireOutcome | undefined> {
+    const { terms, pacing, leaseId } = polls;
+    const { signal } = this.#io;
+    const acquisition: Acquisition = {
+      waiter: first,
+      attempts: polls.attempts,
+      abortSignal: signal,
+      request: requestFor(first),
+      pacing,
+      onTaken: () => this.#onTaken(polls),
+    };
+    try {
+      if (first.isTry && terms.rules && !(await terms.rules.mayTry(acquisition))) {
+        this.#onTaken(polls);
+        return undefined;
+      }
+      const due = terms.rules?.untilAttempt(acquisition);
+      if (due) await due;
+      else if (polls.attempts > 0) await delay(pacing.nextPollInMs(), signal);
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      this.#pollFailed(error, isTransient(error), terms);
+      if (this.#first()) await delay(pacing.nextPollInMs(), signal).catch(() => undefined);
+      return undefined;
+    }
+    // The first caller may have left during the wait.
+    const waiter = this.#first();
+    if (!waiter || waiter.terms.key !== terms.key || (terms.rules && waiter !== first)) return undefined;
+    waiter.trace.begin();
+    polls.attempts++;
+    const outcome = await tryAcquireOnce(terms.adapter, leaseId, terms.settings, { abortSignal: signal, ...requestFor(waiter) });
+    if (outcome.kind === "acquired") return outcome;
+    pacing.polled(outcome.poll);
+    if (outcome.kind === "taken") {
+      waiter.trace.end("taken");
+      logger.verbose(`${this.#url} is leased by another client`);
+      this.#turns = 0;
+      this.#failures?.end();
+      this.#onTaken(polls);
+    } else {
+      polls.uncertain ||= outcome.uncertain;
+      waiter.trace.end("failed", outcome.error);
+      // Aborted because no caller waited any more: that does not concern the waiters that were enqueued since.
+      if (!signal.aborted) this.#pollFailed(outcome.error, outcome.transient, terms);
+    }
+    return outcome;
+  }
+
+  /** The callers behind the first one have been tried for, too: one attempt counts for all. */
+  #onTaken(polls: Polls): void {
+    polls.uncertain = false;
+    for (const waiter of [...this.#waiters]) waiter.attempted();
+  }
+
+  async #onAcquired(lease: HeldLease, terms: LeaseTerms): Promise<void> {
+    if (this.#turns === 0) this.#turnsSince = startStopwatch();
+    this.#held = { lease, terms };
+    for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.attempted();
+    // A holder that ignores the loss must not block the waiters behind it.
+    lease.onLost(() => this.#onNoLongerHeld(lease));
+    await this.#grant(lease, terms);
+  }
+
   /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
-  async #releaseUncertain(leaseId: string): Promise<void> {
-    const gone = await tryRelease(this.#adapter, leaseId);
-    if (this.#settings.durationInMs !== Infinity) return;
+  async #endPolls({ terms: { adapter, settings }, leaseId, uncertain }: Polls): Promise<void> {
+    if (!uncertain) return;
+    const gone = await tryRelease(adapter, leaseId);
+    if (settings.durationInMs !== Infinity) return;
     if (gone) {
-      releaseAfterLateAcquire(this.#adapter, leaseId);
+      releaseAfterLateAcquire(adapter, leaseId);
       return;
     }
-    logger.warning(`a lease on ${this.#adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
-    releaseInBackground(this.#adapter, leaseId);
+    logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
+    releaseInBackground(adapter, leaseId);
   }
 
   /** Gives the lease to the first waiter. Never rejects. */
-  async #grant(lease: HeldLease): Promise<void> {
+  async #grant(lease: HeldLease, terms: LeaseTerms): Promise<void> {
     let token: FencingToken | undefined;
+    const { rules } = terms;
+    const first = this.#first();
     try {
-      const first = this.#first();
-      if (this.#epochs && first) token = await this.#epochs.next(lease, this.#waiters.size, requestFor(first));
+      if (rules && first && terms.key === first.terms.key) token = await rules.next(lease, first, this.#waiters.size, requestFor(first));
     } catch (error) {
       // If the lease was lost before its token was allocated, the waiters have lost nothing, and continue to wait.
-      if (!lease.check() && !isLeaseConflict(error)) this.#pollFailed(error, isTransient(error));
+      if (!lease.check() && !isLeaseConflict(error)) this.#pollFailed(error, isTransient(error), terms);
       await this.#release(lease).catch(() => undefined);
       return;
     }
     const waiter = this.#first();
-    if (!waiter || lease.check()) {
+    if (!waiter || lease.check() || terms.key !== waiter.terms.key || (rules && !token)) {
       await this.#release(lease).catch((error: unknown) =>
         logger.warning(`a lease on ${lease.url} that no caller wanted any more could not be released: ${errorLabel(error)}`),
       );
@@ -162,25 +214,27 @@ export class WaiterQueue {
 
   async #handOverOrRelease(lease: HeldLease): Promise<void> {
     // The holder that releases it need not wait until the next one has its token.
-    if (this.#lease === lease && this.#mayHandOver(lease)) void this.#handOver(lease);
+    if (this.#held?.lease === lease && this.#mayHandOver(lease, this.#held.terms)) void this.#handOver(lease, this.#held.terms);
     else await this.#release(lease);
   }
 
   /** Confirms the lease first: no holder starts work on one that was broken long ago. That costs at most one request a second. */
-  async #handOver(lease: HeldLease): Promise<void> {
+  async #handOver(lease: HeldLease, terms: LeaseTerms): Promise<void> {
     // A change in flight would invalidate the id under which the token of the next holder is allocated.
     await lease.whenIdle();
     if (lease.unconfirmedForInMs > confirmAfterInMs) await lease.renew().catch(() => undefined);
-    await this.#grant(lease);
+    await this.#grant(lease, terms);
   }
 
-  #mayHandOver(lease: HeldLease): boolean {
-    const { autoRenew, leaseId } = this.#settings;
-    return this.#first() !== undefined && !lease.check() && lease.reusable && autoRenew && leaseId === undefined && !this.#mustYield();
+  #mayHandOver(lease: HeldLease, terms: LeaseTerms): boolean {
+    const next = this.#first();
+    const { autoRenew, leaseId } = terms.settings;
+    if (!next || terms.key !== next.terms.key || lease.check() || !lease.reusable || !autoRenew || leaseId !== undefined) return false;
+    return !this.#mustYield(terms) && (terms.rules?.mayHandOver(next, this.#turnsSince()) ?? true);
   }
 
-  #mustYield(): boolean {
-    return this.#turns >= maxTurns || this.#turnsSince() >= maxHoldInMs;
+  #mustYield({ rules }: LeaseTerms): boolean {
+    return (this.#turns >= maxTurns && !rules) || this.#turnsSince() >= maxHoldInMs;
   }
 
   /** Releases the lease, and polls again for the callers that still wait. */
@@ -194,14 +248,16 @@ export class WaiterQueue {
 
   /** The lease is not held any more, for whatever reason. Called by the part that detects it first; later calls do nothing. */
   #onNoLongerHeld(lease: HeldLease): void {
-    if (this.#lease !== lease) return;
-    this.#lease = undefined;
-    if (this.#first()) void this.#resumePolling();
+    if (this.#held?.lease !== lease) return;
+    const { terms } = this.#held;
+    terms.rules?.released(lease);
+    this.#held = undefined;
+    if (this.#first()) void this.#resumePolling(terms);
     else this.#becomeIdle();
   }
 
-  async #resumePolling(): Promise<void> {
-    if (this.#mustYield()) {
+  async #resumePolling(terms: LeaseTerms): Promise<void> {
+    if (this.#mustYield(terms)) {
       this.#turns = 0;
       this.#io = new AbortController();
       await delay(yieldInMs, this.#io.signal).catch(() => undefined);
@@ -226,20 +282,20 @@ export class WaiterQueue {
     return this.#waiters.values().next().value;
   }
 
-  #pollFailed(error: unknown, transient: boolean): void {
+  #pollFailed(error: unknown, transient: boolean, terms: LeaseTerms): void {
     this.#failures ??= new FailureStreak();
     const pointless = !transient || this.#failures.add();
     if (!transient) this.#failures.end();
     for (const waiter of this.#waiters) {
-      if (pointless) waiter.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#adapter.url) : error);
-      else waiter.attempted(error);
+      if (!pointless) waiter.attempted(error);
+      else if (terms.key === waiter.terms.key) waiter.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#url) : error);
     }
   }
 
   #leave(waiter: LeaseWaiter): void {
     this.#waiters.delete(waiter);
     // While the lease is held, no request is in flight that could be aborted, and an abort is expensive.
-    if (this.#waiters.size === 0 && !this.#lease) this.#io.abort();
+    if (this.#waiters.size === 0 && !this.#held) this.#io.abort();
   }
 }
 

@@ -3,7 +3,7 @@ import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../cor
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
-import { LeaseWaiter } from "./acquire.js";
+import { leaseTerms, LeaseWaiter } from "./acquire.js";
 import { acquireGuarded } from "./crash-guard.js";
 import { rejectNested, runHolding } from "../core/hold-context.js";
 import type { Hold } from "../core/hold-context.js";
@@ -109,8 +109,9 @@ async function acquire(
     lease = await acquireGuarded(crashGuard, { adapter, settings, waitInMs, abortSignal, trace, holderTracing });
   } else {
     const advice = adapter.kind === "file" ? fileAdvice : undefined;
-    const waiter = new LeaseWaiter({ what: `the lease on ${url}`, url, advice, waitInMs, trace, abortSignal, holderTracing });
-    const queue = waiterQueueFor(adapter, settings, undefined);
+    const terms = leaseTerms(adapter, settings);
+    const waiter = new LeaseWaiter({ terms, what: `the lease on ${url}`, url, advice, waitInMs, trace, abortSignal, holderTracing });
+    const queue = waiterQueueFor(adapter);
     if (waitInMs === "try") queue.tryAcquire(waiter);
     else queue.enqueue(waiter);
     const grant = await waiter.promise;

@@ -8,8 +8,8 @@ import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
-import { LeaseWaiter } from "../lease/acquire.js";
-import type { AcquireRequest } from "../lease/acquire.js";
+import { leaseTerms, LeaseWaiter } from "../lease/acquire.js";
+import type { AcquireRequest, LeaseTerms } from "../lease/acquire.js";
 import { rejectNested } from "../core/hold-context.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import { LockHandleImpl } from "../lease/lease-handle.js";
@@ -17,14 +17,13 @@ import type { LockHandle } from "../lease/lease-handle.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { LockProviderLike } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
-import type { WaiterQueue } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import { epochAllocator } from "./epoch-allocator.js";
-import { breakLease, breakLeaseOptionNames, inspectLease, leaseInfo } from "./inspect-lease.js";
+import { breakLease, breakLeaseOptionNames, inspectLock, lockInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions } from "./inspect-lease.js";
 import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, BlobLocksOptions, LockDefaults, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
 import { blobNameOf, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
+import { lockRulesFor } from "./lock-turns.js";
 import { acquireLockSet } from "./lock-set.js";
 import type { LockSet, LockSetImpl } from "./lock-set.js";
 
@@ -43,6 +42,7 @@ export class BlobLocks implements LockProviderLike {
   readonly #container: ContainerLike;
   readonly #prefix: string;
   readonly #holder: string;
+  readonly #fair: boolean;
   readonly #defaults: LockDefaults;
 
   /**
@@ -56,18 +56,23 @@ export class BlobLocks implements LockProviderLike {
     }
     checkOptions("BlobLocks", options, blobLocksOptionNames);
     checkOptions("BlobLocks: defaults", options.defaults, lockDefaultNames);
-    const { prefix = "locks/", holder = thisProcess() } = options;
+    const { prefix = "locks/", holder = thisProcess(), fair = false } = options;
     if (typeof prefix !== "string") throw new TypeError("BlobLocks: prefix must be a string");
+    if (typeof fair !== "boolean") throw new TypeError("BlobLocks: fair must be true or false");
+    if (fair && typeof container.getAppendBlobClient !== "function") throw new TypeError("BlobLocks: fair needs a ContainerClient with append blobs");
     this.#container = container;
     this.#prefix = prefix;
     this.#holder = checkHolder(holder);
+    this.#fair = fair;
     this.#defaults = mergeDefined(undefined, options.defaults ?? {});
   }
 
   /**
-   * Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 4 requests.
+   * Runs `fn` while holding the lock. See {@link withLease} for what happens if it is lost. Costs 2 requests if no other process
+   * has used the lock since this one did, otherwise 4; with `fair`, 4.
    * @throws {@link LeaseUnavailableError} if another holder still has the lock after `waitInMs`; it names the holder.
    * @throws {@link LeaseLostError} if the lock was lost while `fn` ran.
+   * @throws {@link LockModeMismatchError} if other processes use the lock with another value of `fair`.
    * @throws `TypeError` if the call is made inside a function that holds the same lock.
    */
   withLock<R>(name: string, fn: (lock: LockHandle) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
@@ -89,7 +94,7 @@ export class BlobLocks implements LockProviderLike {
   }
 
   /**
-   * Acquires the lock if it is free now; undefined if it is not. Costs 3 requests if it is free.
+   * Acquires the lock if it is free now; undefined if it is not. Costs 1 request, or 3 if another process has used the lock since.
    * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | undefined> {
@@ -131,10 +136,10 @@ export class BlobLocks implements LockProviderLike {
   async inspect(name: string, options?: CallOptions): Promise<LockStatus> {
     checkOptions("BlobLocks.inspect", options, callOptionNames);
     try {
-      return { name, ...(await inspectLease(this.blobOf(name), options)) };
+      return { name, ...(await inspectLock(this.blobOf(name), options)) };
     } catch (error) {
       if (!isUnused(error)) throw error;
-      return { name, ...leaseInfo({}, parseLockRecord(undefined)) };
+      return { name, ...lockInfo({}, parseLockRecord(undefined)) };
     }
   }
 
@@ -149,7 +154,7 @@ export class BlobLocks implements LockProviderLike {
     try {
       for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), abortSignal)) {
         const name = lockNameOf(this.#prefix, blob.name);
-        if (name !== undefined) yield { name, ...leaseInfo(blob.properties, parseLockRecord(blob.metadata)) };
+        if (name !== undefined) yield { name, ...lockInfo(blob.properties, parseLockRecord(blob.metadata)) };
       }
     } catch (error) {
       if (!isParentNotFound(error)) throw error;
@@ -184,11 +189,12 @@ export class BlobLocks implements LockProviderLike {
   }
 
   /** @internal As `tryAcquire`. */
-  tryAcquireFor(call: string, name: string, options?: TryAcquireLockOptions): Promise<LockHandleImpl | undefined> {
+  tryAcquireFor(call: string, name: string, options?: TryAcquireLockOptions, purpose?: LockPurpose): Promise<LockHandleImpl | undefined> {
     return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
       checkOptions(call, options, tryAcquireLockOptionNames);
-      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), waitInMs: "try" });
-      this.#queue(name, merged).tryAcquire(waiter);
+      const terms = this.#terms(name, merged, purpose);
+      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), terms, waitInMs: "try" });
+      waiterQueueFor(terms.adapter).tryAcquire(waiter);
       const grant = await waiter.promise;
       describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
       return grant && new LockHandleImpl(name, grant);
@@ -197,7 +203,20 @@ export class BlobLocks implements LockProviderLike {
 
   /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
   acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandleImpl> {
-    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, true));
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "election"));
+  }
+
+  /** @internal For a crash guard: see {@link GuardingLocks}. */
+  acquireGuard(name: string, options: AcquireLockOptions): Promise<LockHandleImpl> {
+    return this.#acquiring("acquire", options, (merged, trace, span) => {
+      this.#rejectNested("BlobLocks.acquire", name);
+      return this.#acquire(name, merged, trace, span, "guard");
+    });
+  }
+
+  /** @internal For a crash guard. */
+  tryAcquireGuard(name: string, options: TryAcquireLockOptions): Promise<LockHandleImpl | undefined> {
+    return this.tryAcquireFor("BlobLocks.tryAcquire", name, options, "guard");
   }
 
   /** @internal The blob of a lock. */
@@ -210,11 +229,11 @@ export class BlobLocks implements LockProviderLike {
     return mergeDefined<O>(this.#defaults as Partial<O>, options);
   }
 
-  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, visibly = false): Promise<LockHandleImpl> {
+  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, purpose?: LockPurpose): Promise<LockHandleImpl> {
     const waitInMs = checkWait(options.waitInMs);
-    const queue = this.#queue(name, options, visibly);
-    const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), waitInMs });
-    queue.enqueue(waiter);
+    const terms = this.#terms(name, options, purpose);
+    const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), terms, waitInMs });
+    waiterQueueFor(terms.adapter).enqueue(waiter);
     const grant = await waiter.promise.catch(async (error: unknown) => {
       throw isConcurrencyError(error, "LEASE_UNAVAILABLE") ? await this.#nameHolder(name, error, options) : error;
     });
@@ -235,13 +254,16 @@ export class BlobLocks implements LockProviderLike {
     rejectNested(call, redactUrl(this.blobOf(name).url), `the lock ${JSON.stringify(name)}`, "Use that lock");
   }
 
-  #queue(name: string, options: TryAcquireLockOptions, visibly = false): WaiterQueue {
+  /** How this object wants the lease of a lock: with the options of a call, and by the rules of the lock. */
+  #terms(name: string, options: TryAcquireLockOptions, purpose?: LockPurpose): LeaseTerms {
     const blob = this.blobOf(name);
     const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
-    return waiterQueueFor(leaseAdapterOf(blob), settings, epochAllocator(blob, this.#holder, visibly));
+    const adapter = leaseAdapterOf(blob);
+    const info = { holder: this.#holder, fair: this.#fair, visibly: purpose === "election", guards: purpose === "guard", data: options.data };
+    return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, blobNameOf(this.#prefix, name), info));
   }
 
-  #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs"> {
+  #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs" | "terms"> {
     const url = redactUrl(this.blobOf(name).url);
     describeSpan(span, { url });
     return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
@@ -285,6 +307,9 @@ export class BlobLocks implements LockProviderLike {
     return withAttempts(`BlobLocks.${method}`, merged, async (trace, span) => run(merged, trace, span), { targetKind: "lock" });
   }
 }
+
+/** What the record of a lock has to show besides its epoch. */
+type LockPurpose = "election" | "guard";
 
 const listOptionNames: OptionNames<CallOptions & { prefix?: string | undefined }> = { prefix: 1, abortSignal: 1, tracingOptions: 1 };
 

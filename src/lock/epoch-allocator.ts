@@ -1,144 +1,298 @@
 import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients/blob.js";
+import { startTimer } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
-import { redactUrl } from "../core/telemetry.js";
+import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
+import { createError, LockModeMismatchError } from "../errors.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
-import type { EpochAllocator } from "../lease/waiter-queue.js";
+import type { FencingToken } from "../lease/lease-handle.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
-/** More are never used under one lease: it is released before. */
+/** Under one reservation, the record names the first of its holders: operators see the others only after {@link recordAfterInMs}. */
+const minReservation = 32;
 const maxReservation = 1_000;
 const timeoutInMs = 5_000;
 /** Short: waiters of this process and of others wait for it. */
 const readBackTimeoutInMs = 1_000;
+/** A holder that has an epoch without a write is written to the record if it holds the lock for this long. */
+const recordAfterInMs = 1_000;
 
 /** How often a reservation is attempted, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
 
-/** Reserved epochs, and the ETag of the record that reserves them. */
-interface Reservation {
-  readonly epoch: number;
-  readonly reserved: number;
-  /** The smallest epoch that the holder before the first of them may have had. */
-  readonly previousEpoch: number;
+/** The mark of a crash guard is raised with the next write of the record; with one of its own if it is this far behind. */
+const maxGuardingBehind = 8;
+
+export interface StoredRecord {
+  readonly record: LockRecord;
   readonly etag: string;
+}
+
+/** Epochs that this process may use as long as the record has this ETag: no other process has allocated one since. */
+interface Reservation extends StoredRecord {
+  next: number;
+  /** Exclusive. */
+  readonly end: number;
+  previousEpoch: number;
+}
+
+/** Who asks for an epoch. */
+export interface EpochRequest {
+  /** How many callers of this process wait for the lock. */
+  readonly waiting: number;
+  /** The ticket of the holder, if it had to queue up behind other processes. */
+  readonly ticket: number | undefined;
+  /** Tickets are counted anew: this one is the last that was served, even if the record has a larger one. */
+  readonly restarted: boolean;
+  readonly request: Omit<LeaseRequest, "abortSignal">;
+}
+
+/** What the record says of the holders of this object. */
+export interface HolderInfo {
+  readonly holder: string;
+  readonly fair: boolean;
+  /** Other processes see each holder: costs a request for each. */
+  readonly visibly: boolean;
+  /** The lock is a crash guard: its record says which holders may still have the guarded lease. */
+  readonly guards: boolean;
+  readonly data: string | undefined;
 }
 
 /**
  * Allocates the epoch of each holder of a lock, the fencing token: larger than that of every earlier holder, forever. It is
  * stored in the metadata of the lock's blob, and written under the lease, so that a holder that was paused past its lease cannot
- * write an old one. For callers that wait in this process, epochs are reserved in the same request, so that a handover needs no
- * request; unless other processes are to see each holder (`visibly`), which costs a request for each.
+ * write an old one.
+ *
+ * Several epochs are reserved with one write. The response to an acquire has the ETag of the blob. If it is that of our own last
+ * write, no other process has allocated an epoch since, and the next reserved one is ours without a request.
  */
-export function epochAllocator(blob: BlobLike, holder: string, visibly = false): EpochAllocator {
-  const maxReserved = visibly ? 1 : maxReservation;
-  const reservations = new WeakMap<HeldLease, { next: number; previousEpoch: number; readonly last: Reservation }>();
-  return {
-    key: JSON.stringify([holder, visibly]),
-    async next(lease, waiting, request) {
-      let epochs = reservations.get(lease);
-      if (!epochs || epochs.next >= endOf(epochs.last)) {
-        const reserved = Math.min(maxReserved, Math.max(1, waiting, 2 * (epochs?.last.reserved ?? 0)));
-        const last = await reserve(blob, lease, { reserved, holder, before: epochs?.last, request });
-        reservations.set(lease, (epochs = { next: last.epoch, previousEpoch: last.previousEpoch, last }));
-      }
-      const { previousEpoch } = epochs;
-      const epoch = epochs.next++;
-      epochs.previousEpoch = epoch;
-      return { epoch, previousEpoch };
-    },
-  };
-}
+export class EpochAllocator {
+  readonly key: string;
+  readonly #blob: BlobLike;
+  readonly #info: HolderInfo;
+  #own: Reservation | undefined;
+  #known: StoredRecord | undefined;
+  #stopRecording: (() => void) | undefined;
+  /** Holders of this process with smaller epochs do not have the guarded lease any more, nor does any other process. */
+  #lowestGuarding = 0;
 
-interface ReservationRequest {
-  readonly reserved: number;
-  readonly holder: string;
-  /** The reservation before this one, under the same lease. */
-  readonly before: Reservation | undefined;
-  readonly request: Omit<LeaseRequest, "abortSignal">;
-}
+  constructor(blob: BlobLike, info: HolderInfo) {
+    this.key = JSON.stringify([info.holder, info.visibly, info.guards, info.data]);
+    this.#blob = blob;
+    this.#info = info;
+  }
 
-/** What a reservation builds on: the next epoch, the smallest epoch that the last holder may have had, and the record's ETag. */
-interface Base {
-  readonly next: number;
-  readonly previousEpoch: number;
-  readonly etag: string;
-}
+  /** The record as this process saw or wrote it last. */
+  get known(): StoredRecord | undefined {
+    return this.#known;
+  }
 
-/**
- * No other client can write under the lease, but an earlier request of this process can, if its response was lost and it arrives
- * late: after a later reservation, it would reserve the same epochs again. So each write is conditional on the record before it.
- */
-async function reserve(blob: BlobLike, lease: HeldLease, reservation: ReservationRequest): Promise<Reservation> {
-  const { before } = reservation;
-  const record = new LockRecordBlob(blob, lease, reservation);
-  const known = before && { next: endOf(before), previousEpoch: endOf(before) - 1, etag: before.etag };
-  const first = await record.write(known ?? baseOf(await record.read()));
-  if (!("conflict" in first)) return first;
-  // The record has changed: an earlier reservation of this process was still in flight.
-  let { found } = first;
-  const again = async (): Promise<Reservation> => {
-    const reserved = await record.write(baseOf(found ?? (await record.read())));
-    if (!("conflict" in reserved)) return reserved;
-    found = reserved.found;
-    throw new RecordChanged(reserved.conflict);
-  };
-  return retry(again, { maxAttempts: maxAttempts - 1, shouldRetry: (error) => error instanceof RecordChanged }).catch((error: unknown) => {
-    throw error instanceof RecordChanged ? error.cause : error;
-  });
-}
+  /** The record as a read without the lease showed it. */
+  learn(stored: StoredRecord): void {
+    // A waiter of the wrong mode is told now, and not when it is its turn.
+    this.#checkMode(stored.record);
+    this.#known = stored;
+  }
 
-class RecordChanged extends Error {
-  constructor(cause: unknown) {
-    super("the lock record was changed", { cause });
+  async next(lease: HeldLease, who: EpochRequest): Promise<FencingToken> {
+    this.#stopRecording?.();
+    const own = this.#ownFor(lease);
+    if (own && own.next < own.end && !this.#mustWrite(who, own.record)) {
+      const token = this.#use(own);
+      this.#recordLater(lease, token.epoch);
+      return token;
+    }
+    const reserved = this.#isVisible() ? 1 : Math.min(maxReservation, Math.max(minReservation, who.waiting, own ? 2 * own.record.reserved : 0));
+    return this.#use(await this.#reserve(lease, reserved, who));
+  }
+
+  released(lease: HeldLease): void {
+    this.#stopRecording?.();
+    if (lease.check()) this.#own = undefined;
+  }
+
+  /** Of a crash guard, while the lock is held: no holder with a smaller epoch has the guarded lease. */
+  raiseGuarding(lease: HeldLease, epoch: number): void {
+    this.#lowestGuarding = Math.max(this.#lowestGuarding, epoch);
+    const own = this.#ownFor(lease);
+    const behind = epoch - (own?.record.lowestGuarding ?? epoch);
+    // Not awaited: a mark that is not raised costs the successor of a dead holder some requests.
+    if (own && behind > maxGuardingBehind) void this.#rewrite(lease, { ...own.record, lowestGuarding: epoch });
+  }
+
+  /** The reservation, if the record is still ours: written under this lease, or seen when it was acquired. */
+  #ownFor(lease: HeldLease): Reservation | undefined {
+    const own = this.#own;
+    if (!own || (own.etag !== lease.etag && this.#lease !== lease)) return undefined;
+    return own;
+  }
+
+  /** The lease under which the record was last written. */
+  #lease: HeldLease | undefined;
+
+  #use(own: Reservation): FencingToken {
+    const { previousEpoch } = own;
+    const epoch = own.next++;
+    own.previousEpoch = epoch;
+    return { epoch, previousEpoch, lowestGuarding: own.record.lowestGuarding };
+  }
+
+  #isVisible(): boolean {
+    return this.#info.visibly || this.#info.fair || this.#info.guards;
+  }
+
+  #mustWrite({ ticket }: EpochRequest, record: LockRecord): boolean {
+    return this.#isVisible() || ticket !== undefined || record.data !== this.#info.data;
+  }
+
+  /**
+   * No other client can write under the lease, but an earlier request of this process can, if its response was lost and it arrives
+   * late: after a later reservation, it would reserve the same epochs again. So each write is conditional on the record before it.
+   */
+  async #reserve(lease: HeldLease, reserved: number, who: EpochRequest): Promise<Reservation> {
+    const blob = new LockRecordBlob(this.#blob, lease, who.request);
+    const write = async (base: StoredRecord): Promise<Reservation | RecordChanged> => {
+      const record = this.#recordAfter(base.record, reserved, who, await blob.startEpoch(base.record));
+      const written = await blob.write(record, base.etag);
+      if ("conflict" in written) return new RecordChanged(written.conflict, written.found);
+      const own: Reservation = { ...written, next: written.record.epoch, end: written.record.epoch + reserved, previousEpoch: base.record.epoch };
+      this.#own = own;
+      this.#known = written;
+      this.#lease = lease;
+      return own;
+    };
+    const known = this.#ownFor(lease) ?? (this.#known?.etag === lease.etag ? this.#known : undefined);
+    const first = await write(known ?? (await blob.read()));
+    if (!(first instanceof RecordChanged)) return first;
+    // The record has changed: an earlier reservation of this process was still in flight.
+    let { found } = first;
+    const again = async (): Promise<Reservation> => {
+      const own = await write(found ?? (await blob.read()));
+      if (!(own instanceof RecordChanged)) return own;
+      ({ found } = own);
+      throw own;
+    };
+    return retry(again, { maxAttempts: maxAttempts - 1, shouldRetry: (error) => error instanceof RecordChanged }).catch((error: unknown) => {
+      throw error instanceof RecordChanged ? error.cause : error;
+    });
+  }
+
+  #recordAfter(before: LockRecord, reserved: number, who: EpochRequest, start: number): LockRecord {
+    this.#checkMode(before);
+    const { holder, fair, data, guards } = this.#info;
+    const epoch = Math.max(start, nextEpoch(before));
+    // A lock that becomes a crash guard only now: the holder before this one may have been one, of an older version.
+    const lowest = before.lowestGuarding ?? (before.epoch > 0 ? before.epoch : epoch);
+    const lowestGuarding = guards ? Math.max(lowest, this.#lowestGuarding) : before.lowestGuarding;
+    return { epoch, reserved, holder, acquiredOn: new Date(), served: servedAfter(before.served, who), fair, data, lowestGuarding };
+  }
+
+  #checkMode({ epoch, fair }: LockRecord): void {
+    if (epoch === 0 || fair === this.#info.fair) return;
+    const url = redactUrl(this.#blob.url);
+    const [expected, found] = [this.#info.fair, fair].map((mode) => (mode ? "fair" : "not fair"));
+    throw createError(LockModeMismatchError, `The lock ${url} is ${found ?? ""}, and this process uses it as ${expected ?? ""}. Pass the same option "fair" everywhere.`, {
+      url,
+      setting: "fair",
+      expected: String(this.#info.fair),
+      found: String(fair),
+    });
+  }
+
+  /** Operators shall see who holds a lock. For a short section a request would cost more than it is worth. */
+  #recordLater(lease: HeldLease, epoch: number): void {
+    const acquiredOn = new Date();
+    this.#stopRecording = startTimer(recordAfterInMs, () => void this.#recordHolder(lease, epoch, acquiredOn));
+  }
+
+  async #recordHolder(lease: HeldLease, epoch: number, acquiredOn: Date): Promise<void> {
+    const own = this.#ownFor(lease);
+    if (!own || lease.check()) return;
+    await this.#rewrite(lease, { ...own.record, epoch, reserved: own.end - epoch, acquiredOn });
+  }
+
+  /** Changes the record without allocating epochs. Never rejects. */
+  async #rewrite(lease: HeldLease, record: LockRecord): Promise<void> {
+    const own = this.#ownFor(lease);
+    if (!own) return;
+    // If it arrives late, the service rejects it: it carries the id of this lease.
+    const written = await new LockRecordBlob(this.#blob, lease, {}).write(record, own.etag).catch((error: unknown) => {
+      logger.verbose(`the holder of ${redactUrl(this.#blob.url)} could not be recorded: ${errorLabel(error)}`);
+      return undefined;
+    });
+    if (!written || "conflict" in written || this.#own !== own) return;
+    this.#known = written;
+    this.#own = { ...own, ...written };
+    this.#lease = lease;
   }
 }
 
-interface StoredRecord {
-  readonly record: LockRecord;
-  readonly etag: string;
+class RecordChanged extends Error {
+  readonly found: StoredRecord | undefined;
+
+  constructor(cause: unknown, found: StoredRecord | undefined) {
+    super("the lock record was changed", { cause });
+    this.found = found;
+  }
+}
+
+/** Tickets that were passed over are served late, and do not count back; unless counting has begun anew. */
+function servedAfter(before: number | undefined, { ticket, restarted }: EpochRequest): number {
+  if (ticket === undefined || before === undefined) return ticket ?? before ?? 0;
+  return restarted ? ticket : Math.max(before, ticket);
 }
 
 /** The blob of a lock, read and written under its lease. */
 class LockRecordBlob {
   readonly #blob: BlobLike;
   readonly #lease: HeldLease;
-  readonly #reservation: ReservationRequest;
-  /** Distinguishes the writes of this reservation from others of the same holder. */
-  readonly #since = new Date();
+  readonly #request: Omit<LeaseRequest, "abortSignal">;
+  #lastModified: Date | undefined;
 
-  constructor(blob: BlobLike, lease: HeldLease, reservation: ReservationRequest) {
+  constructor(blob: BlobLike, lease: HeldLease, request: Omit<LeaseRequest, "abortSignal">) {
     this.#blob = blob;
     this.#lease = lease;
-    this.#reservation = reservation;
+    this.#request = request;
+  }
+
+  /**
+   * The epoch to start with if there is no record: nobody has used the lock yet, or a foreign program deleted the blob or replaced
+   * its metadata. The time in millionths of a second is larger than every epoch before: a process with many callers hands a lock
+   * over, or reserves epochs, far more than a thousand times a second, but not a million times.
+   */
+  async startEpoch({ epoch }: LockRecord): Promise<number> {
+    if (epoch > 0) return 1;
+    if (!this.#lastModified) await this.read();
+    const [now, lastModified] = [Date.now(), this.#lastModified?.getTime() ?? 0];
+    // The clock of this process is behind that of the service, which tells the time in seconds.
+    return Math.ceil(1_000 * (lastModified > now ? lastModified + 1_000 : now));
   }
 
   async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {
     const options = this.#options({ leaseId: this.#lease.leaseId });
     const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
+    this.#lastModified = (properties as { lastModified?: Date }).lastModified ?? new Date(0);
     return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
   }
 
   /** Rejects if the record could not be written. Returns a conflict, for the caller to handle. */
-  async write(base: Base): Promise<Reservation | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
-    const { reserved, holder } = this.#reservation;
-    const { next: epoch, previousEpoch } = base;
-    const metadata = formatLockRecord({ epoch, reserved, holder, acquiredOn: this.#since });
-    const outcome = await resolveWrite<Reservation, StoredRecord>(
+  async write(record: LockRecord, ifMatch: string): Promise<StoredRecord | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
+    const metadata = formatLockRecord(record);
+    const outcome = await resolveWrite<StoredRecord, StoredRecord>(
       {
         send: async (abortSignal) => {
-          const options = this.#options({ leaseId: this.#lease.leaseId, ifMatch: base.etag });
+          const options = this.#options({ leaseId: this.#lease.leaseId, ifMatch });
           const { etag } = await this.#blob.setMetadata(metadata, { ...options, abortSignal });
-          return { epoch, reserved, previousEpoch, etag: requireETag(etag, redactUrl(this.#blob.url)) };
+          return { record, etag: requireETag(etag, redactUrl(this.#blob.url)) };
         },
         readBack: () => this.read(readBackTimeoutInMs),
-        recognise: ({ record, etag }) => {
-          if (etag === base.etag) return "unchanged";
-          return this.#isOwn(record) ? "committed" : "not committed";
+        recognise: ({ record: found, etag }) => {
+          if (etag === ifMatch) return "unchanged";
+          return isSameRecord(found, record) ? "committed" : "not committed";
         },
         onConflict: () => 0,
       },
@@ -149,7 +303,7 @@ class LockRecordBlob {
       case "committed":
         return outcome.value;
       case "recognised":
-        return { epoch: outcome.found.record.epoch, reserved, previousEpoch, etag: outcome.found.etag };
+        return { record, etag: outcome.found.etag };
       case "conflict":
         return { conflict: outcome.error, found: outcome.found };
       case "rejected":
@@ -159,26 +313,18 @@ class LockRecordBlob {
     }
   }
 
-  #isOwn(record: LockRecord): boolean {
-    const { holder, reserved } = this.#reservation;
-    return record.holder === holder && record.reserved === reserved && record.acquiredOn?.getTime() === this.#since.getTime();
-  }
-
   #timeout(limitInMs: number = timeoutInMs): number {
     return Math.min(limitInMs, Math.max(1, this.#lease.remainingInMs));
   }
 
   #options(conditions: BlobConditions): Omit<BlobCallOptions, "abortSignal"> {
-    const { tracingOptions, onRequest } = this.#reservation.request;
+    const { tracingOptions, onRequest } = this.#request;
     onRequest?.();
     return { conditions, ...(tracingOptions && { tracingOptions }) };
   }
 }
 
-function baseOf({ record, etag }: StoredRecord): Base {
-  return { next: nextEpoch(record), previousEpoch: record.epoch, etag };
-}
-
-function endOf({ epoch, reserved }: Reservation): number {
-  return epoch + reserved;
+/** The time distinguishes the writes of one holder from each other. */
+function isSameRecord(a: LockRecord, b: LockRecord): boolean {
+  return a.holder === b.holder && a.epoch === b.epoch && a.reserved === b.reserved && a.acquiredOn?.getTime() === b.acquiredOn?.getTime();
 }

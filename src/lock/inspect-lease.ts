@@ -56,11 +56,20 @@ const inspectOptionNames: OptionNames<TimedCallOptions> = { timeoutInMs: 1, tryT
  * ```
  */
 export function inspectLease(target: LeasableLike, options: TimedCallOptions = {}): Promise<LeaseInfo> {
+  return inspectWith(target, options, ({ info }) => info);
+}
+
+/** As {@link inspectLease}, for the blob of a named lock. */
+export function inspectLock(blob: LeasableLike, options: TimedCallOptions = {}): Promise<LeaseInfo & Pick<LockRecord, "fair" | "data">> {
+  return inspectWith(blob, options, ({ info, record: { fair, data } }) => ({ ...info, fair, data }));
+}
+
+function inspectWith<R>(target: LeasableLike, options: TimedCallOptions, select: (inspected: InspectedLease) => R): Promise<R> {
   return withSpan("inspectLease", options, async (tracingOptions) => {
     checkOptions("inspectLease", options, inspectOptionNames);
     const limits = { ...checkTimeouts(options), abortSignal: options.abortSignal };
     const adapter = leaseAdapterOf(target);
-    return readInTime(async (abortSignal) => (await inspect(adapter, { abortSignal, tracingOptions })).info, adapter.url, limits);
+    return readInTime(async (abortSignal) => select(await inspect(adapter, { abortSignal, tracingOptions })), adapter.url, limits);
   }, spanDetailsOf(target));
 }
 
@@ -149,6 +158,10 @@ export function leaseInfo(
     acquiredOn: record.acquiredOn,
     epoch: record.epoch > 0 ? record.epoch : undefined,
   };
+}
+
+export function lockInfo(lease: Parameters<typeof leaseInfo>[0], record: LockRecord): LeaseInfo & Pick<LockRecord, "fair" | "data"> {
+  return { ...leaseInfo(lease, record), fair: record.fair, data: record.data };
 }
 
 function notFound(error: unknown, { url }: LeaseAdapter): Error | undefined {

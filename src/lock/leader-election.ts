@@ -81,6 +81,7 @@ const optionNames: OptionNames<LeaderElectionOptions> = {
   durationInSeconds: 1,
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
+  data: 1,
   cooldownInMs: 1,
   drainTimeoutInMs: 1,
 };

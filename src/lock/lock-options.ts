@@ -4,8 +4,14 @@ import type { TryAcquireLeaseOptions } from "../lease/lease-options.js";
 import type { LeaseInfo } from "./inspect-lease.js";
 
 /** Options of `tryAcquire` of locks, for example {@link BlobLocks.tryAcquire}. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- an interface, for short names in messages of the compiler
-export interface TryAcquireLockOptions extends Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId"> {}
+export interface TryAcquireLockOptions extends Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId"> {
+  /**
+   * A short text that `inspect` and `list` show, at most 1,024 characters when percent-encoded. It costs a request if it differs
+   * from the text of the holder before.
+   * @defaultValue none: the name of the holder says who it is
+   */
+  data?: string | undefined;
+}
 
 /** Options of `acquire` and `with…` of locks, for example {@link BlobLocks.withLock}. */
 export interface AcquireLockOptions extends TryAcquireLockOptions {
@@ -29,6 +35,12 @@ export interface BlobLocksOptions {
    */
   holder?: string | undefined;
   /**
+   * First come, first served, over all processes: each caller draws a ticket, and the tickets are served in their order. All
+   * users of a lock must agree; the first one records it with the lock.
+   * @defaultValue false: a lock that no other process waits for costs half the requests
+   */
+  fair?: boolean | undefined;
+  /**
    * Options of every call, unless the call has its own.
    * @defaultValue none: each option has the default that is described there
    */
@@ -39,6 +51,10 @@ export interface BlobLocksOptions {
 export interface LockStatus extends LeaseInfo {
   /** The name of the lock. */
   readonly name: string;
+  /** Whether its users are served in the order in which they came, over all processes. See {@link BlobLocksOptions.fair}. */
+  readonly fair: boolean;
+  /** The text that its holder gave with the option `data`. */
+  readonly data: string | undefined;
 }
 
 /** The options of a lock that can be set for all calls: all but those of a single call. */
@@ -49,6 +65,7 @@ export const tryAcquireLockOptionNames: OptionNames<TryAcquireLockOptions> = {
   autoRenew: 1,
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
+  data: 1,
   abortSignal: 1,
   tracingOptions: 1,
 };
@@ -57,6 +74,7 @@ export const acquireLockOptionNames: OptionNames<AcquireLockOptions> = {
   autoRenew: 1,
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
+  data: 1,
   waitInMs: 1,
   abortSignal: 1,
   tracingOptions: 1,
@@ -66,7 +84,8 @@ export const lockDefaultNames: OptionNames<LockDefaults> = {
   autoRenew: 1,
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
+  data: 1,
   waitInMs: 1,
 };
 export const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
-export const blobLocksOptionNames: OptionNames<BlobLocksOptions> = { prefix: 1, holder: 1, defaults: 1 };
+export const blobLocksOptionNames: OptionNames<BlobLocksOptions> = { prefix: 1, holder: 1, fair: 1, defaults: 1 };

@@ -8,9 +8,26 @@ export interface LockRecord {
   readonly holder: string | undefined;
   /** When it was acquired, by the holder's clock. */
   readonly acquiredOn: Date | undefined;
+  /** The ticket of the last holder that had one. */
+  readonly served: number | undefined;
+  /** Whether holders are served in the order of their tickets only. */
+  readonly fair: boolean;
+  /** What the holder wants others to see. */
+  readonly data: string | undefined;
+  /** Of a crash guard: no holder with a smaller epoch has the guarded lease any more. */
+  readonly lowestGuarding: number | undefined;
 }
 
-const names = { epoch: "asc_epoch", reserved: "asc_reserved", holder: "asc_holder", acquiredOn: "asc_since" };
+const names = {
+  epoch: "asc_epoch",
+  reserved: "asc_reserved",
+  holder: "asc_holder",
+  acquiredOn: "asc_since",
+  served: "asc_served",
+  fair: "asc_fair",
+  data: "asc_data",
+  lowestGuarding: "asc_guarding",
+};
 
 export function formatLockRecord(record: LockRecord): Record<string, string> {
   return {
@@ -18,6 +35,10 @@ export function formatLockRecord(record: LockRecord): Record<string, string> {
     [names.reserved]: String(record.reserved),
     ...(record.holder !== undefined && { [names.holder]: encodeURIComponent(record.holder) }),
     ...(record.acquiredOn && { [names.acquiredOn]: record.acquiredOn.toISOString() }),
+    ...(record.served !== undefined && { [names.served]: String(record.served) }),
+    ...(record.fair && { [names.fair]: "1" }),
+    ...(record.data !== undefined && { [names.data]: encodeURIComponent(record.data) }),
+    ...(record.lowestGuarding !== undefined && { [names.lowestGuarding]: String(record.lowestGuarding) }),
   };
 }
 
@@ -32,6 +53,10 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
     reserved: numberFrom(read(names.reserved), epoch === 0 ? 0 : 1),
     holder: decode(read(names.holder)),
     acquiredOn: Number.isNaN(acquiredOn.getTime()) ? undefined : acquiredOn,
+    served: numberFrom(read(names.served), undefined),
+    fair: read(names.fair) !== undefined,
+    data: decode(read(names.data)),
+    lowestGuarding: numberFrom(read(names.lowestGuarding), undefined),
   };
 }
 
@@ -40,7 +65,7 @@ export function nextEpoch(record: LockRecord): number {
   return Math.max(1, record.epoch + record.reserved);
 }
 
-function numberFrom(text: string | undefined, fallback: number): number {
+function numberFrom<F>(text: string | undefined, fallback: F): number | F {
   const number = Number(text);
   return text !== undefined && Number.isSafeInteger(number) && number >= 0 ? number : fallback;
 }

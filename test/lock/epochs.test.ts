@@ -3,7 +3,7 @@ import { hang, ok, resent, reset, status } from "../lease/fakes/answers.js";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
-import { later, locksOn, run } from "./support.js";
+import { fromFirst, isStrictlyIncreasing, later, locksOn, run } from "./support.js";
 
 useFakeClock();
 
@@ -25,7 +25,8 @@ describe("epochs", () => {
         server.intercept = undefined;
       }
     }
-    expect(epochs).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
+    expect(epochs).toHaveLength(12);
+    expect(epochs).toSatisfy(isStrictlyIncreasing);
   });
 
   it("are reserved for those who wait, so that handing over needs no request", async () => {
@@ -34,10 +35,10 @@ describe("epochs", () => {
     const epochs: number[] = [];
     const all = Array.from({ length: 50 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch)));
     await run(Promise.all(all), 100);
-    expect(epochs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
+    expect(fromFirst(epochs)).toEqual(Array.from({ length: 50 }, (_, i) => i));
     expect(server.requests.map((request) => request.operation)).toEqual(["acquire", "create", "acquire", "properties", "metadata", "release"]);
     const lock = await run(locksOn(server).acquire("a"));
-    expect(lock.epoch).toBe(51);
+    expect(lock.epoch).toBe(epochs[0]! + 50);
     await run(lock.release());
   });
 
@@ -54,8 +55,8 @@ describe("epochs", () => {
       }
     };
     await run(Promise.all([worker(), worker()]), 1_000);
-    expect(epochs).toEqual(Array.from({ length: 100 }, (_, i) => i + 1));
-    expect(server.requests.length).toBeLessThan(20);
+    expect(fromFirst(epochs)).toEqual(Array.from({ length: 100 }, (_, i) => i));
+    expect(server.requests.length).toBeLessThan(12);
   });
 
   it("are not taken back by a reservation that was believed lost and arrives after a later one", async () => {
@@ -72,16 +73,19 @@ describe("epochs", () => {
     };
     const locks = new BlobLocks({ ...container, getBlockBlobClient });
     const first = await run(locks.acquire("a"));
-    const next = locks.acquire("a");
+    const epochs: number[] = [first.epoch];
+    const turns = Array.from({ length: 39 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch)));
+    const last = outcomeOf(locks.acquire("a"));
     await run(first.release());
-    const second = await run(next);
-    expect([first.epoch, second.epoch]).toEqual([1, 2]);
+    await run(Promise.all(turns));
+    epochs.push(last.value!.epoch);
+    expect(fromFirst(epochs)).toEqual(Array.from({ length: 41 }, (_, i) => i));
     expect(sent).toHaveLength(2);
     await expect(run(sent[0]!())).rejects.toMatchObject({ statusCode: 412 });
-    await run(second.release());
-    const third = await run(locksOn(server).acquire("a"));
-    expect(third.epoch).toBeGreaterThan(2);
-    await run(third.release());
+    await run(last.value!.release());
+    const other = await run(locksOn(server).acquire("a"));
+    expect(other.epoch).toBeGreaterThan(last.value!.epoch);
+    await run(other.release());
   });
 
   it("are found to be reserved when the answer that says so is lost and the re-send is refused", async () => {
@@ -89,11 +93,11 @@ describe("epochs", () => {
     let lost = 0;
     server.disturb = (operation) => (operation === "metadata" && lost++ === 0 ? resent(status(412, "ConditionNotMet")) : undefined);
     const lock = await run(locksOn(server).acquire("a"));
-    expect(lock.epoch).toBe(1);
     expect(server.count("metadata")).toBe(1);
+    expect(server.blobs.get("locks/a")!.metadata).toMatchObject({ asc_epoch: String(lock.epoch), asc_reserved: "32" });
     await run(lock.release());
     const next = await run(locksOn(server).acquire("a"));
-    expect(next.epoch).toBe(2);
+    expect(next.epoch).toBe(lock.epoch + 32);
     await run(next.release());
   });
 
@@ -118,15 +122,16 @@ describe("epochs", () => {
     const locks = locksOn(server);
     const first = await run(locks.acquire("a"));
     const epochs: number[] = [];
-    const all = Promise.all(Array.from({ length: 30 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch))));
+    const all = Promise.all(Array.from({ length: 60 }, () => locks.withLock("a", (lock) => void epochs.push(lock.epoch))));
     await pass(10);
     await run(first.release());
     await run(all);
-    expect(epochs).toEqual(Array.from({ length: 30 }, (_, i) => i + 2));
+    expect(epochs.map((epoch) => epoch - first.epoch)).toEqual(Array.from({ length: 60 }, (_, i) => i + 1));
     expect(server.count("metadata")).toBe(2);
     expect(server.count("properties")).toBe(1);
     const next = await run(locksOn(server).acquire("a"));
-    expect(next.epoch).toBe(32);
+    // 32 with the first write, twice as many with the second.
+    expect(next.epoch).toBe(first.epoch + 32 + 64);
     await run(next.release());
   });
 
@@ -143,10 +148,11 @@ describe("epochs", () => {
     server.disturb = (operation) => (operation === "metadata" && server.count("metadata") === 1 ? reset : undefined);
     const lock = await run(locksOn(server).acquire("a"), 1_000);
     // The record is read back, and found to be the one that was written.
-    expect(lock.epoch).toBe(1);
+    expect(server.count("metadata")).toBe(1);
+    expect(server.blobs.get("locks/a")!.metadata).toMatchObject({ asc_epoch: String(lock.epoch), asc_reserved: "32" });
     await run(lock.release());
     const next = await run(locksOn(server).acquire("a"), 1_000);
-    expect(next.epoch).toBe(2);
+    expect(next.epoch).toBe(lock.epoch + 32);
     await run(next.release());
   });
 
@@ -201,12 +207,14 @@ describe("epochs", () => {
   it("are not waited for by whoever hands the lock over", async () => {
     const server = new FakeLeaseServer();
     const locks = locksOn(server);
-    const first = await run(locks.acquire("a"));
-    const second = outcomeOf(locks.acquire("a"));
+    const first = await run(locks.acquireVisibly("a"));
+    const second = outcomeOf(locks.acquireVisibly("a"));
     server.disturb = (operation) => (operation === "metadata" ? { ...ok, afterInMs: 1_000 } : undefined);
     await first.release(); // without the clock having moved
-    await pass(1_000);
-    expect(second.value!.epoch).toBe(2);
+    await pass(999);
+    expect(second.value).toBeUndefined();
+    await pass(1);
+    expect(second.value!.epoch).toBe(first.epoch + 1);
     await run(second.value!.release());
   });
 
@@ -228,16 +236,17 @@ describe("epochs", () => {
   it("are taken under the new id when the lock is handed on while its id is changed", async () => {
     const server = new FakeLeaseServer();
     const locks = locksOn(server);
-    const first = await run(locks.acquire("a"));
-    const second = outcomeOf(locks.acquire("a"));
+    const first = await run(locks.acquireVisibly("a"));
+    const second = outcomeOf(locks.acquireVisibly("a"));
     server.disturb = (operation) => (operation === "change" ? { ...ok, afterInMs: 500 } : undefined);
     const change = outcomeOf(first.change());
     await pass(5); // The service has changed it, and has not answered yet.
     const release = outcomeOf(first.release());
     await pass(600);
     expect([change.error, release.error, second.error]).toEqual([undefined, undefined, undefined]);
-    expect(second.value!.epoch).toBe(2);
+    expect(second.value!.epoch).toBe(first.epoch + 1);
     expect(second.at).toBeLessThan(530);
+    expect(server.requests.findLast((request) => request.operation === "metadata")?.leaseId).toBe(second.value!.leaseId);
     expect(server.count("acquire")).toBe(2); // the first found no blob
     await run(second.value!.release());
   });

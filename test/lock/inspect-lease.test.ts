@@ -9,6 +9,8 @@ import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "../lease
 
 useFakeClock();
 
+const unused = parseLockRecord(undefined);
+
 async function run<R>(promise: Promise<R>): Promise<R> {
   promise.catch(() => undefined);
   await pass(10);
@@ -91,7 +93,7 @@ describe("breakLease", () => {
 
   it("is false if the lock has another number by now, or gets one meanwhile", async () => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 3, holder: "h", acquiredOn: undefined });
+    const metadata = formatLockRecord({ ...unused, epoch: 7, reserved: 3, holder: "h" });
     blob.properties = { etag: "e", leaseState: "leased", metadata };
     for (const expectedEpoch of [6, 10]) await expect(breakLease(blob, { expectedEpoch })).resolves.toBe(false);
     expect(blob.times("break")).toEqual([]);
@@ -104,7 +106,7 @@ describe("breakLease", () => {
 
   it("breaks nothing unconditionally for want of an ETag", async () => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", acquiredOn: undefined });
+    const metadata = formatLockRecord({ ...unused, epoch: 7, reserved: 1, holder: "h" });
     blob.properties = { leaseState: "leased", metadata };
     await expect(breakLease(blob, { expectedEpoch: 7 })).rejects.toThrow("no ETag");
     expect(blob.times("break")).toEqual([]);
@@ -112,7 +114,7 @@ describe("breakLease", () => {
 
   it.each(["available", "expired", "broken"])("breaks nothing if the one that was looked at is %s by now", async (leaseState) => {
     const blob = new ScriptedLeasable();
-    const metadata = formatLockRecord({ epoch: 7, reserved: 1, holder: "h", acquiredOn: undefined });
+    const metadata = formatLockRecord({ ...unused, epoch: 7, reserved: 1, holder: "h" });
     blob.properties = { leaseState, etag: '"1"', metadata };
     expect(await breakLease(blob, { expectedEpoch: 7 })).toBe(false);
     expect(blob.times("break")).toEqual([]);
@@ -126,7 +128,8 @@ describe("breakLease", () => {
 
 describe("the record of a lock", () => {
   it("survives the way through metadata, whatever the case of their names", () => {
-    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", acquiredOn: new Date("2026-01-02T03:04:05.678Z") };
+    const acquiredOn = new Date("2026-01-02T03:04:05.678Z");
+    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", acquiredOn, served: 9, fair: true, data: "tür ✓", lowestGuarding: 11 };
     const metadata = formatLockRecord(record);
     expect(Object.values(metadata).join("")).toMatch(/^[\x20-\x7e]*$/);
     expect(parseLockRecord(metadata)).toEqual(record);
@@ -142,7 +145,8 @@ describe("the record of a lock", () => {
 
   it("takes what others wrote into it for what it is", () => {
     const record = parseLockRecord({ asc_epoch: "5", asc_holder: "%E0%A4%A", asc_since: "yesterday" });
-    expect(record).toEqual({ epoch: 5, reserved: 1, holder: "%E0%A4%A", acquiredOn: undefined });
+    expect(record).toEqual({ ...unused, epoch: 5, reserved: 1, holder: "%E0%A4%A" });
+    expect(parseLockRecord({ asc_epoch: "5", asc_served: "-2", asc_guarding: "1.5" })).toMatchObject({ served: undefined, lowestGuarding: undefined });
     expect(parseLockRecord({ asc_epoch: "-1", asc_reserved: "x" })).toMatchObject({ epoch: 0, reserved: 0 });
   });
 });

@@ -45,9 +45,11 @@ describe("observe", () => {
     await pass(1_000);
     await run(first.election.resign());
     await pass(2_000);
+    const [before, after] = [first, second].map(({ terms }) => terms[0]!.epoch);
+    expect(after).toBeGreaterThan(before!);
     expect(here.seen.filter(({ state }) => state === "leased")).toEqual([
-      { state: "leased", epoch: 1, isSelf: true },
-      { state: "leased", epoch: 2, isSelf: false },
+      { state: "leased", epoch: before, isSelf: true },
+      { state: "leased", epoch: after, isSelf: false },
     ]);
     expect(here.seen[0]).toEqual({ state: "available", epoch: undefined, isSelf: false });
     const { length } = here.seen;
@@ -67,10 +69,10 @@ describe("observe", () => {
     await pass(20);
     const here = watch(it.election);
     await pass(200);
-    expect(here.seen).toEqual([{ state: "leased", epoch: 1, isSelf: false }]);
+    expect(here.seen).toEqual([{ state: "leased", epoch: other.terms[0]!.epoch, isSelf: false }]);
     await run(other.election.stop());
     await pass(200);
-    expect(here.seen.at(-1)).toMatchObject({ state: "leased", isSelf: true });
+    expect(here.seen.at(-1)).toEqual({ state: "leased", epoch: it.terms[0]!.epoch, isSelf: true });
     await here.stop();
     await run(it.election.stop());
   });
@@ -86,10 +88,11 @@ describe("observe", () => {
     await pass(200);
     await run(first.election.stop());
     await pass(200);
-    expect(second.terms).toMatchObject([{ epoch: 2 }]);
+    const { epoch } = first.terms[0]!;
+    expect(second.terms).toMatchObject([{ epoch: epoch + 1 }]);
     expect(here.seen).toEqual([
-      { state: "leased", epoch: 1, isSelf: false },
-      { state: "leased", epoch: 2, isSelf: false },
+      { state: "leased", epoch, isSelf: false },
+      { state: "leased", epoch: epoch + 1, isSelf: false },
     ]);
     await here.stop();
     await run(second.election.stop());

@@ -1,7 +1,8 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { BlobLocks, breakLease, isConcurrencyError } from "../../src/index.js";
 import type { LockHandle } from "../../src/index.js";
+import { isLocked } from "../../src/testing/file-share/lease-machine.js";
 import { calm } from "../simulation/storage/network-conditions.js";
 import type { SimBlob } from "../simulation/storage/sim-blob.js";
 import type { SimProcess, World } from "../simulation/storage/world.js";
@@ -30,11 +31,14 @@ class Locks implements Scenario {
   /** Those who have the lock and were not told otherwise. */
   #holders: Holder[] = [];
   #lastEpoch = 0;
+  readonly #fair: boolean;
+  #isCleanedUp = false;
 
-  constructor(world: World) {
+  constructor(world: World, fair: boolean) {
     this.world = world;
+    this.#fair = fair;
     this.#processes = Array.from({ length: processes }, () => world.newProcess());
-    this.#locks = this.#processes.map((process, n) => new BlobLocks(process.container, { holder: `p${n}`, prefix: "" }));
+    this.#locks = this.#processes.map((process, n) => new BlobLocks(process.container, { holder: `p${n}`, prefix: "", fair }));
     const operator = world.newProcess();
     operator.setNetworkConditions(calm);
     this.#blob = operator.blob("l");
@@ -46,7 +50,8 @@ class Locks implements Scenario {
       locks.acquire("l", { durationInSeconds, waitInMs }).then(
         (lock) => this.#hold({ process, lock }, claimDurationInMs, watchful),
         (error: unknown) => {
-          // Unavailable, or the network is so bad that five looks in a row failed.
+          // Unavailable, or the network is so bad that five looks in a row failed; or deleted between its creation and the lease.
+          if (isConcurrencyError(error, "TARGET_NOT_FOUND") && this.#isCleanedUp) return;
           if (!isConcurrencyError(error, "LEASE_UNAVAILABLE")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|OperationTimeoutError)$/));
         },
       ),
@@ -56,6 +61,20 @@ class Locks implements Scenario {
   breakIt(): void {
     // With notice: the holder may go on until its time is over, and learns of it at its next renewal.
     this.#running.push(breakLease(this.#blob, { breakPeriodInSeconds: 60 }).then(nothing, nothing));
+  }
+
+  /** A foreign client cleans up. The service refuses to delete what is leased, or to change its metadata. */
+  cleanUp(what: "lock" | "metadata" | "tickets"): void {
+    const { resources } = this.world.blobs;
+    this.#isCleanedUp ||= what === "lock";
+    if (what === "tickets") resources.delete(`${this.#blob.url}.tickets`);
+    else if (this.#blob.stored && !isLocked(this.#blob.lease)) {
+      if (what === "lock") {
+        this.#blob.drop();
+        resources.delete(`lease of ${this.#blob.url}`);
+      }
+      else this.#blob.put("", { metadata: { owner: "a backup tool" } });
+    }
   }
 
   cutOff(process: number): void {
@@ -69,7 +88,7 @@ class Locks implements Scenario {
     // Nobody is left behind who blocks the next one for longer than a lease takes, stragglers included.
     await this.world.time.sleep(61_000 + durationInSeconds * 1_000);
     const last = this.world.newProcess();
-    const lock = await new BlobLocks(last.container, { prefix: "" }).acquire("l", { waitInMs: 10_000 });
+    const lock = await new BlobLocks(last.container, { prefix: "", fair: this.#fair }).acquire("l", { waitInMs: 10_000 });
     expect(lock.epoch).toBeGreaterThan(this.#lastEpoch);
     await lock.release();
     expect(this.#blob.lease.state).toBe("available");
@@ -155,15 +174,34 @@ class Break extends Step<Locks> {
   }
 }
 
+class CleanUp extends Step<Locks> {
+  readonly what: Parameters<Locks["cleanUp"]>[0];
+  readonly pauseInMs = 0;
+
+  constructor(what: Parameters<Locks["cleanUp"]>[0]) {
+    super();
+    this.what = what;
+  }
+
+  override act(locks: Locks): void {
+    locks.cleanUp(this.what);
+  }
+}
+
 const process_ = fc.nat({ max: processes - 1 });
 const acquire = fc
   .tuple(process_, fc.constantFrom(0, 30, 700, 6_000, 40_000), fc.constantFrom(0, 2_000, 60_000), fc.boolean(), pauses(20_000))
   .map((drawn) => new Acquire(drawn));
 
-test("a lock has one holder at a time, who is told before anybody else can have it", { timeout: 300_000 }, async () => {
-  await checkModel<Locks>(
-    2_500,
-    [acquire, acquire, acquire, acquire, pauses(40_000).map((ms) => new Pause(ms)), fc.constant(new Break()), process_.map((n) => new CutOff(n))],
-    (world) => new Locks(world),
-  );
+const cleanUp = fc.constantFrom("lock" as const, "metadata" as const, "tickets" as const).map((what) => new CleanUp(what));
+const usual = [acquire, acquire, acquire, acquire, pauses(40_000).map((ms) => new Pause(ms)), fc.constant(new Break()), process_.map((n) => new CutOff(n))];
+
+describe.each([["a lock", false], ["a fair lock", true]])("%s", (_, fair) => {
+  test("has one holder at a time, who is told before anybody else can have it", { timeout: 300_000 }, async () => {
+    await checkModel<Locks>(fair ? 600 : 2_500, usual, (world) => new Locks(world, fair));
+  });
+
+  test("has epochs that grow also if a foreign client deletes the lock, its metadata or its tickets", { timeout: 300_000 }, async () => {
+    await checkModel<Locks>(600, [...usual, cleanUp, cleanUp], (world) => new Locks(world, fair));
+  });
 });

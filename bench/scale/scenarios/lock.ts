@@ -11,8 +11,11 @@ const prepare: Scenario["prepare"] = (world) => world.newProcess().blob("locks/l
 /** Everybody wants the lock, has it for a moment, and wants it again. */
 export const lock: Scenario = { name, variant: "BlobLocks", service, prepare, contend };
 
-async function contend({ world, process, number, tally }: Contender): Promise<void> {
-  const locks = new BlobLocks(process.container, { holder: String(number) });
+/** The same, each in the order in which it came. */
+export const fairLock: Scenario = { name, variant: "BlobLocks, fair", service, prepare, contend: (contender) => contend(contender, true) };
+
+async function contend({ world, process, number, tally }: Contender, fair = false): Promise<void> {
+  const locks = new BlobLocks(process.container, { holder: String(number), fair });
   for (;;) {
     const since = world.time.now;
     try {

@@ -1,15 +1,18 @@
 import { notFaked } from "../../support/not-faked.js";
-import type { BlobCallOptions, LeasableBlobLike, BlobUploadOptions, BlockBlobLike, LeaseResponseLike, LeaseCallOptions, ContainerLike } from "../../../src/clients/blob.js";
+import type { AppendBlobLike, BlobCallOptions, LeasableBlobLike, BlobUploadOptions, BlockBlobLike, LeaseResponseLike, LeaseCallOptions, ContainerLike } from "../../../src/clients/blob.js";
 import { after, give, ok, restError, status } from "./answers.js";
 import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
 
 export type BlobClient = LeasableBlobLike & BlockBlobLike;
-type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "list";
+type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "append" | "list";
 
 interface Blob {
   etag: number;
   metadata: Record<string, string>;
+  lastModified: Date;
+  /** Of an append blob: how many blocks were appended. */
+  blocks: number;
   lease: { id: string; durationInMs: number; ends: number; breaking: boolean } | undefined;
   /** How the last lease ended, if not by a release. */
   broken: boolean;
@@ -24,9 +27,11 @@ export class FakeLeaseServer {
   /** Changes what a request is answered with after it had its effect. */
   disturb: ((operation: Operation, blob: string) => Answer | undefined) | undefined;
   latencyInMs = 1;
+  /** No two blobs ever have the same ETag, not even two that have the same name one after the other. */
+  #etags = 0;
 
-  count(operation?: Operation): number {
-    return this.requests.filter((request) => operation === undefined || request.operation === operation).length;
+  count(operation?: Operation, blob?: string): number {
+    return this.requests.filter((request) => (operation === undefined || request.operation === operation) && (blob === undefined || request.blob === blob)).length;
   }
 
   /** A client with rights of its own, as another process has: nothing is shared with other owners. */
@@ -35,6 +40,7 @@ export class FakeLeaseServer {
     return {
       url: "https://account.test/container",
       getBlockBlobClient: (name) => this.#client(name, pipeline),
+      getAppendBlobClient: (name) => this.#appendClient(name, pipeline),
       setMetadata: notFaked,
       getAccessPolicy: notFaked,
       setAccessPolicy: notFaked,
@@ -49,9 +55,25 @@ export class FakeLeaseServer {
   }
 
   addBlob(name = "blob"): Blob {
-    const blob: Blob = { etag: 1, metadata: {}, lease: undefined, broken: false };
+    const blob: Blob = { etag: 0, metadata: {}, lastModified: new Date(0), blocks: 0, lease: undefined, broken: false };
+    this.#changed(blob);
     this.blobs.set(name, blob);
     return blob;
+  }
+
+  /** A foreign program replaces the metadata, whoever holds the lease. */
+  replaceMetadata(name: string, metadata: Record<string, string>): void {
+    const blob = this.blobs.get(name);
+    if (!blob) throw new Error(`no blob ${name}`);
+    blob.metadata = metadata;
+    this.#changed(blob);
+  }
+
+  #changed(blob: Blob): string {
+    blob.etag = ++this.#etags;
+    // Rounded down to a second, as the service does.
+    blob.lastModified = new Date(Math.floor(Date.now() / 1_000) * 1_000);
+    return String(blob.etag);
   }
 
   /** Whether somebody holds the lease at this moment. */
@@ -75,7 +97,7 @@ export class FakeLeaseServer {
       getProperties: (options?: BlobCallOptions) =>
         this.#request("properties", name, options, options?.conditions?.leaseId, (blob) => {
           checkLease(blob, options?.conditions?.leaseId, false);
-          return { etag: String(blob.etag), metadata: { ...blob.metadata }, ...describe(blob) };
+          return { etag: String(blob.etag), lastModified: blob.lastModified, metadata: { ...blob.metadata }, ...describe(blob) };
         }),
       setMetadata: (metadata, options) =>
         this.#request("metadata", name, options, options?.conditions?.leaseId, (blob) => {
@@ -83,7 +105,7 @@ export class FakeLeaseServer {
           const { ifMatch } = options?.conditions ?? {};
           if (ifMatch !== undefined && ifMatch !== String(blob.etag)) throw refusal(412, "ConditionNotMet");
           blob.metadata = { ...metadata };
-          return { etag: String(++blob.etag) };
+          return { etag: this.#changed(blob) };
         }),
       upload: (_body: Uint8Array, _length: number, options?: BlobUploadOptions) =>
         this.#request("create", name, options, undefined, () => {
@@ -95,6 +117,28 @@ export class FakeLeaseServer {
       getTags: refused,
       setTags: refused,
       delete: refused,
+    };
+  }
+
+  #appendClient(name: string, pipeline: object): AppendBlobLike {
+    const refused = (): Promise<never> => Promise.reject(new Error("not part of this fake"));
+    return {
+      url: `https://account.test/container/${name}`,
+      ...{ pipeline },
+      getProperties: (options) =>
+        this.#request("properties", name, options, undefined, ({ etag, blocks }) => ({ etag: String(etag), blobCommittedBlockCount: blocks })),
+      create: (options) =>
+        this.#request("create", name, options, undefined, () => {
+          if (this.blobs.has(name)) throw refusal(409, "BlobAlreadyExists");
+          return { etag: String(this.addBlob(name).etag) };
+        }),
+      appendBlock: (_body, _length, options) =>
+        this.#request("append", name, options, undefined, (blob) => {
+          if (blob.blocks >= 50_000) throw refusal(409, "BlockCountExceedsLimit");
+          return { blobCommittedBlockCount: ++blob.blocks, etag: this.#changed(blob) };
+        }),
+      setMetadata: refused,
+      download: refused,
     };
   }
 
@@ -156,26 +200,26 @@ function acquire(blob: Blob, id: string, duration: number): LeaseResponseLike {
   const durationInMs = duration === -1 ? Infinity : duration * 1_000;
   blob.lease = { id, durationInMs, ends: elapsed() + durationInMs, breaking: false };
   blob.broken = false;
-  return { leaseId: id };
+  return { leaseId: id, etag: String(blob.etag) };
 }
 
 function renew(blob: Blob, id: string): LeaseResponseLike {
   if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   if (blob.lease.breaking) throw refusal(409, "LeaseIsBrokenAndCannotBeRenewed");
   blob.lease.ends = elapsed() + blob.lease.durationInMs;
-  return { leaseId: id };
+  return { leaseId: id, etag: String(blob.etag) };
 }
 
 function change(blob: Blob, id: string, proposed: string): LeaseResponseLike {
   if (stateOf(blob) !== "leased" || blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   blob.lease.id = proposed;
-  return { leaseId: proposed };
+  return { leaseId: proposed, etag: String(blob.etag) };
 }
 
 function release(blob: Blob, id: string): LeaseResponseLike {
   if (blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   blob.lease = undefined;
-  return {};
+  return { etag: String(blob.etag) };
 }
 
 function breakIt(blob: Blob, period: number, options: LeaseCallOptions | undefined): LeaseResponseLike {

@@ -3,6 +3,7 @@ import type { BlobCallOptions, BlobPropertiesLike, LeaseCallOptions, LeaseClient
 import type { ContainerLike } from "../../../src/index.js";
 import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
 import type { Lease, LeaseRequest } from "../../../src/testing/file-share/lease-machine.js";
+import { FakeAppendBlob } from "../../fakes/fake-append-blob.js";
 import { FakeBlockBlob } from "../../fakes/fake-block-blob.js";
 import type { StoredBlob } from "../../fakes/fake-block-blob.js";
 import { blobError } from "../../fakes/rest-errors.js";
@@ -61,7 +62,7 @@ export class SimBlob extends FakeBlockBlob {
       try {
         const { lease, leaseTime } = applyLease("share", this.lease, request, time.now);
         resources.set(this.#leaseKey, lease);
-        return { leaseId: lease.id, leaseTime };
+        return { leaseId: lease.id, leaseTime, etag: stored.etag };
       } catch (fault) {
         const { code, status } = fault as { code?: string; status?: number };
         throw typeof code === "string" && typeof status === "number" ? blobError(status, code) : fault;
@@ -75,6 +76,7 @@ export function simContainer(link: Link): ContainerLike {
   return {
     url: containerUrl,
     getBlockBlobClient: (name) => new SimBlob(link, name),
+    getAppendBlobClient: (name) => new FakeAppendBlob(link, { url: `${containerUrl}/${name}` }),
     setMetadata: notFaked,
     getAccessPolicy: notFaked,
     setAccessPolicy: notFaked,

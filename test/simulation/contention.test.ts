@@ -1,0 +1,133 @@
+import { describe, expect, it } from "vitest";
+import { BlobLocks } from "../../src/index.js";
+import { contend, lockBlob, percentile } from "./contention.js";
+import { World } from "./storage/world.js";
+
+const seconds = 60;
+
+describe.each([4, 16])("%s processes that do nothing but compete for a lock", (processes) => {
+  it.each(["default", "fair"] as const)("have the same share, and wait less than in a loop on the SDK: %s", { timeout: 60_000 }, async (kind) => {
+    const plain = await contend({ processes, seconds, kind: "plain" });
+    const { turns, waits, locksPerSecond, requestsPerLock } = await contend({ processes, seconds, kind });
+    const fairShare = waits.length / processes;
+    expect(Math.min(...turns) / fairShare, turns.join()).toBeGreaterThan(1 / 3);
+    expect(Math.max(...turns) / Math.min(...turns), turns.join()).toBeLessThanOrEqual(1.2);
+    const limit = percentile(plain.waits, 0.99);
+    expect(percentile(waits, 0.99)).toBeLessThanOrEqual(kind === "fair" ? limit / 4 : limit);
+    expect(locksPerSecond / plain.locksPerSecond).toBeGreaterThanOrEqual(0.7);
+    expect(requestsPerLock).toBeLessThan(15);
+  });
+});
+
+describe("4 processes with 8 callers each", () => {
+  it("and sections of 1 ms: hand the lock over within a process, and no process has more than another", { timeout: 60_000 }, async () => {
+    const { turns, waits, locksPerSecond } = await contend({ processes: 4, callers: 8, holdInMs: 1, seconds: 20, kind: "default" });
+    expect(Math.max(...turns) / Math.min(...turns), turns.join()).toBeLessThanOrEqual(1.5);
+    expect(locksPerSecond).toBeGreaterThan(300);
+    expect(waits.at(-1)).toBeLessThan(8_000);
+  });
+
+  it("and a fair lock: no caller waits for much longer than the others", { timeout: 60_000 }, async () => {
+    const { turns, waits } = await contend({ processes: 4, callers: 8, holdInMs: 1, seconds, kind: "fair" });
+    expect(Math.max(...turns) / Math.min(...turns), turns.join()).toBeLessThanOrEqual(1.2);
+    // 32 callers, about 11 turns a second.
+    expect(percentile(waits, 0.5)).toBeGreaterThan(1_500);
+    expect(waits.at(-1)! / percentile(waits, 0.5)).toBeLessThan(2.5);
+  });
+});
+
+describe("a fair lock that was held for long", () => {
+  it.each([2_000, 20_000, 120_000])("of %s ms is handed to those who wait in the order in which they came", { timeout: 60_000 }, async (heldInMs) => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const world = new World(seed);
+      await world.time.run(async () => {
+        const newLocks = (): BlobLocks => new BlobLocks(world.newProcess().container, { fair: true });
+        const holder = await newLocks().acquire("l");
+        const order: number[] = [];
+        const waiting: Promise<void>[] = [];
+        for (let i = 0; i < 10; i++) {
+          waiting.push(newLocks().withLock("l", () => void order.push(i)));
+          await world.time.sleep(200);
+        }
+        await world.time.sleep(heldInMs);
+        await holder.release();
+        await Promise.all(waiting);
+        expect(order, `seed ${seed}`).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+      });
+    }
+  });
+});
+
+describe("waiters that die", () => {
+  /** A process that waits for the lock, and dies after `waitedInMs`. */
+  async function dyingWaiter(world: World, fair: boolean, waitedInMs: number): Promise<void> {
+    const process = world.newProcess();
+    void new BlobLocks(process.container, { fair }).acquire("l").then(() => expect.unreachable(), () => undefined);
+    await world.time.sleep(waitedInMs);
+    process.cutOff();
+  }
+
+  it.each([
+    [false, 200],
+    [false, 5_000],
+    [true, 200],
+    [true, 5_000],
+  ])("cost the others at most 15 s if there are three, fair: %s, after %s ms", async (fair, waitedInMs) => {
+    const world = new World(7);
+    await world.time.run(async () => {
+      const newLocks = (): BlobLocks => new BlobLocks(world.newProcess().container, { fair });
+      const holder = await newLocks().acquire("l");
+      for (let i = 0; i < 3; i++) await dyingWaiter(world, fair, waitedInMs);
+      const survivors = Array.from({ length: 3 }, () => newLocks().acquire("l").then((lock) => lock.release()));
+      await world.time.sleep(2_000);
+      const released = world.time.now;
+      await holder.release();
+      await Promise.all(survivors);
+      expect(world.time.now - released).toBeLessThan(15_000);
+    });
+  });
+
+  it.each([false, true])("cost at most 15 s also while all others do nothing but compete, fair: %s", async (fair) => {
+    const world = new World(8);
+    await world.time.run(async () => {
+      let last = 0;
+      let longest = 0;
+      for (let i = 0; i < 6; i++) {
+        const locks = new BlobLocks(world.newProcess().container, { fair });
+        const work = async (): Promise<void> => {
+          for (;;) {
+            await locks.withLock("l", async () => {
+              longest = Math.max(longest, world.time.now - last);
+              await world.time.sleep(20);
+              last = world.time.now;
+            });
+          }
+        };
+        void work();
+      }
+      await world.time.sleep(5_000);
+      longest = 0;
+      // They wait for a moment only: a longer wait would end in their turn, and a dead holder costs its lease.
+      for (let i = 0; i < 3; i++) await dyingWaiter(world, fair, 150);
+      await world.time.sleep(20_000);
+      expect(longest).toBeLessThan(5_000);
+    });
+  });
+});
+
+describe("a holder that dies", () => {
+  it.each([false, true])("costs its lease and a few seconds, however many wait, fair: %s", async (fair) => {
+    const world = new World(9);
+    await world.time.run(async () => {
+      const process = world.newProcess();
+      await new BlobLocks(process.container, { fair, defaults: { durationInSeconds: 15 } }).acquire("l");
+      const waiters = Array.from({ length: 20 }, () => new BlobLocks(world.newProcess().container, { fair }).withLock("l", () => world.time.now));
+      await world.time.sleep(1_000);
+      process.cutOff();
+      const times = await Promise.all(waiters);
+      expect(Math.min(...times)).toBeLessThan(15_000 + 2_000);
+      expect(Math.max(...times)).toBeLessThan(15_000 + 8_000);
+      expect(world.newProcess().blob(lockBlob).lease.state).toBe("available");
+    });
+  });
+});
