@@ -20,6 +20,7 @@ import { runSamples } from "./support/run-samples.js";
 import type { Sample } from "./support/sample.js";
 import { print } from "./support/screen.js";
 import { summarize, welcome } from "./support/tour-frame.js";
+import { tableMaintenance } from "./table-maintenance.js";
 import { transfers } from "./transfers.js";
 
 const samples: readonly Sample[] = [
@@ -37,6 +38,7 @@ const samples: readonly Sample[] = [
   semaphore,
   breakLock,
   recalculation,
+  tableMaintenance,
   sharedSettingsFile,
   leaderElection,
   // Queues: delivered at least once, effective exactly once.

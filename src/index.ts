@@ -69,6 +69,7 @@ export type { AcquireLockOptions, BlobLocksOptions, LockStatus, TryAcquireLockOp
 export type { LockSet } from "./lock/lock-set.js";
 export type { LockedTable } from "./lock/locked-table.js";
 export type { ObserveOptions } from "./lock/observe-lock.js";
+export { ReaderWriterLock } from "./lock/reader-writer-lock.js";
 export { Semaphore } from "./lock/semaphore.js";
 export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity } from "./lock/fence-row.js";

@@ -1,6 +1,6 @@
 import type { TransactionAction } from "@azure/data-tables";
 import * as asc from "azure-storage-concurrency";
-import type { BackgroundService, Entity, FencedPartition, LeadershipTerm, LeaseHandle, LockedTable, LockHandle, LockProviderLike, LockSet, LockStatus, PurgeResult, TableLock, UpdateResult } from "azure-storage-concurrency";
+import type { BackgroundService, Entity, FencedPartition, LeadershipTerm, LeaseHandle, LockedTable, LockHandle, LockHandleLike, LockProviderLike, LockSet, LockStatus, PurgeResult, TableLock, UpdateResult } from "azure-storage-concurrency";
 
 import { typeOf } from "./expect.js";
 import { blob, container, table } from "./storage.js";
@@ -63,6 +63,23 @@ export async function countHolders(): Promise<void> {
   new asc.Semaphore(locks, "downloads");
   // @ts-expect-error Readonly.
   semaphore.slots = 4;
+}
+
+export async function readAndWrite(): Promise<void> {
+  const lock = new asc.ReaderWriterLock(locks, "orders");
+  typeOf(await lock.withReadLock((held) => held.signal, { waitInMs: 10 })).is<AbortSignal>();
+  typeOf(await lock.withWriteLock(({ epoch }) => epoch, { waitInMs: 10 })).is<number>();
+  typeOf(await lock.acquireReadLock()).is<LockHandleLike & AsyncDisposable>();
+  typeOf(await lock.tryAcquireReadLock()).is<(LockHandleLike & AsyncDisposable) | undefined>();
+  typeOf(await lock.acquireWriteLock()).is<LockHandle>();
+  typeOf(await lock.tryAcquireWriteLock()).is<LockHandle | undefined>();
+  const { writer, readers } = await lock.inspect();
+  typeOf(writer).is<LockStatus | undefined>();
+  typeOf(readers).is<readonly LockStatus[]>();
+  // @ts-expect-error A reader has no fencing token.
+  await lock.withReadLock(({ epoch }) => epoch);
+  // @ts-expect-error A name is needed.
+  new asc.ReaderWriterLock(locks);
 }
 
 /** The key follows from the granularity: none, a partition key, or both keys. */

@@ -66,11 +66,14 @@ export function leaseTerms(adapter: LeaseAdapter, settings: LeaseSettings, rules
 /** How long a caller waits for the first response, even if its `waitInMs` is shorter. */
 const minResponseTimeInMs = 5_000;
 
-/** What to acquire, and how long to wait for it: `"try"` makes one attempt and does not wait. */
-export interface AcquireRequest extends CallOptions {
-  readonly terms: LeaseTerms;
+/** How long a caller waits, and what its errors say. `"try"` makes one attempt and does not wait. */
+export interface WaitRequest extends CallOptions {
   /** For error messages: `the lease on ...`. */
   readonly what: string;
+  /** For error messages: who has it. @defaultValue another client */
+  readonly taken?: (() => string) | undefined;
+  /** The name of the holder, if it is known. */
+  readonly holder?: (() => string | undefined) | undefined;
   readonly url: string;
   /** For error messages: what to do about a holder that does not release it. */
   readonly advice?: string | undefined;
@@ -81,23 +84,24 @@ export interface AcquireRequest extends CallOptions {
   readonly holderTracing?: OperationTracingOptions | undefined;
 }
 
-/** One caller that waits for a lease: settles with the lease, without it (undefined), or with an error. */
-export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
+/** What to acquire, and how long to wait for it. */
+export interface AcquireRequest extends WaitRequest {
   readonly terms: LeaseTerms;
-  /** For a lock that gives each caller a place of its own. */
-  readonly place: PlaceInLine = { ticket: undefined };
+}
+
+/** One caller that waits for something that others hold: settles with it, without it (undefined), or with an error. */
+export class Waiter<R> extends PendingCall<R | undefined> {
   readonly holderTracing: OperationTracingOptions | undefined;
-  readonly #request: AcquireRequest;
+  readonly #request: WaitRequest;
   readonly #waitedInMs = startStopwatch();
   #attempted = false;
   #overdue = false;
   #lastFailure: unknown;
 
-  constructor(request: AcquireRequest) {
+  constructor(request: WaitRequest) {
     const { waitInMs, abortSignal, tracingOptions, trace } = request;
     super({ timeoutInMs: waitInMs === "try" ? Infinity : waitInMs, abortSignal, tracingOptions, trace });
     this.#request = request;
-    this.terms = request.terms;
     this.holderTracing = request.holderTracing ?? tracingOptions;
   }
 
@@ -106,7 +110,7 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
     return this.#request.waitInMs === "try";
   }
 
-  /** An attempt for all waiters did not acquire the lease: another client holds it, or the request failed. */
+  /** An attempt for all waiters did not acquire it: another client holds it, or the request failed. */
   attempted(failure?: unknown): void {
     this.#attempted = true;
     this.#lastFailure = failure;
@@ -132,13 +136,25 @@ export class LeaseWaiter extends PendingCall<LeaseGrant | undefined> {
   }
 
   #giveUp(): void {
-    const { what, url, advice } = this.#request;
+    const { what, taken, holder, url, advice } = this.#request;
     const waitInMs = Math.round(Number(this.#request.waitInMs));
     const why =
       this.#lastFailure === undefined
-        ? `Another client still holds ${what} after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
-        : `${what.replace(/^t/, "T")} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
-    this.reject(createError(LeaseUnavailableError, why, { url, waitedInMs: this.#waitedInMs(), holder: undefined, cause: this.#lastFailure }));
+        ? `${taken?.() ?? `Another client still holds ${what}`} after ${waitInMs} ms (waitInMs)${advice ? `: ${advice}` : ""}`
+        : `${what.replace(/^./, (first) => first.toUpperCase())} could not be acquired within ${waitInMs} ms (waitInMs): the last request failed`;
+    this.reject(createError(LeaseUnavailableError, why, { url, waitedInMs: this.#waitedInMs(), holder: holder?.(), cause: this.#lastFailure }));
+  }
+}
+
+/** One caller that waits for a lease. */
+export class LeaseWaiter extends Waiter<LeaseGrant> {
+  readonly terms: LeaseTerms;
+  /** For a lock that gives each caller a place of its own. */
+  readonly place: PlaceInLine = { ticket: undefined };
+
+  constructor(request: AcquireRequest) {
+    super(request);
+    this.terms = request.terms;
   }
 }
 

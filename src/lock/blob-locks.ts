@@ -12,8 +12,9 @@ import { leaseTerms, LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest, LeaseTerms } from "../lease/acquire.js";
 import { rejectNested } from "../core/hold-context.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
+import type { LeaseRequest } from "../lease/lease-adapters.js";
 import { LockHandleImpl } from "../lease/lease-handle.js";
-import type { LockHandle } from "../lease/lease-handle.js";
+import type { FencingToken, LeaseGrant, LockHandle } from "../lease/lease-handle.js";
 import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { LockProviderLike } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
@@ -147,12 +148,17 @@ export class BlobLocks implements LockProviderLike {
    * All locks that were ever used, held or not; with `prefix`, those whose names begin with it. Costs 1 request for every 5,000.
    * @throws {@link TargetNotFoundError} if the container does not exist.
    */
-  async *list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
-    checkOptions("BlobLocks.list", options, listOptionNames);
+  list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
+    return this.listFor("BlobLocks.list", options);
+  }
+
+  /** @internal As `list`. `primaryOnly`: rejects if the listing may be outdated. */
+  async *listFor(call: string, options: CallOptions & { prefix?: string | undefined }, primaryOnly = false): AsyncIterableIterator<LockStatus> {
+    checkOptions(call, options, listOptionNames);
     const { abortSignal, tracingOptions } = options;
     const request = { prefix: namePrefixOf(this.#prefix, options.prefix ?? ""), includeMetadata: true, ...(tracingOptions && { tracingOptions }) };
     try {
-      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), abortSignal)) {
+      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), abortSignal, primaryOnly)) {
         const name = lockNameOf(this.#prefix, blob.name);
         if (name !== undefined) yield { name, ...lockInfo(blob.properties, parseLockRecord(blob.metadata)) };
       }
@@ -201,6 +207,19 @@ export class BlobLocks implements LockProviderLike {
     });
   }
 
+  /** @internal As `tryAcquire`, for a semaphore, which hands the lease over between its own waiters. */
+  tryAcquireSlot(name: string, options: TryAcquireLockOptions): Promise<SlotGrant | undefined> {
+    return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
+      const terms = this.#terms(name, merged, "slot");
+      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), terms, waitInMs: "try" });
+      waiterQueueFor(terms.adapter).tryAcquire(waiter);
+      const grant = await waiter.promise;
+      describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
+      const { rules } = terms;
+      return grant && rules && { ...grant, next: (waiting, request) => rules.next(grant.lease, waiter, waiting, request) };
+    });
+  }
+
   /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
   acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandleImpl> {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "election"));
@@ -222,6 +241,21 @@ export class BlobLocks implements LockProviderLike {
   /** @internal The blob of a lock. */
   blobOf(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
     return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
+  }
+
+  /** @internal A blob that belongs to a lock, but is not one: a dot is never part of the encoded name of a lock. */
+  sideBlobOf(name: string, kind: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
+    return this.#container.getBlockBlobClient(`${blobNameOf(this.#prefix, name)}.${kind}`);
+  }
+
+  /** @internal What the record of a lock says of its holder. */
+  get holder(): string {
+    return this.#holder;
+  }
+
+  /** @internal Two callers with the same key can use the same lease, one after the other or together. */
+  holderKey(options: TryAcquireLockOptions): string {
+    return JSON.stringify([checkLeaseOptions(options), this.#holder, options.data]);
   }
 
   /** @internal The options of a call, completed by the defaults. */
@@ -259,7 +293,8 @@ export class BlobLocks implements LockProviderLike {
     const blob = this.blobOf(name);
     const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
     const adapter = leaseAdapterOf(blob);
-    const info = { holder: this.#holder, fair: this.#fair, visibly: purpose === "election", guards: purpose === "guard", data: options.data };
+    const fair = this.#fair && purpose !== "slot";
+    const info = { holder: this.#holder, fair, visibly: purpose === "election", guards: purpose === "guard", data: options.data };
     return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, blobNameOf(this.#prefix, name), info));
   }
 
@@ -309,7 +344,13 @@ export class BlobLocks implements LockProviderLike {
 }
 
 /** What the record of a lock has to show besides its epoch. */
-type LockPurpose = "election" | "guard";
+type LockPurpose = "election" | "guard" | "slot";
+
+/** The lease of one slot of a semaphore. */
+export interface SlotGrant extends LeaseGrant {
+  /** Allocates the token of the next holder under the same lease. `waiting`: how many callers of this process wait. */
+  next(waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
+}
 
 const listOptionNames: OptionNames<CallOptions & { prefix?: string | undefined }> = { prefix: 1, abortSignal: 1, tracingOptions: 1 };
 

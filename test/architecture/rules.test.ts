@@ -26,7 +26,8 @@ describe("retries and waits", () => {
       "lock/leader-election.ts": "an election goes on until it is stopped",
       "lock/lock-turns.ts": "waits for the turn of a process in the order of tickets; the waiter queue ends the wait",
       "lock/observe-lock.ts": "the time between two polls of an observer is its purpose, not a backoff",
-      "lock/semaphore.ts": "polls for a slot as the waiter queue does; a release in the process ends the wait",
+      "lock/reader-group.ts": "polls the gate for all readers of the process; each has its own deadline",
+      "lock/slot-queue.ts": "polls for a slot as the waiter queue does; a release in the process ends the wait",
       "queue/polling-loop.ts": "the poll loop of a consumer goes on until it is stopped; notify() ends a wait",
     };
     expect(filesOutside("core/", isNamed("delay"))).toEqual(Object.keys(reasons).sort());

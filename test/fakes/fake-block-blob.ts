@@ -79,8 +79,13 @@ export class FakeBlockBlob implements BlockBlobLike {
   getProperties(options: BlobCallOptions = {}): Promise<BlobPropertiesLike> {
     return this.#request("getProperties", "read", options, headError, () => {
       const blob = this.#checkedForRead(options.conditions, headError);
-      return { ...this.#properties(blob), accessTier: blob.tier ?? "Hot", accessTierInferred: blob.tier === undefined };
+      return { ...this.#properties(blob), accessTier: blob.tier ?? "Hot", accessTierInferred: blob.tier === undefined, ...this.leaseProperties() };
     });
+  }
+
+  /** At the moment when the request is served. */
+  protected leaseProperties(): object {
+    return {};
   }
 
   upload(body: Uint8Array, contentLength: number, options: BlobUploadOptions = {}): Promise<{ etag?: string }> {
@@ -128,7 +133,8 @@ export class FakeBlockBlob implements BlockBlobLike {
 
   delete(options: BlobCallOptions = {}): Promise<unknown> {
     return this.#request("delete", "write", options, blobError, () => {
-      this.#checked(options.conditions, blobError);
+      const blob = this.#checked(options.conditions, blobError);
+      if (blob.leaseId !== undefined && options.conditions?.leaseId === undefined) throw blobError(412, "LeaseIdMissing");
       this.drop();
       return {};
     });

@@ -3,6 +3,7 @@ import type { BlobLocksOptions } from "../../src/index.js";
 import { acquireLease, tryAcquireLease, withLease } from "../../src/lease/with-lease.js";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
+import { ReaderWriterLock } from "../../src/lock/reader-writer-lock.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { TableLock } from "../../src/lock/table-lock.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -24,6 +25,7 @@ interface Scene {
   readonly server: FakeLeaseServer;
   readonly locks: BlobLocks;
   readonly semaphore: Semaphore;
+  readonly readerWriter: ReaderWriterLock;
   readonly table: TableLock;
 }
 
@@ -31,7 +33,7 @@ function scene(): Scene {
   const server = new FakeLeaseServer();
   server.addBlob();
   const locks = locksOn(server);
-  return { server, locks, semaphore: new Semaphore(locks, "s", 2), table: new TableLock(fakePartition().table, locks) };
+  return { server, locks, semaphore: new Semaphore(locks, "s", 2), readerWriter: new ReaderWriterLock(locks, "rw"), table: new TableLock(fakePartition().table, locks) };
 }
 
 describe("an unknown option is a TypeError that names it, and nothing is sent", () => {
@@ -53,6 +55,13 @@ describe("an unknown option is a TypeError that names it, and nothing is sent", 
     ["Semaphore.acquire", ({ semaphore }, options) => semaphore.acquire(options)],
     ["Semaphore.tryAcquire", ({ semaphore }, options) => semaphore.tryAcquire(options)],
     ["Semaphore.inspect", ({ semaphore }, options) => semaphore.inspect(options)],
+    ["ReaderWriterLock.withReadLock", ({ readerWriter }, options) => readerWriter.withReadLock(fn, options)],
+    ["ReaderWriterLock.acquireReadLock", ({ readerWriter }, options) => readerWriter.acquireReadLock(options)],
+    ["ReaderWriterLock.tryAcquireReadLock", ({ readerWriter }, options) => readerWriter.tryAcquireReadLock(options)],
+    ["ReaderWriterLock.withWriteLock", ({ readerWriter }, options) => readerWriter.withWriteLock(fn, options)],
+    ["ReaderWriterLock.acquireWriteLock", ({ readerWriter }, options) => readerWriter.acquireWriteLock(options)],
+    ["ReaderWriterLock.tryAcquireWriteLock", ({ readerWriter }, options) => readerWriter.tryAcquireWriteLock(options)],
+    ["ReaderWriterLock.inspect", ({ readerWriter }, options) => readerWriter.inspect(options)],
     ["TableLock.withLock", ({ table }, options) => table.withLock(fn, options)],
     ["TableLock.acquire", ({ table }, options) => table.acquire(options)],
     ["TableLock.tryAcquire", ({ table }, options) => table.tryAcquire(options)],
@@ -97,6 +106,7 @@ describe("constructors", () => {
     ["BlobLocks with a default for one call", () => new BlobLocks(new FakeLeaseServer().container(), { defaults: { abortSignal: AbortSignal.abort() } as object }), 'unknown option "abortSignal"'],
     ["BlobLocks with a prefix that is no text", () => new BlobLocks(new FakeLeaseServer().container(), { prefix: 1 as never }), "prefix must be a string"],
     ["Semaphore without locks", () => new Semaphore({} as never, "s", 1), "Semaphore needs a BlobLocks"],
+    ["ReaderWriterLock without locks", () => new ReaderWriterLock({} as never, "rw"), "ReaderWriterLock needs a BlobLocks"],
     ["TableLock without a table", () => new TableLock({} as never, locks), "TableLock needs a TableClient"],
     ["TableLock without locks", () => new TableLock(table, undefined as never), "TableLock needs a BlobLocks"],
     ["TableLock with a misspelt option", () => new TableLock(table, locks, { by: "table" } as object), 'TableLock: unknown option "by"'],

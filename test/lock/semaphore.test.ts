@@ -72,9 +72,9 @@ describe("a semaphore", () => {
 
   it("gives the result, and the error of the work", async () => {
     const semaphore = semaphoreOn(new FakeLeaseServer(), 1);
-    const epoch = await run(semaphore.withSlot((slot) => slot.epoch));
+    const first = await run(semaphore.withSlot((slot) => slot.epoch));
     await expect(run(semaphore.withSlot(() => Promise.reject(new Error("work"))))).rejects.toThrow("work");
-    await expect(run(semaphore.withSlot((slot) => slot.epoch))).resolves.toBe(epoch + 2);
+    await expect(run(semaphore.withSlot((slot) => slot.epoch))).resolves.toBeGreaterThan(first);
   });
 });
 

@@ -5,7 +5,7 @@ import type { Answer } from "./answers.js";
 import { elapsed } from "./time.js";
 
 export type BlobClient = LeasableBlobLike & BlockBlobLike;
-type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "append" | "list";
+type Operation = "acquire" | "renew" | "change" | "release" | "break" | "properties" | "metadata" | "create" | "append" | "delete" | "list";
 
 interface Blob {
   etag: number;
@@ -110,13 +110,19 @@ export class FakeLeaseServer {
       upload: (_body: Uint8Array, _length: number, options?: BlobUploadOptions) =>
         this.#request("create", name, options, undefined, () => {
           if (this.blobs.has(name)) throw refusal(409, "BlobAlreadyExists");
-          return { etag: String(this.addBlob(name).etag) };
+          const blob = this.addBlob(name);
+          blob.metadata = { ...options?.metadata };
+          return { etag: String(blob.etag) };
+        }),
+      delete: (options) =>
+        this.#request("delete", name, options, options?.conditions?.leaseId, (blob) => {
+          checkLease(blob, options?.conditions?.leaseId, true);
+          this.blobs.delete(name);
         }),
       download: refused,
       setHTTPHeaders: refused,
       getTags: refused,
       setTags: refused,
-      delete: refused,
     };
   }
 

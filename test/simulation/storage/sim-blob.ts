@@ -1,4 +1,5 @@
 import { notFaked } from "../../support/not-faked.js";
+import type { BlobItemLike } from "../../../src/clients/blob.js";
 import type { BlobCallOptions, BlobPropertiesLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LeaseResponseLike } from "../../../src/clients.js";
 import type { ContainerLike } from "../../../src/index.js";
 import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
@@ -31,10 +32,18 @@ export class SimBlob extends FakeBlockBlob {
     return blob;
   }
 
-  override async getProperties(options: BlobCallOptions = {}): Promise<BlobPropertiesLike & LeasePropertiesLike> {
-    const properties = await super.getProperties(options);
+  override getProperties(options: BlobCallOptions = {}): Promise<BlobPropertiesLike & LeasePropertiesLike> {
+    return super.getProperties(options);
+  }
+
+  override drop(): void {
+    super.drop();
+    this.#link.backend.resources.delete(this.#leaseKey);
+  }
+
+  override leaseProperties(): { leaseState: string; leaseDuration: string } {
     const { state, durationInSeconds } = this.lease;
-    return { ...properties, leaseState: state, leaseDuration: durationInSeconds === -1 ? "infinite" : "fixed" };
+    return { leaseState: state, leaseDuration: durationInSeconds === -1 ? "infinite" : "fixed" };
   }
 
   override getBlobLeaseClient(id = ""): LeaseClientLike {
@@ -82,6 +91,19 @@ export function simContainer(link: Link): ContainerLike {
     setAccessPolicy: notFaked,
     getBlobLeaseClient: notFaked,
     getProperties: notFaked,
-    listBlobsFlat: notFaked,
+    listBlobsFlat: (options) => list(link, options?.prefix ?? "", options?.abortSignal),
   };
+}
+
+async function* list(link: Link, prefix: string, abortSignal: AbortSignal | undefined): AsyncGenerator<BlobItemLike> {
+  const call = { operation: "list", kind: "read" as const, resource: `${containerUrl}?${prefix}` };
+  const items = await link.request(call, abortSignal, blobError, () => {
+    const urls = [...link.backend.resources.keys()].filter((url) => url.startsWith(`${containerUrl}/${prefix}`)).sort();
+    return urls.map((url) => {
+      const name = url.slice(containerUrl.length + 1);
+      const blob = new SimBlob(link, name);
+      return { name, metadata: { ...blob.metadata }, properties: blob.leaseProperties() };
+    });
+  });
+  yield* items;
 }
