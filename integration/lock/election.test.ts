@@ -156,7 +156,9 @@ describe.concurrent("an election", () => {
   it("shows each change of the leader to whoever observes", async () => {
     const container = await freshContainer();
     const watcher = new LeaderElection(new BlobLocks(container), "scheduler", () => undefined);
-    const leader = new LeaderElection(new BlobLocks(containerClient(container.containerName), { holder: "them" }), "scheduler", () => undefined);
+    let term: number | undefined;
+    const locks = new BlobLocks(containerClient(container.containerName), { holder: "them" });
+    const leader = new LeaderElection(locks, "scheduler", ({ epoch }) => void (term = epoch));
     const seen: unknown[] = [];
     for await (const { state, holder, epoch, isSelf } of watcher.observe({ pollIntervalInMs: 20 })) {
       seen.push({ state, holder, epoch, isSelf });
@@ -165,7 +167,7 @@ describe.concurrent("an election", () => {
       if (seen.length > 1 && state === "available") break;
     }
     expect(seen.at(0)).toEqual({ state: "available", holder: undefined, epoch: undefined, isSelf: false });
-    expect(seen.at(-2)).toEqual({ state: "leased", holder: "them", epoch: 1, isSelf: false });
-    expect(seen.at(-1)).toEqual({ state: "available", holder: "them", epoch: 1, isSelf: false });
+    expect(seen.at(-2)).toEqual({ state: "leased", holder: "them", epoch: term, isSelf: false });
+    expect(seen.at(-1)).toEqual({ state: "available", holder: "them", epoch: term, isSelf: false });
   });
 });

@@ -111,7 +111,7 @@ export class Fence {
       if (!after) return { changed: { error: outcome.kind === "committed" ? undefined : outcome.error } };
       row = after;
     }
-    if (!isConfirmed(row)) await confirm(optionsOf(request));
+    if (!isConfirmed(row)) await confirm(rowOptionsOf(request));
     request.call.requireHeld();
     return { row: (this.#row = row) };
   }
@@ -176,7 +176,7 @@ export class Fence {
   /** Reads the fence row; and, for an entity, the row that says that the entities of the partition are locked individually. */
   async #read(request: FencedRequest): Promise<{ readonly row: Row; readonly mark: { readonly row: Row; readonly missing: boolean } }> {
     const { table, partitionKey, rowKey } = this.#settings;
-    const rows = await readRows(table, partitionKey, [...new Set([rowKey, fenceRowKey])], optionsOf(request)).catch((error: unknown) => {
+    const rows = await readRows(table, partitionKey, [...new Set([rowKey, fenceRowKey])], rowOptionsOf(request)).catch((error: unknown) => {
       throw this.#toError(error);
     });
     const mark = this.#checkGranularity(rows.get(fenceRowKey) ?? noRow);
@@ -255,6 +255,7 @@ class OwnConflict extends Error {
   }
 }
 
-function optionsOf({ call, tracingOptions, tryLimit }: FencedRequest): RowOptions {
+/** The options for reading rows on behalf of a request. */
+export function rowOptionsOf({ call, tracingOptions, tryLimit }: FencedRequest): RowOptions {
   return { abortSignal: call.signal, tryLimit: tryLimit ?? usualTryLimit, ...(tracingOptions && { tracingOptions }) };
 }

@@ -1,10 +1,9 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
 import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
-import { tryLimitOf } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { actionsIn } from "../core/table-action.js";
 import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
-import { checkOptions, checkRetryLimits, maxTryTimeoutInMs } from "../core/validate.js";
+import { checkOptions, checkRetryLimits } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isConcurrencyError } from "../errors.js";
 import { isOwnRow, ownRowPrefix, quoted } from "../target/library-rows.js";
@@ -19,6 +18,7 @@ import { readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
 import type { Mutator, UpdateResult } from "../update/batch.js";
 import { updateDefaults } from "../update/options.js";
+import { rowOptionsOf } from "./fence.js";
 import type { Fence, FencedRequest } from "./fence.js";
 import { FencedActions, SeenRows } from "./fenced-actions.js";
 import { updateFenced } from "./fenced-update.js";
@@ -125,7 +125,7 @@ export class FencedPartitionImpl implements FencedPartition {
   get<E extends object>(rowKey: string, options?: CallOptions): Promise<Entity<E> | undefined> {
     return this.#traced("get", options, async ({ call, tracingOptions }) => {
       this.#checkRowKey("get", rowKey);
-      const row = await readRow(this.#table, this.partitionKey, rowKey, { abortSignal: call.signal, tryLimit: tryLimitOf(maxTryTimeoutInMs), ...(tracingOptions && { tracingOptions }) });
+      const row = await readRow(this.#table, this.partitionKey, rowKey, rowOptionsOf({ call, tracingOptions }));
       this.#see(rowKey, row);
       return row.stored && (entityValue(row.stored, this.partitionKey, rowKey) as Entity<E>);
     });
@@ -228,9 +228,9 @@ export class FencedPartitionImpl implements FencedPartition {
     throw error;
   }
 
-  async #readRows(rowKeys: readonly string[], { call, tracingOptions }: FencedRequest): Promise<ReadonlyMap<string, Row>> {
+  async #readRows(rowKeys: readonly string[], request: FencedRequest): Promise<ReadonlyMap<string, Row>> {
     if (rowKeys.length === 0) return new Map();
-    const rows = await readRows(this.#table, this.partitionKey, rowKeys, { abortSignal: call.signal, ...(tracingOptions && { tracingOptions }) });
+    const rows = await readRows(this.#table, this.partitionKey, rowKeys, rowOptionsOf(request));
     for (const [rowKey, row] of rows) this.#see(rowKey, row);
     return rows;
   }

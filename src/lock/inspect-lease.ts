@@ -94,22 +94,19 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
     if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
     return read(async (abortSignal) => {
       const request = { abortSignal, tracingOptions };
-      let ifMatch: string | undefined;
-      if (expectedEpoch !== undefined) {
-        const { info, record, etag } = await inspect(adapter, request);
-        if (info.state !== "leased" && info.state !== "breaking") return false;
-        // A lock that was handed over within a process has its later epochs reserved under the same lease.
-        if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return false;
-        if (!etag) throw new TypeError(`The response for ${adapter.url} has no ETag, so the lease could be that of a later holder. It was not broken.`);
-        ifMatch = etag;
-      }
-      try {
-        // The next holder writes its epoch before it does anything else, and the ETag changes with it.
-        await adapter.break(breakPeriodInSeconds, request, ifMatch);
-        return true;
-      } catch (error) {
-        if (isNotLeased(error) || (ifMatch !== undefined && isConflict(error))) return false;
-        throw notFound(error, adapter) ?? error;
+      for (let attempts = 1; ; attempts++) {
+        const ifMatch = expectedEpoch === undefined ? undefined : await etagOfHolder(adapter, expectedEpoch, request);
+        if (expectedEpoch !== undefined && ifMatch === undefined) return false;
+        try {
+          // The next holder writes its epoch before it does anything else, and the ETag changes with it.
+          await adapter.break(breakPeriodInSeconds, request, ifMatch);
+          return true;
+        } catch (error) {
+          if (isNotLeased(error)) return false;
+          if (ifMatch === undefined || !isConflict(error)) throw notFound(error, adapter) ?? error;
+          // The holder itself may have written the record in between: one that has held the lock for a second does.
+          if (attempts >= maxBreakAttempts) return false;
+        }
       }
     }, { timeoutInMs, abortSignal: options.abortSignal }).catch((error: unknown) => {
       if (!(error instanceof RequestTimeoutError)) throw error;
@@ -118,6 +115,18 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
       throw createError(OperationTimeoutError, message, { url: adapter.url, elapsedInMs: timeoutInMs, committed: "unknown", cause: error });
     });
   }, spanDetailsOf(target));
+}
+
+const maxBreakAttempts = 3;
+
+/** The ETag of the lock while the holder with this epoch has it; undefined if it does not have it. */
+async function etagOfHolder(adapter: LeaseAdapter, expectedEpoch: number, request: LeaseRequest): Promise<string | undefined> {
+  const { info, record, etag } = await inspect(adapter, request);
+  if (info.state !== "leased" && info.state !== "breaking") return undefined;
+  // A lock that was handed over within a process has its later epochs reserved under the same lease.
+  if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return undefined;
+  if (!etag) throw new TypeError(`The response for ${adapter.url} has no ETag, so the lease could be that of a later holder. It was not broken.`);
+  return etag;
 }
 
 /** The target has not been checked yet, and may not be a client. */

@@ -112,7 +112,7 @@ function checkDeep(root: unknown): void {
     const value = open.pop();
     const isContainer = typeof value === "object" && value !== null && typeof (value as { toJSON?: unknown }).toJSON !== "function";
     if (isContainer && Array.isArray(value)) for (const item of value) open.push(item);
-    else if (isContainer && isPlain(value)) open.push(...Object.values(value).filter((member) => member !== undefined));
+    else if (isContainer && isPlain(value)) open.push(...(Object.values(value) as unknown[]).filter((member) => member !== undefined));
     else check(value);
   }
 }

@@ -328,7 +328,7 @@ describe("a conflict", () => {
     let attempts = 0;
     queue.write = async (calls) => {
       for (const call of calls) call.attempts++;
-      if (++attempts > 1) return queue.commit(calls);
+      if (++attempts > 1) { queue.commit(calls); return; }
       expect(queue.backoff(calls)).toBe(0);
       queue.fail(conflict, calls);
     };

@@ -42,7 +42,7 @@ describe("work that awaits the end of its own term", () => {
     expect(seen).toEqual([true, true]);
     expect(it.ended).toEqual([]);
     await pass(20);
-    expect(it.ended).toEqual([{ epoch: 1, reason }]);
+    expect(it.ended).toEqual([{ epoch: expect.any(Number) as number, reason }]);
     expect(server.isLeased(blob)).toBe(false);
     expect(it.errors).toEqual([]);
     await run(it.election.stop());
@@ -179,7 +179,7 @@ describe("work that takes no notice of its signal", () => {
     expect([resigned.at, first.ended, first.errors]).toEqual([undefined, [], []]);
     await pass(20);
     expect(resigned.at).toBe(11_000);
-    expect(first.ended).toEqual([{ epoch: 1, reason: "abandoned" }]);
+    expect(first.ended).toEqual([{ epoch: expect.any(Number) as number, reason: "abandoned" }]);
     expect(first.errors).toMatchObject([{ code: "OPERATION_TIMEOUT", committed: "unknown", elapsedInMs: 10_000 }]);
     expect((first.errors[0] as Error).message).toMatch(/"scheduler".*epoch 1.*10000 ms.*drainTimeoutInMs/);
     // Whoever still works does not believe to be the leader.
@@ -189,7 +189,7 @@ describe("work that takes no notice of its signal", () => {
     const before = renewals(server);
     await pass(33_000);
     expect(second.election.isLeader).toBe(true);
-    expect(second.terms).toMatchObject([{ epoch: 2 }]);
+    expect(second.terms).toMatchObject([{ epoch: expect.any(Number) as number }]);
     expect(server.requests.filter(({ operation, at }) => operation === "renew" && at > 11_010 && at < 40_000)).toHaveLength(0);
     expect(before).toBeGreaterThan(0);
     end();
@@ -263,7 +263,7 @@ describe("work that takes no notice of its signal", () => {
     expect(terms[0]!.signal.reason).toMatchObject({ name: "LeaseLostError" });
     expect(ended).toEqual([]);
     await pass(2_000);
-    expect(ended).toEqual([{ epoch: 1, reason: "abandoned" }]);
+    expect(ended).toEqual([{ epoch: expect.any(Number) as number, reason: "abandoned" }]);
     expect(errors).toHaveLength(1);
     server.intercept = undefined;
     end();
@@ -286,7 +286,7 @@ describe("work that takes no notice of its signal", () => {
     expect([stopped.at, ended]).toEqual([undefined, []]);
     await pass(1);
     expect(stopped.at).toBe(20 + expected);
-    expect(ended).toEqual([{ epoch: 1, reason: "abandoned" }]);
+    expect(ended).toEqual([{ epoch: expect.any(Number) as number, reason: "abandoned" }]);
     expect([election.isRunning, election.isLeader]).toEqual([false, false]);
     await pass(31_000);
     expect(server.isLeased(blob)).toBe(false);
@@ -307,7 +307,7 @@ describe("work that takes no notice of its signal", () => {
     end();
     await pass(10);
     expect(stopped.at).toBeDefined();
-    expect([ended, server.isLeased(blob)]).toEqual([[{ epoch: 1, reason: "stopped" }], false]);
+    expect([ended, server.isLeased(blob)]).toEqual([[{ epoch: expect.any(Number) as number, reason: "stopped" }], false]);
   });
 
   it("is not waited for when it throws after it was abandoned", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { breakLease, inspectLease } from "../../src/lock/inspect-lease.js";
 import { acquireLease } from "../../src/lease/with-lease.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "../../src/lock/lock-record.js";
-import { deafHang, hang, status } from "../lease/fakes/answers.js";
+import { deafHang, hang, ok, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { ScriptedLeasable } from "../lease/fakes/scripted-leasable.js";
 import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -102,6 +102,14 @@ describe("breakLease", () => {
     blob.script = { break: status(412, "ConditionNotMet") };
     await expect(breakLease(blob, { expectedEpoch: 7 })).resolves.toBe(false);
     await expect(breakLease(blob)).rejects.toMatchObject({ statusCode: 412 });
+  });
+
+  it("is repeated if the holder that is meant has written its record in between", async () => {
+    const blob = new ScriptedLeasable({ break: [status(412, "ConditionNotMet"), ok] });
+    const metadata = formatLockRecord({ ...unused, epoch: 7, reserved: 3, holder: "h" });
+    blob.properties = { etag: "e", leaseState: "leased", metadata };
+    await expect(breakLease(blob, { expectedEpoch: 8 })).resolves.toBe(true);
+    expect([blob.times("properties").length, blob.times("break").length]).toEqual([2, 2]);
   });
 
   it("breaks nothing unconditionally for want of an ETag", async () => {

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { createIfNotExists, encodedBlob, jsonBlob, jsonFile, optimisticUpdate, overwrite, readTarget, tableEntity } from "../../src/index.js";
 import { adapterOf } from "../../src/target/target.js";
-import type { Codec, FileLike, Mutator } from "../../src/index.js";
+import type { Codec, FileLike } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
@@ -188,7 +188,7 @@ describe("a number that a mutator does not touch", () => {
   ] as const) {
     it(`is an error if it cannot be told which stored number it was: ${what}`, async () => {
       const { service, blob } = blobOf(stored);
-      const error = await rejection(optimisticUpdate<Doc>(blob, mutator as Mutator<Doc>));
+      const error = await rejection(optimisticUpdate<Doc>(blob, mutator));
       expect(error).toBeInstanceOf(TypeError);
       expect(error.message).toContain(`at ${place} `);
       expect(service.count("write")).toBe(0);

@@ -106,7 +106,7 @@ it("a leased update with a lease that was released says so, and sends nothing", 
 it("a leased update that is rejected for its operationId leaves no listener on the caller's signal", async () => {
   const server = new FakeLeaseServer();
   server.addBlob();
-  const { signal, listeners } = Object.assign(countedAbort());
+  const { signal, listeners } = countedAbort();
   for (const operationId of ["a b", "x".repeat(65)]) {
     await expect(leasedUpdate(blobMetadata(server.blob()), () => undefined, { operationId, abortSignal: signal })).rejects.toThrow(RangeError);
   }

@@ -45,7 +45,7 @@ describe("an update inside the mutator of an update of the same target", () => {
     vi.resetModules();
     const fresh = await import("../../src/index.js");
     const error = await rejection(
-      fresh.optimisticUpdate<Counter>(blob, (doc) => Promise.resolve().then(() => fresh.optimisticUpdate<Counter>(blob, increment, { coalesce: false })).then(() => void doc.n++)),
+      fresh.optimisticUpdate<Counter>(blob, (doc) => Promise.resolve().then(() => fresh.optimisticUpdate<Counter>(blob, increment, { coalesce: false })).then(() => { doc.n++; })),
     );
     expect(error).toBeInstanceOf(TypeError);
     expect((blob.json as Counter).n).toBeLessThanOrEqual(1);

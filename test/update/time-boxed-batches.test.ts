@@ -47,10 +47,10 @@ it.each([["each changes it", undefined], ["all are repetitions of one operation"
       },
     };
     const target = encodedBlob(blob, codec);
-    await optimisticUpdate(target, (counter) => void counter.n++, { operationId });
+    await optimisticUpdate(target, (counter) => { counter.n++; }, { operationId });
     const settledAt = new Set<number>();
     const calls = Array.from({ length: 9 }, () =>
-      optimisticUpdate(target, (counter) => void counter.n++, { operationId }).then(() => settledAt.add(performance.now())),
+      optimisticUpdate(target, (counter) => { counter.n++; }, { operationId }).then(() => settledAt.add(performance.now())),
     );
     await inFakeTime(Promise.all(calls));
     // Three copies of 90 ms in a batch, or fewer: none waits until all others have theirs.
