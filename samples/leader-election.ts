@@ -29,6 +29,9 @@ export const leaderElection: Sample = {
     let timeline: Timeline | undefined;
     const leaders: string[] = [];
     let onElected: (() => void) | undefined;
+    // An epoch is a large number, and the next term has a larger one: the timeline counts the terms.
+    const epochs: number[] = [];
+    const numberOf = (epoch: number): string => String((epochs.includes(epoch) ? epochs : [...epochs.splice(0), epoch].map((known) => (epochs.push(known), known))).indexOf(epoch) + 1);
 
     for (const name of names) {
       // The connection string has a key in it: in the arguments of a process everybody on the machine could read it.
@@ -37,7 +40,7 @@ export const leaderElection: Sample = {
       schedulers.set(name, child);
       child.on("message", (report: Report) => {
         if ("ran" in report) {
-          timeline?.mark("jobs", String(report.ran));
+          timeline?.mark("jobs", numberOf(report.ran));
           return;
         }
         leaders.push(name);

@@ -312,7 +312,7 @@ describe("the spans of locks", () => {
       "  LeaseHandle.release: -",
       "    HTTP PUT",
     ]);
-    expect(spans.named("BlobLocks.acquire")[0]!.attributes).toMatchObject({ "azsc.target.kind": "lock", "azsc.epoch": 1, "azsc.requests": 5 });
+    expect(spans.named("BlobLocks.acquire")[0]!.attributes).toMatchObject({ "azsc.target.kind": "lock", "azsc.epoch": expect.any(Number) as number, "azsc.requests": 5 });
   });
 
   it("of a semaphore have a try of a slot in each look", async () => {

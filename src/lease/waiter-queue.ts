@@ -81,9 +81,9 @@ export class WaiterQueue {
     if (!this.#busy) void this.#poll();
   }
 
-  /** As {@link enqueue}, for a caller that does not wait: if the queue is busy, the lease is taken. */
+  /** As {@link enqueue}, for a caller that does not wait: the next poll decides for it, too. If a caller of this process holds the lease, it is taken. */
   tryAcquire(waiter: LeaseWaiter): void {
-    if (this.#busy) waiter.attempted();
+    if (this.#held) waiter.attempted();
     else this.enqueue(waiter);
   }
 
