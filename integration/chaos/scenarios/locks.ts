@@ -2,7 +2,7 @@ import { claimWhileHeld, overlapsOf } from "../claims.js";
 import type { Claim } from "../claims.js";
 import type { Scenario, Task } from "../scenario.js";
 
-const lockOptions = { durationInSeconds: 15, waitInMs: 4_000 };
+const lockOptions = { durationInSeconds: 15, waitInMs: 8_000 };
 
 /** Waiting in vain is part of the game: the operation was certainly not done. */
 async function tryToHold(task: Task, resource: string, run: (claim: (epoch: number, assertHeld: () => void) => Promise<void>) => Promise<void>): Promise<void> {
@@ -26,7 +26,8 @@ export const locks: Scenario = {
   work: async (task) => {
     const blobLocks = new task.library.BlobLocks(task.storage.container);
     while (!task.finish.aborted) {
-      const name = `mutex-${task.random.between(1, 2)}`;
+      // Several: one that a killed process held stays taken for 15 s.
+      const name = `mutex-${task.random.between(1, 8)}`;
       await tryToHold(task, name, (claim) => blobLocks.withLock(name, (lock) => claim(lock.epoch, () => lock.assertHeld()), lockOptions));
     }
   },

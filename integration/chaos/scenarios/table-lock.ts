@@ -21,7 +21,7 @@ export const tableLock: Scenario = {
     const lock = new TableLock(task.storage.table, new BlobLocks(task.storage.container), { granularity: "partition" });
     while (!task.finish.aborted) {
       await task.operation(async () => {
-        const held = await lock.acquire(partitionKey, { durationInSeconds: 15, waitInMs: 4_000 });
+        const held = await lock.acquire(partitionKey, { durationInSeconds: 15, waitInMs: 20_000 }); // longer than a stopped holder keeps the lock
         try {
           // A request that is never answered has to end.
           const abortSignal = AbortSignal.timeout(20_000);
