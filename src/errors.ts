@@ -242,9 +242,10 @@ export class LeaseLostError extends ConcurrencyError {
   /**
    * `"stolen"`: another client holds it. `"broken"`: it was broken. `"expired"`: it was not renewed in time (the event loop was
    * blocked, the machine was suspended, or the caller had to renew it). `"deleted"`: the leased target does not exist any more.
-   * `"unreachable"`: the service did not respond to any renewal until it was time to give up.
+   * `"unreachable"`: the service did not respond to any renewal until it was time to give up. `"maxHold"`: it was held for longer
+   * than the caller's own limit, `maxHoldInMs`.
    */
-  declare readonly reason: "stolen" | "broken" | "expired" | "deleted" | "unreachable";
+  declare readonly reason: "stolen" | "broken" | "expired" | "deleted" | "unreachable" | "maxHold";
 }
 
 /**

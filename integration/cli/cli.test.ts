@@ -21,22 +21,23 @@ describe("locks", () => {
     const container = await freshContainer();
     const locks = new BlobLocks(container, { holder: "orders-7" });
     await locks.withLock("free", async () => undefined);
-    const held = await locks.acquire("nightly/export");
+    const held = await locks.acquire("nightly/export", { data: "run 7" });
     try {
       expect(await run(["locks", "list", "-c", container.containerName], terminal)).toBe(0);
       const lines = terminal.stdout.trimEnd().split("\n");
       expect(lines).toHaveLength(3);
-      expect(lines[0]).toMatch(/^NAME +STATE +EPOCH +HOLDER +SINCE$/);
-      expect(lines[1]).toMatch(/^free +available +\d+ +- +-$/);
-      expect(lines[2]).toMatch(/^nightly\/export +leased +\d+ +orders-7 +\d+ s ago$/);
+      expect(lines[0]).toMatch(/^NAME +STATE +EPOCH +HOLDER +SINCE +DATA$/);
+      expect(lines[1]).toMatch(/^free +available +\d+ +- +- +-$/);
+      expect(lines[2]).toMatch(/^nightly\/export +leased +\d+ +orders-7 +\d+ s ago +run 7$/);
 
       const json = terminalWith();
       expect(await run(["--json", "locks", "list", "-c", container.containerName, "--held"], json)).toBe(0);
-      expect(JSON.parse(json.stdout)).toEqual([expect.objectContaining({ name: "nightly/export", state: "leased", epoch: held.epoch, holder: "orders-7" })]);
+      expect(JSON.parse(json.stdout)).toEqual([expect.objectContaining({ name: "nightly/export", state: "leased", epoch: held.epoch, holder: "orders-7", data: "run 7" })]);
 
       const one = terminalWith();
       expect(await run(["locks", "show", "nightly/export", "-c", container.containerName], one)).toBe(0);
       expect(one.stdout).toMatch(/^name +nightly\/export\nstate +leased\n/);
+      expect(one.stdout).toMatch(/\ndata +run 7\n$/);
     } finally {
       await held.release();
     }
@@ -90,6 +91,23 @@ describe("locks", () => {
     await new BlobLocks(container).withLock("job", async () => {
       expect(await run(["locks", "break", "job", "-c", name, "--yes", "--epoch", "7"], terminal)).toBe(4);
     });
+  });
+});
+
+describe("locks purge", () => {
+  it("deletes after asking what was not used for long enough", async () => {
+    const container = await freshContainer();
+    const locks = new BlobLocks(container);
+    await locks.withLock("old", () => undefined);
+    const purge = ["locks", "purge", "-c", container.containerName];
+    expect(await run(purge, terminalWith(["n"]))).toBe(5);
+    expect(await run([...purge, "--yes"], terminal)).toBe(0);
+    expect(terminal.stdout).toBe("0 locks were deleted, 0 are in use.\n");
+    const json = terminalWith(["y"]);
+    expect(await run(["--json", ...purge, "--older-than-days", "0"], json)).toBe(0);
+    expect(json.asked[0]).toContain(container.containerName);
+    expect(JSON.parse(json.stdout)).toMatchObject({ deleted: 1, kept: 0 });
+    expect(await locks.list().next()).toMatchObject({ done: true });
   });
 });
 

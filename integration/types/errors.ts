@@ -69,7 +69,7 @@ export function narrowByCode(error: unknown): string {
 
 export function recogniseClasses(error: unknown): void {
   if (error instanceof asc.ConflictError) typeOf(error.code).is<"CONFLICT">();
-  if (error instanceof asc.LeaseLostError) typeOf(error.reason).is<"stolen" | "broken" | "expired" | "deleted" | "unreachable">();
+  if (error instanceof asc.LeaseLostError) typeOf(error.reason).is<"stolen" | "broken" | "expired" | "deleted" | "unreachable" | "maxHold">();
   if (error instanceof asc.ConcurrencyError) typeOf(error.code).is<ConcurrencyErrorCode>();
   same<Extract<ConcurrencyErrorCode, "PRECONDITION">, "PRECONDITION">();
 }

@@ -27,6 +27,9 @@ export async function lockNames(abortSignal: AbortSignal): Promise<void> {
   typeOf(status).is<LockStatus>();
   for await (const listed of locks.list({ prefix: "o" })) typeOf(listed).is<LockStatus>();
   typeOf(await locks.break("orders", { expectedEpoch: status.epoch })).is<boolean>();
+  typeOf(await locks.purge({ olderThanInMs: 1, abortSignal })).is<asc.PurgeResult>();
+  await using limited = await locks.acquire("orders", { data: "nightly run", maxHoldInMs: 60_000 });
+  typeOf(limited).is<LockHandle>();
   locks satisfies LockProviderLike;
 
   // @ts-expect-error The lock may be taken.

@@ -223,7 +223,14 @@ export interface SignedIdentifierLike {
 export interface BlobItemLike {
   name: string;
   metadata?: Record<string, string> | undefined;
-  properties: { leaseState?: string | undefined; leaseStatus?: string | undefined; leaseDuration?: string | undefined; etag?: string | undefined };
+  properties: {
+    leaseState?: string | undefined;
+    leaseStatus?: string | undefined;
+    leaseDuration?: string | undefined;
+    etag?: string | undefined;
+    lastModified?: Date | undefined;
+    contentLength?: number | undefined;
+  };
 }
 
 /**

@@ -1,16 +1,19 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { Deadline, throwIfAborted } from "./deadline.js";
-import { countSends, SecondaryReadError } from "./request.js";
+import { countSends, read, SecondaryReadError } from "./request.js";
 
-/**
- * Iterates until the signal aborts, and then rejects with its reason, even if the client ignores its own signal.
- *
- * `primaryOnly`: rejects when the SDK sends a request of the listing again, as that may go to the secondary, which may lag behind.
- */
+export interface IterateOptions {
+  readonly abortSignal?: AbortSignalLike | undefined;
+  /** Rejects when the SDK sends a request of the listing again, as that may go to the secondary, which may lag behind. */
+  readonly primaryOnly?: boolean | undefined;
+  /** How long one item may take, which may need a request. */
+  readonly timeoutInMs?: number | undefined;
+}
+
+/** Iterates until the signal aborts, and then rejects with its reason, even if the client ignores its own signal. */
 export async function* iterate<T>(
   open: (abortSignal: AbortSignal) => AsyncIterable<T>,
-  abortSignal: AbortSignalLike | undefined,
-  primaryOnly = false,
+  { abortSignal, primaryOnly = false, timeoutInMs = Infinity }: IterateOptions,
 ): AsyncGenerator<T, undefined, undefined> {
   throwIfAborted(abortSignal);
   const deadline = new Deadline(Infinity, () => undefined, abortSignal);
@@ -24,7 +27,7 @@ export async function* iterate<T>(
   let ended = false;
   try {
     for (;;) {
-      const next = await deadline.race(items.next());
+      const next = await read(() => deadline.race(items.next()), { timeoutInMs });
       ended = next.done ?? false;
       if (next.done) return undefined;
       hasItems = true;
@@ -32,6 +35,8 @@ export async function* iterate<T>(
       throwIfAborted(abortSignal);
     }
   } finally {
+    // Ends a request that got no response in time.
+    if (!ended) deadline.abort(new DOMException("The iteration has ended.", "AbortError"));
     deadline.dispose();
     counter.stop();
     // Not awaited: after an abort, a request that ignores its signal may still be in flight.

@@ -148,6 +148,11 @@ export function isLeaseTaken(error: unknown): boolean {
   return code === "LeaseAlreadyPresent" || code === "LeaseIsBreakingAndCannotBeAcquired";
 }
 
+/** The lease was broken with a notice period that is not over yet. */
+export function isLeaseBreaking(error: unknown): boolean {
+  return codeOf(error)?.startsWith("LeaseIsBreaking") ?? false;
+}
+
 /** Why a lease is lost, if the response to an operation on it proves the loss. */
 export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "deleted" | undefined {
   const code = codeOf(error) ?? "";

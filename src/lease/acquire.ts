@@ -177,7 +177,9 @@ export async function tryAcquireOnce(
   if (acquired.kind !== "failed" || !create || !settings.createIfNotExists || !isNotFound(acquired.cause)) return acquired;
   const created = await request((abortSignal) => create({ ...options, abortSignal }), limits(settings, options));
   if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter);
-  return sendAcquire(adapter, leaseId, settings, options);
+  const again = await sendAcquire(adapter, leaseId, settings, options);
+  // Another client created, used and deleted it in between, for example by a purge: a later attempt creates it anew.
+  return created.kind !== "ok" && again.kind === "failed" && isNotFound(again.cause) ? { kind: "taken", poll: again.poll } : again;
 }
 
 async function sendAcquire(
@@ -189,7 +191,12 @@ async function sendAcquire(
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
   const clock = startStopwatch();
   const sent = await request((abortSignal) => adapter.acquire(leaseId, duration, { ...options, abortSignal }), limits(settings, options));
-  if (sent.kind === "ok") return { kind: "acquired", lease: new HeldLease(adapter, leaseId, clock, settings, sent.value.etag) };
+  if (sent.kind === "ok") {
+    const lease = new HeldLease(adapter, leaseId, clock, settings, sent.value.etag);
+    // The SDK gave up the first send, but it may still arrive.
+    if (sent.sends > 1 && !adapter.takesOver) lease.sinceUnanswered = startStopwatch();
+    return { kind: "acquired", lease };
+  }
   return isLeaseTaken(sent.error) ? { kind: "taken", poll: pollResultOf(sent) } : failed(sent, adapter);
 }
 

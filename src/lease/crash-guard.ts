@@ -3,7 +3,7 @@ import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { linkSignals, startStopwatch } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { read, request as send } from "../core/request.js";
-import { isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
+import { isLeaseBreaking, isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
 import { leaseTerms, LeaseWaiter } from "./acquire.js";
@@ -221,6 +221,7 @@ function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => 
   let searched = false;
   return {
     ...adapter,
+    takesOver: true,
     acquire: async (leaseId, duration, options) => {
       try {
         return await adapter.acquire(leaseId, duration, options);
@@ -235,6 +236,8 @@ function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => 
             abortSignal: options.abortSignal,
           });
           if (changed.kind === "ok" || isNotLeased(changed.error)) return adapter.acquire(leaseId, duration, options);
+          // Broken with a notice period, which is not over yet: it can be acquired then.
+          if (isLeaseBreaking(changed.error)) throw error;
           if (!isLeaseIdMismatch(changed.error)) throw changed.error;
         }
         // One search is enough: the holder is none of the predecessors, and there is no new one while this process holds the lock.

@@ -4,14 +4,15 @@ import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalDependency } from "../core/renewal.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
-import { startStopwatch } from "../core/deadline.js";
+import { startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { isDefinitive, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import { LeaseIds } from "./lease-adapters.js";
-import { releaseInBackground } from "./orphaned-lease.js";
+import { releaseAfterLateAcquire, releaseInBackground, releaseLost } from "./orphaned-lease.js";
+import type { BackgroundRelease } from "./orphaned-lease.js";
 
 /** The times of a lease, after defaults and checks. */
 export interface LeaseTimes {
@@ -20,12 +21,18 @@ export interface LeaseTimes {
   readonly safetyMarginInMs: number;
   readonly renewIntervalInMs: number;
   readonly autoRenew: boolean;
+  /** How long one holder may hold it, renewed or not. */
+  readonly maxHoldInMs?: number | undefined;
+  /** The caller chose the id of the lease, and may use it again: it is not released in the background. */
+  readonly isIdChosen?: boolean | undefined;
 }
 
 /** After a failed renewal: short enough to use a brief recovery of the service, long enough not to add to its load. */
 const retryRenewalInMs = 1_000;
 /** A release only helps the next holder: it must not delay the caller for long. */
 const releaseTimeoutInMs = 5_000;
+/** A timer does not count time while the machine is suspended, so the clock is read at least this often. */
+const maxTickInMs = 1_000;
 
 /** A lease of this process: its id, its renewal, and whether it is held at this moment. */
 export class HeldLease {
@@ -36,6 +43,8 @@ export class HeldLease {
   reusable = true;
   /** Of the leased blob when the lease was acquired. Leasing does not change it. */
   readonly etag: string | undefined;
+  /** Since a request that acquires it was given up, or sent again by the SDK: it may still arrive. */
+  sinceUnanswered: Clock | undefined;
   readonly #adapter: LeaseAdapter;
   readonly #times: LeaseTimes;
   readonly #ids: LeaseIds;
@@ -46,7 +55,10 @@ export class HeldLease {
   #renewTracing: OperationTracingOptions | undefined;
   /** A release was sent, and its outcome is unknown. */
   #releaseSent = false;
-  #stopBackgroundRelease: (() => void) | undefined;
+  #backgroundReleases: readonly BackgroundRelease[] = [];
+  /** How long the current holder may still hold it. */
+  #holdLeftInMs: () => number = () => Infinity;
+  #stopHoldTimer: (() => void) | undefined;
   /** Requests are sent one at a time: a renewal that overlaps a change of the id, or a release, would appear to be a loss. */
   #lastRequest: Promise<unknown> = Promise.resolve();
   readonly #lossListeners = new Set<(error: LeaseLostError) => void>();
@@ -80,7 +92,7 @@ export class HeldLease {
 
   /** The time until the lease counts as lost unless it is renewed; 0 if it is lost. */
   get remainingInMs(): number {
-    return Math.max(0, this.#loop.remainingInMs);
+    return this.check() ? 0 : Math.max(0, Math.min(this.#loop.remainingInMs, this.#holdLeftInMs()));
   }
 
   /** How long ago the service last confirmed that this process holds the lease. */
@@ -90,8 +102,26 @@ export class HeldLease {
 
   /** The loss, if the lease is lost. Reads the clock, not the timers: correct even if the event loop was blocked. */
   check(): LeaseLostError | undefined {
-    this.#loop.isHeld();
+    if (this.#loop.isHeld() && this.#holdLeftInMs() <= 0) this.#lose(this.#lossOf("maxHold", undefined));
     return this.#lost;
+  }
+
+  /** A holder begins: the time of the one before it does not count. */
+  beginHold(): void {
+    const { maxHoldInMs = Infinity } = this.#times;
+    if (maxHoldInMs === Infinity) return;
+    const heldForInMs = startStopwatch();
+    this.#holdLeftInMs = () => maxHoldInMs - heldForInMs();
+    const tick = (): void => {
+      if (!this.check()) this.#stopHoldTimer = startTimer(Math.min(maxTickInMs, Math.ceil(this.#holdLeftInMs())), tick);
+    };
+    tick();
+  }
+
+  /** The work of the holder is over. */
+  endHold(): void {
+    this.#holdLeftInMs = () => Infinity;
+    this.#stopHoldTimer?.();
   }
 
   /** Calls `listener` as soon as the loss is detected. Returns a function that removes it. */
@@ -127,14 +157,17 @@ export class HeldLease {
    * the service reports it only now.
    */
   async release(): Promise<void> {
+    // The holder of a lost lease has ended: it needs the rest of the safety margin no more.
+    for (const release of this.#backgroundReleases) if (this.#lost) release.now();
     if (this.#lost) return;
     this.#throwIfLost();
+    this.endHold();
     // From here on, passing the deadline is not a loss: the work under the lease is over. Only the service can still report one.
     this.#loop.stop();
     // The service would reject a renewal that arrives after the release (409), and one in flight must not be cut off midway.
     await this.#lastRequest;
     this.#throwIfLost();
-    await this.#releaseOnce();
+    await this.#releaseOnce().finally(() => this.#releaseLateAcquires());
   }
 
   /** Stops renewing: the lease expires by itself, and its end is still reported. */
@@ -202,7 +235,7 @@ export class HeldLease {
   }
 
   async #releaseOnce(): Promise<void> {
-    this.#stopBackgroundRelease?.();
+    for (const release of this.#backgroundReleases) release.stop();
     const released = await this.#ids.use((leaseId) =>
       this.#request("release", releaseTimeoutInMs, (options) => this.#adapter.release(leaseId, options)),
     );
@@ -220,10 +253,7 @@ export class HeldLease {
   #releaseFailed(error: unknown): unknown {
     this.#releaseSent = true;
     if (this.#times.durationInMs !== Infinity || isDefinitive(error)) return error;
-    const stops = this.#ids.all.map((leaseId) => releaseInBackground(this.#adapter, leaseId));
-    this.#stopBackgroundRelease = () => {
-      for (const stop of stops) stop();
-    };
+    this.#backgroundReleases = this.#ids.all.map((leaseId) => releaseInBackground(this.#adapter, leaseId));
     const message = `The lease on ${this.url} could not be released, and it never expires. The release is retried in the background for two minutes. If it still fails, release the lease with its id, or call breakLease.`;
     logger.warning(message);
     return createError(LeaseReleaseError, message, { url: this.url, leaseId: this.leaseId, cause: error });
@@ -285,9 +315,27 @@ export class HeldLease {
     this.#lost = loss;
     logger.warning(loss.message);
     this.#loop.stop();
+    this.endHold();
+    this.#releaseAfterLoss(loss);
     for (const listener of this.#lossListeners) listener(loss);
     this.#lossListeners.clear();
     return loss;
+  }
+
+  /** The service does not know of these losses: for all other clients the lease would stay until it expires. */
+  #releaseAfterLoss({ reason }: LeaseLostError): void {
+    this.#releaseLateAcquires();
+    const { durationInMs, safetyMarginInMs, isIdChosen } = this.#times;
+    // The lease of a crash guard is released, or taken over by the next holder of its lock.
+    if (isIdChosen || this.#hasDependency || (reason !== "maxHold" && reason !== "unreachable")) return;
+    this.#backgroundReleases = [releaseLost(this.#adapter, this.leaseId, safetyMarginInMs, durationInMs)];
+  }
+
+  #releaseLateAcquires(): void {
+    const since = this.sinceUnanswered;
+    this.sinceUnanswered = undefined;
+    if (!since || this.#times.isIdChosen) return;
+    for (const leaseId of this.#ids.all) releaseAfterLateAcquire(this.#adapter, leaseId, since);
   }
 }
 
@@ -304,4 +352,5 @@ const explanations: Record<LeaseLostError["reason"], string> = {
   expired: "it was not renewed in time.",
   deleted: "the leased resource does not exist any more.",
   unreachable: "the service could not be reached until the lease was about to expire.",
+  maxHold: "it was held for longer than maxHoldInMs.",
 };

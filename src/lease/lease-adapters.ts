@@ -25,6 +25,8 @@ export interface LeaseAdapter {
   /** Identifies the target within its owner. */
   readonly key: string;
   readonly kind: "blob" | "container" | "share" | "file";
+  /** `acquire` may consist of several requests, so the number of its sends says nothing. */
+  readonly takesOver?: boolean | undefined;
   /** `durationInSeconds` is -1 for an infinite lease. */
   acquire(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseResponseLike>;
   /** Extends the lease or, where it cannot be extended, confirms it. Never restores a lease that is gone. */

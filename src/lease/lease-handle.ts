@@ -155,6 +155,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
     this.#release = release;
     this.#tracingOptions = lease.tracingOptions ?? {};
     this.#offLost = lease.onLost((error) => this.#onLost(error));
+    lease.beginHold();
     // It may have been lost before the listener was added.
     const lost = lease.check();
     if (lost) this.#onLost(lost);
@@ -243,6 +244,14 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
     this.#tracingOptions = tracingOptions ?? {};
   }
 
+  /** The holder still waits for something: its time begins when `start` is called. Returns `start`. */
+  suspendHold(): () => void {
+    this.#lease.endHold();
+    return () => {
+      if (this.isHeld()) this.#lease.beginHold();
+    };
+  }
+
   /** The lease will be released, not handed over: the service then rejects late requests that carry its id. */
   doNotReuse(): void {
     this.#lease.reusable = false;
@@ -259,6 +268,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
     // Reports a loss that only the clock shows so far.
     const lost = this.#lease.check();
     this.#released = true;
+    this.#lease.endHold();
     if (this.#controller && !lost) this.#controller.abort(releasedReason());
     try {
       await this.#release();

@@ -11,7 +11,7 @@ export interface TryAcquireLeaseOptions extends CallOptions {
   /**
    * How long the lease lasts if it is not renewed: 15 to 60, or Infinity. A longer duration means fewer renewals, and a longer
    * wait for all other clients after a crash. The service never ends an infinite lease. The lease of a file is always infinite.
-   * @defaultValue 30: a crash blocks other clients for half a minute at most; Infinity for a file
+   * @defaultValue 30: a crash blocks other clients for half a minute (the service may need up to a minute more); Infinity for a file
    */
   durationInSeconds?: number | undefined;
   /**
@@ -94,7 +94,7 @@ export interface LeaseSettings extends LeaseTimes {
 
 const defaults = Object.freeze({ durationInSeconds: 30, infiniteRenewEveryInMs: 30_000, waitInMs: Infinity, fileWaitInMs: 60_000 });
 
-export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
+export function checkLeaseOptions(options: TryAcquireLeaseOptions & { maxHoldInMs?: number | undefined }, kind: LeaseAdapter["kind"] = "blob"): LeaseSettings {
   const defaultDuration = kind === "file" ? Infinity : defaults.durationInSeconds;
   const { durationInSeconds = defaultDuration, autoRenew = true, createIfNotExists = false, leaseId } = options;
   if (kind === "file" && durationInSeconds !== Infinity) {
@@ -116,8 +116,10 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions, kind: LeaseAd
     safetyMarginInMs: checkNumber("safetyMarginInMs", margin, { min: 0, max: span / 2 }),
     renewIntervalInMs: checkNumber("renewIntervalInMs", renewEvery, { min: 100, max: span / 2 }),
     autoRenew,
+    maxHoldInMs: checkNumber("maxHoldInMs", options.maxHoldInMs ?? Infinity, { min: 1 }),
     createIfNotExists,
     leaseId,
+    isIdChosen: leaseId !== undefined,
   };
 }
 

@@ -1,4 +1,5 @@
-import { startTimer } from "../core/deadline.js";
+import { startStopwatch, startTimer } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 import { request } from "../core/request.js";
 import { isDefinitive } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -6,7 +7,7 @@ import type { LeaseAdapter } from "./lease-adapters.js";
 
 const releaseTimeoutInMs = 5_000;
 /** Two minutes in total: most network outages are over by then, and the exit of a process is not delayed for longer. */
-const retryAfterInMs = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
+const retryAfterInMs: readonly number[] = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
 
 /** Releases a lease that may exist without a holder. False if it may still exist afterwards. Never rejects. */
 export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promise<boolean> {
@@ -17,42 +18,78 @@ export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promis
   return isDefinitive(released.error);
 }
 
-/** No request has been observed to arrive later than this. */
-const lateArrivalsInMs = [1_000, 4_000];
+/** No request has been observed to arrive later than the last of these. */
+const lateArrivalsInMs = [1_000, 4_000] as const;
 
 /**
- * An abandoned acquire request may arrive after the release that was to undo it, and would then block all other clients
- * forever. So a lease that did not exist yet is released twice more, in the background.
+ * An acquire request that was abandoned, or that the SDK has sent again, may arrive after the release that was to undo it, and would
+ * then block all other clients: forever, if the lease is infinite. So it is released twice more, in the background.
+ * @param since - When the request was given up, if one was.
  */
-export function releaseAfterLateAcquire(adapter: LeaseAdapter, leaseId: string): void {
+export function releaseAfterLateAcquire(adapter: LeaseAdapter, leaseId: string, since: Clock | undefined): void {
+  if (!since || since() > lateArrivalsInMs[1]) return;
   for (const waitInMs of lateArrivalsInMs) startTimer(waitInMs, () => void tryRelease(adapter, leaseId));
+}
+
+/** A release that no caller waits for. */
+export interface BackgroundRelease {
+  stop(): void;
+  /** Makes the next attempt at once. */
+  now(): void;
 }
 
 /**
  * Releases in the background a lease that never expires, and would otherwise block all other clients forever because of a
- * temporary outage. Bounded in number and time; a lease that still exists then is logged. Returns a function that stops it.
+ * temporary outage. Bounded in number and time; a lease that still exists then is logged.
  */
-export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): () => void {
+export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): BackgroundRelease {
+  return releaseOnSchedule(adapter, leaseId, retryAfterInMs, () =>
+    logger.error(`the lease ${leaseId} on ${adapter.url} could not be released, and never expires: release it with its id, or break it`),
+  );
+}
+
+/**
+ * Releases a lease that its holder has lost, although the service may still take it for ours: its renewals may have arrived, and
+ * only their responses were lost. Not at once: work that the loss has surprised may need the safety margin to stop. It ends
+ * when the lease has expired in any case.
+ */
+export function releaseLost(adapter: LeaseAdapter, leaseId: string, afterInMs: number, durationInMs: number): BackgroundRelease {
+  if (durationInMs === Infinity) return releaseInBackground(adapter, leaseId);
+  return releaseOnSchedule(adapter, leaseId, [afterInMs, ...retryAfterInMs], () => undefined, durationInMs);
+}
+
+function releaseOnSchedule(
+  adapter: LeaseAdapter,
+  leaseId: string,
+  delays: readonly number[],
+  onFailed: () => void,
+  limitInMs: number = Infinity,
+): BackgroundRelease {
+  const ageInMs = startStopwatch();
   let stopped = false;
   let stopTimer: (() => void) | undefined;
+  let attempt: (() => void) | undefined;
   // A schedule of timers and not a retry: no caller waits for it, and an application that uses leases only need not load p-retry.
   const releaseAfter = ([waitInMs, ...later]: readonly number[]): void => {
-    if (waitInMs === undefined) {
-      logger.error(
-        `the lease ${leaseId} on ${adapter.url} could not be released, and never expires: ` +
-          "release it with its id, or break it",
-      );
+    if (waitInMs === undefined || ageInMs() + waitInMs > limitInMs) {
+      onFailed();
       return;
     }
-    stopTimer = startTimer(waitInMs, () => {
+    attempt = () => {
+      attempt = undefined;
+      stopTimer?.();
       void tryRelease(adapter, leaseId).then((gone) => {
         if (!gone && !stopped) releaseAfter(later);
       });
-    });
+    };
+    stopTimer = startTimer(waitInMs, attempt);
   };
-  releaseAfter(retryAfterInMs);
-  return () => {
-    stopped = true;
-    stopTimer?.();
+  releaseAfter(delays);
+  return {
+    stop: () => {
+      stopped = true;
+      stopTimer?.();
+    },
+    now: () => attempt?.(),
   };
 }

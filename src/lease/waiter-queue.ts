@@ -1,6 +1,7 @@
 import { CallQueues } from "../core/call-queue.js";
 import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
 import { delay, RequestTimeoutError, startStopwatch } from "../core/deadline.js";
+import type { Clock } from "../core/deadline.js";
 import { isLeaseConflict, isTransient, toTimeoutError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
@@ -38,6 +39,8 @@ class Polls {
   attempts = 0;
   /** A request without a response may have acquired the lease. */
   uncertain = false;
+  /** Since the last request without a response, which may still arrive, although a later one got a response. */
+  sinceUnanswered: Clock | undefined;
 
   constructor(terms: LeaseTerms) {
     this.terms = terms;
@@ -101,6 +104,7 @@ export class WaiterQueue {
       this.#io = new AbortController();
       const outcome = await this.#attempt(first, polls);
       if (outcome?.kind === "acquired") {
+        outcome.lease.sinceUnanswered ??= polls.sinceUnanswered;
         await this.#onAcquired(outcome.lease, polls.terms);
         return;
       }
@@ -143,6 +147,7 @@ export class WaiterQueue {
     const outcome = await tryAcquireOnce(terms.adapter, leaseId, terms.settings, { abortSignal: signal, ...requestFor(waiter) });
     if (outcome.kind === "acquired") return outcome;
     pacing.polled(outcome.poll);
+    if (outcome.kind === "failed" ? outcome.uncertain : outcome.poll !== "ok" && !terms.adapter.takesOver) polls.sinceUnanswered = startStopwatch();
     if (outcome.kind === "taken") {
       waiter.trace.end("taken");
       logger.verbose(`${this.#url} is leased by another client`);
@@ -174,12 +179,11 @@ export class WaiterQueue {
   }
 
   /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
-  async #endPolls({ terms: { adapter, settings }, leaseId, uncertain }: Polls): Promise<void> {
-    if (!uncertain) return;
-    const gone = await tryRelease(adapter, leaseId);
+  async #endPolls({ terms: { adapter, settings }, leaseId, uncertain, sinceUnanswered }: Polls): Promise<void> {
+    const gone = !uncertain || (await tryRelease(adapter, leaseId));
     if (settings.durationInMs !== Infinity) return;
     if (gone) {
-      releaseAfterLateAcquire(adapter, leaseId);
+      if (!settings.isIdChosen) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
       return;
     }
     logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);

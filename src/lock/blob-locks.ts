@@ -1,5 +1,5 @@
 import type { ContainerLike } from "../clients/blob.js";
-import type { CallOptions } from "../clients/call.js";
+import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import { iterate } from "../core/iterate.js";
 import { read } from "../core/request.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
@@ -23,14 +23,15 @@ import { breakLease, breakLeaseOptionNames, inspectLock, lockInfo } from "./insp
 import type { BreakLeaseOptions } from "./inspect-lease.js";
 import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, BlobLocksOptions, LockDefaults, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
-import { blobNameOf, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
+import { blobNameOf, checkData, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
 import { lockRulesFor } from "./lock-turns.js";
+import { purgeLocks } from "./purge-locks.js";
 import { acquireLockSet } from "./lock-set.js";
 import type { LockSet, LockSetImpl } from "./lock-set.js";
 
 /**
  * Named mutexes that all processes with access to a container share. A lock is an empty blob. It is created when it is first
- * used, and kept forever, as its metadata count its holders.
+ * used, and kept, as its metadata count its holders; {@link BlobLocks.purge} deletes those that are not used any more.
  * @example
  * ```ts
  * const locks = new BlobLocks(container);
@@ -158,7 +159,7 @@ export class BlobLocks implements LockProviderLike {
     const { abortSignal, tracingOptions } = options;
     const request = { prefix: namePrefixOf(this.#prefix, options.prefix ?? ""), includeMetadata: true, ...(tracingOptions && { tracingOptions }) };
     try {
-      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), abortSignal, primaryOnly)) {
+      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), { abortSignal, primaryOnly })) {
         const name = lockNameOf(this.#prefix, blob.name);
         if (name !== undefined) yield { name, ...lockInfo(blob.properties, parseLockRecord(blob.metadata)) };
       }
@@ -183,6 +184,17 @@ export class BlobLocks implements LockProviderLike {
       if (isUnused(error)) return false;
       throw error;
     }
+  }
+
+  /**
+   * Deletes locks that were not used for `olderThanInMs`, by default 31 days. Epochs keep growing: a deleted lock that is used again
+   * starts above all that it had. Locks that are held are kept, and those of a crash guard that may still be needed. Costs 1
+   * request for every 5,000 locks, 1 for each that is deleted, and 2 for every 500 of these.
+   * @throws {@link TargetNotFoundError} if the container does not exist.
+   * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
+   */
+  purge(options?: PurgeOptions): Promise<PurgeResult> {
+    return purgeLocks(this.#container, this.#prefix, options);
   }
 
   /** @internal As `acquire`. `call` is the public call that needs the lock, for error messages. */
@@ -294,8 +306,8 @@ export class BlobLocks implements LockProviderLike {
     const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
     const adapter = leaseAdapterOf(blob);
     const fair = this.#fair && purpose !== "slot";
-    const info = { holder: this.#holder, fair, visibly: purpose === "election", guards: purpose === "guard", data: options.data };
-    return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, blobNameOf(this.#prefix, name), info));
+    const info = { holder: this.#holder, fair, visibly: purpose === "election", guards: purpose === "guard", data: checkData(options.data) };
+    return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, this.#prefix, blobNameOf(this.#prefix, name), info));
   }
 
   #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs" | "terms"> {

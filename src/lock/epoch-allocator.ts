@@ -9,6 +9,7 @@ import { createError, LockModeMismatchError } from "../errors.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { FencingToken } from "../lease/lease-handle.js";
+import type { EpochFloor } from "./epoch-floor.js";
 import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
 
@@ -20,6 +21,9 @@ const timeoutInMs = 5_000;
 const readBackTimeoutInMs = 1_000;
 /** A holder that has an epoch without a write is written to the record if it holds the lock for this long. */
 const recordAfterInMs = 1_000;
+
+/** At least so often the record of a lock that is used is written: a purge takes the time of the last write for that of the last use. */
+const recordEveryInMs = 3_600_000;
 
 /** How often a reservation is attempted, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
@@ -74,16 +78,18 @@ export class EpochAllocator {
   readonly key: string;
   readonly #blob: BlobLike;
   readonly #info: HolderInfo;
+  readonly #floor: EpochFloor;
   #own: Reservation | undefined;
   #known: StoredRecord | undefined;
   #stopRecording: (() => void) | undefined;
   /** Holders of this process with smaller epochs do not have the guarded lease any more, nor does any other process. */
   #lowestGuarding = 0;
 
-  constructor(blob: BlobLike, info: HolderInfo) {
+  constructor(blob: BlobLike, info: HolderInfo, floor: EpochFloor) {
     this.key = JSON.stringify([info.holder, info.visibly, info.guards, info.data]);
     this.#blob = blob;
     this.#info = info;
+    this.#floor = floor;
   }
 
   /** The record as this process saw or wrote it last. */
@@ -146,7 +152,8 @@ export class EpochAllocator {
   }
 
   #mustWrite({ ticket }: EpochRequest, record: LockRecord): boolean {
-    return this.#isVisible() || ticket !== undefined || record.data !== this.#info.data;
+    if (this.#isVisible() || ticket !== undefined || record.data !== this.#info.data) return true;
+    return Math.abs(Date.now() - (record.acquiredOn?.getTime() ?? 0)) >= recordEveryInMs;
   }
 
   /**
@@ -156,7 +163,7 @@ export class EpochAllocator {
   async #reserve(lease: HeldLease, reserved: number, who: EpochRequest): Promise<Reservation> {
     const blob = new LockRecordBlob(this.#blob, lease, who.request);
     const write = async (base: StoredRecord): Promise<Reservation | RecordChanged> => {
-      const record = this.#recordAfter(base.record, reserved, who, await blob.startEpoch(base.record));
+      const record = this.#recordAfter(base.record, reserved, who, await blob.startEpoch(base.record, this.#floor));
       const written = await blob.write(record, base.etag);
       if ("conflict" in written) return new RecordChanged(written.conflict, written.found);
       const own: Reservation = { ...written, next: written.record.epoch, end: written.record.epoch + reserved, previousEpoch: base.record.epoch };
@@ -262,14 +269,16 @@ class LockRecordBlob {
   /**
    * The epoch to start with if there is no record: nobody has used the lock yet, or a foreign program deleted the blob or replaced
    * its metadata. The time in millionths of a second is larger than every epoch before: a process with many callers hands a lock
-   * over, or reserves epochs, far more than a thousand times a second, but not a million times.
+   * over, or reserves epochs, far more than a thousand times a second, but not a million times. If a purge deleted
+   * it, the floor is larger in any case.
    */
-  async startEpoch({ epoch }: LockRecord): Promise<number> {
+  async startEpoch({ epoch }: LockRecord, floor: EpochFloor): Promise<number> {
     if (epoch > 0) return 1;
-    if (!this.#lastModified) await this.read();
+    // Read under the lease: a purge that deleted the lock before has raised it by now.
+    const [lastEpoch] = await Promise.all([floor.read(this.#request), this.#lastModified ? undefined : this.read()]);
     const [now, lastModified] = [Date.now(), this.#lastModified?.getTime() ?? 0];
     // The clock of this process is behind that of the service, which tells the time in seconds.
-    return Math.ceil(1_000 * (lastModified > now ? lastModified + 1_000 : now));
+    return Math.max(lastEpoch + 1, Math.ceil(1_000 * (lastModified > now ? lastModified + 1_000 : now)));
   }
 
   async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {

@@ -17,6 +17,7 @@ import type { BlobLocks } from "./blob-locks.js";
 import { CurrentTerm, settledOrAborted } from "./current-term.js";
 import type { EndReason } from "./current-term.js";
 import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
+import { checkData } from "./lock-record.js";
 import { observeLock } from "./observe-lock.js";
 import type { ObserveOptions } from "./observe-lock.js";
 
@@ -82,6 +83,7 @@ const optionNames: OptionNames<LeaderElectionOptions> = {
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
   data: 1,
+  maxHoldInMs: 1,
   cooldownInMs: 1,
   drainTimeoutInMs: 1,
 };
@@ -125,6 +127,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     const { cooldownInMs = 5_000, drainTimeoutInMs = defaultDrainTimeoutInMs, ...lockOptions } = options;
     this.#lockOptions = { ...lockOptions, autoRenew: true, waitInMs: Infinity };
     checkLeaseOptions(locks.withDefaults(this.#lockOptions));
+    checkData(options.data);
     this.#locks = locks;
     this.name = name;
     this.#onElected = onElected;

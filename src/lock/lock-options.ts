@@ -6,11 +6,18 @@ import type { LeaseInfo } from "./inspect-lease.js";
 /** Options of `tryAcquire` of locks, for example {@link BlobLocks.tryAcquire}. */
 export interface TryAcquireLockOptions extends Omit<TryAcquireLeaseOptions, "createIfNotExists" | "crashGuard" | "leaseId"> {
   /**
-   * A short text that `inspect` and `list` show, at most 1,024 characters when percent-encoded. It costs a request if it differs
-   * from the text of the holder before.
+   * A short text that `inspect` and `list` show, for example what the holder is doing; at most 1,024 characters when percent-encoded.
+   * Costs up to 2 requests more if it differs from that of the holder before. Callers with different data do not hand the lock
+   * over to each other within a process.
    * @defaultValue none: the name of the holder says who it is
    */
   data?: string | undefined;
+  /**
+   * The lock counts as lost after this time, renewed or not: a bound for work that hangs. It is then released, so that others need
+   * not wait for its expiry. Each holder has its own time, also if the lock is handed over within the process.
+   * @defaultValue Infinity: the lock is held as long as the work takes
+   */
+  maxHoldInMs?: number | undefined;
 }
 
 /** Options of `acquire` and `with…` of locks, for example {@link BlobLocks.withLock}. */
@@ -53,7 +60,7 @@ export interface LockStatus extends LeaseInfo {
   readonly name: string;
   /** Whether its users are served in the order in which they came, over all processes. See {@link BlobLocksOptions.fair}. */
   readonly fair: boolean;
-  /** The text that its holder gave with the option `data`. */
+  /** The text that the process which acquired it last gave with the option `data`. As `holder`, it stays after the release. */
   readonly data: string | undefined;
 }
 
@@ -66,6 +73,7 @@ export const tryAcquireLockOptionNames: OptionNames<TryAcquireLockOptions> = {
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
   data: 1,
+  maxHoldInMs: 1,
   abortSignal: 1,
   tracingOptions: 1,
 };
@@ -75,6 +83,7 @@ export const acquireLockOptionNames: OptionNames<AcquireLockOptions> = {
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
   data: 1,
+  maxHoldInMs: 1,
   waitInMs: 1,
   abortSignal: 1,
   tracingOptions: 1,
@@ -85,6 +94,7 @@ export const lockDefaultNames: OptionNames<LockDefaults> = {
   renewIntervalInMs: 1,
   safetyMarginInMs: 1,
   data: 1,
+  maxHoldInMs: 1,
   waitInMs: 1,
 };
 export const callOptionNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };

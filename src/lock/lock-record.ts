@@ -106,6 +106,18 @@ export function checkHolder(holder: string): string {
   throw new RangeError("holder must be a well-formed string of at most 1,024 characters when percent-encoded");
 }
 
+/** The data of a holder are stored as its name is, and a kilobyte of them leaves room for the rest of the record. */
+export function checkData(data: string | undefined): string | undefined {
+  if (data === undefined) return undefined;
+  if (typeof data !== "string") throw new TypeError("data must be a string");
+  try {
+    if (encodeURIComponent(data).length <= 1_024) return data;
+  } catch {
+    // It contains half of a surrogate pair.
+  }
+  throw new RangeError("data must be well-formed text of at most 1,024 characters when percent-encoded");
+}
+
 /**
  * Lock names may contain any characters. Blob names are restricted (`../`, a trailing dot, control characters), and tools restrict
  * them further. Letters, digits, `-` and `_` are kept; every other byte of the UTF-8 form becomes `~XX`.

@@ -13,8 +13,9 @@ import type { FencingToken } from "../lease/lease-handle.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { EpochAllocator } from "./epoch-allocator.js";
 import type { HolderInfo } from "./epoch-allocator.js";
+import { EpochFloor } from "./epoch-floor.js";
 import { parseLockRecord } from "./lock-record.js";
-import { TicketDispenser } from "./tickets.js";
+import { ticketBlobName, TicketDispenser } from "./tickets.js";
 
 /** A process that released the lock less than this ago may be in a loop: it looks whether others wait before it acquires again. */
 const recentInMs = 1_000;
@@ -294,16 +295,16 @@ export class LockTurns implements LockRules {
 const maxRemembered = 1_000;
 const remembered = new WeakMap<object, Map<string, LockTurns>>();
 
-export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerLike, blobName: string, info: HolderInfo): LockTurns {
+export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerLike, prefix: string, blobName: string, info: HolderInfo): LockTurns {
   let locks = remembered.get(owner);
   if (!locks) remembered.set(owner, (locks = new Map<string, LockTurns>()));
-  const id = JSON.stringify([key, info]);
+  const id = JSON.stringify([key, prefix, info]);
   let rules = locks.get(id);
   if (rules) locks.delete(id);
   else {
     const blob = container.getBlockBlobClient(blobName);
     const tickets = container.getAppendBlobClient && new TicketDispenser((generation) => ticketBlobOf(container, blobName, generation));
-    rules = new LockTurns(blob, new EpochAllocator(blob, info), tickets, info.fair);
+    rules = new LockTurns(blob, new EpochAllocator(blob, info, new EpochFloor(container, prefix)), tickets, info.fair);
   }
   locks.set(id, rules);
   // The one that was used least recently. One that is in use stays alive with its queue.
@@ -314,9 +315,8 @@ export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerL
   return rules;
 }
 
-/** A dot is never part of an encoded lock name, so the name is not that of another lock. */
 function ticketBlobOf(container: ContainerLike, blobName: string, generation: number): AppendBlobLike {
-  const client = container.getAppendBlobClient?.(`${blobName}.tickets${generation === 0 ? "" : `-${generation}`}`);
+  const client = container.getAppendBlobClient?.(ticketBlobName(blobName, generation));
   if (!client) throw new TypeError("the container client has no append blobs");
   return client;
 }

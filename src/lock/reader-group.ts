@@ -188,10 +188,14 @@ export class ReaderGroup {
 
   async #release(): Promise<void> {
     const lease = this.#lease;
+    this.#forgetLease();
+    await lease?.release();
+  }
+
+  #forgetLease(): void {
     this.#lease = undefined;
     this.#sinceFree = undefined;
     this.#readers = 0;
-    await lease?.release();
   }
 
   /** A new blob for each lease: late requests of an earlier one cannot affect it. */
@@ -206,7 +210,8 @@ export class ReaderGroup {
     if (outcome?.kind === "acquired") {
       const { lease } = outcome;
       lease.onLost(() => {
-        if (this.#lease === lease) void this.#release();
+        // Not released now: readers may need the safety margin to stop. The lease is released after it, if it still exists.
+        if (this.#lease === lease) this.#forgetLease();
       });
       // What was seen of the gate before the lease was confirmed proves nothing.
       this.#sinceFree = undefined;
@@ -293,7 +298,7 @@ const groups = new CallQueues<ReaderGroup>();
 /** The group of all readers in this process that want the lock in the same way. */
 export function readerGroupFor(locks: BlobLocks, name: string, options: TryAcquireLockOptions): ReaderGroup {
   const { owner, key } = leaseAdapterOf(locks.blobOf(gateOf(name)));
-  // A lease that is not renewed begins with its only reader.
-  const alone = options.autoRenew === false ? crypto.randomUUID() : undefined;
+  // A lease that is not renewed, or that is held for a limited time, begins with its only reader.
+  const alone = options.autoRenew === false || (options.maxHoldInMs ?? Infinity) < Infinity ? crypto.randomUUID() : undefined;
   return groups.get(owner, JSON.stringify([key, locks.holderKey(options), alone]), (onIdle) => new ReaderGroup(locks, name, options, onIdle));
 }

@@ -16,7 +16,7 @@ import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks } from "./blob-locks.js";
 import { acquireLockOptionNames, callOptionNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
-import { blobNameOf } from "./lock-record.js";
+import { blobNameOf, checkData } from "./lock-record.js";
 import { gateOf, readerGroupFor, readersOf, removeReader } from "./reader-group.js";
 import type { ReadLockHandle } from "./reader-group.js";
 
@@ -173,8 +173,8 @@ export class ReaderWriterLock {
   }
 
   async #enqueue(merged: AcquireLockOptions, waitInMs: number | "try", trace: Attempts): Promise<ReadLockHandle | undefined> {
-    const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data } = merged;
-    const group = readerGroupFor(this.#locks, this.name, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data });
+    const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data, maxHoldInMs } = merged;
+    const group = readerGroupFor(this.#locks, this.name, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data: checkData(data), maxHoldInMs });
     const name = JSON.stringify(this.name);
     const waiter = new Waiter<ReadLockHandle>({
       what: `the read lock ${name}`,
@@ -218,6 +218,8 @@ export class ReaderWriterLock {
   async #closeGate(gate: LockHandleImpl, options: CallOptions, waitInMs: number): Promise<LockHandleImpl> {
     const waitedInMs = startStopwatch();
     const failures = new FailureStreak();
+    // maxHoldInMs is for the work under the lock.
+    const startHold = gate.suspendHold();
     const { controller, unlink } = linkSignals(options.abortSignal, gate.signal);
     try {
       const look = async (): Promise<void> => {
@@ -237,6 +239,7 @@ export class ReaderWriterLock {
         abortSignal: controller.signal,
       });
       gate.assertHeld();
+      startHold();
       return gate;
     } catch (error) {
       const { loss } = gate;

@@ -8,7 +8,7 @@ import { checkFunction, useLease } from "../lease/with-lease.js";
 import type { BlobLocks } from "./blob-locks.js";
 import { acquireLockOptionNames, callOptionNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
-import { blobNameOf } from "./lock-record.js";
+import { blobNameOf, checkData } from "./lock-record.js";
 import { slotQueueFor, SlotWaiter } from "./slot-queue.js";
 
 /**
@@ -106,9 +106,9 @@ export class Semaphore {
   }
 
   #enqueue(merged: AcquireLockOptions, waitInMs: number | "try", trace: Attempts): Promise<LockHandleImpl | undefined> {
-    const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data } = merged;
+    const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data, maxHoldInMs } = merged;
     const name = JSON.stringify(this.name);
-    const waiter = new SlotWaiter(this.#locks, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data }, {
+    const waiter = new SlotWaiter(this.#locks, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data: checkData(data), maxHoldInMs }, {
       what: `a slot of ${name}`,
       taken: () => `Other clients still hold all ${this.slots} slots of ${name}`,
       url: redactUrl(this.#locks.blobOf(this.name).url),

@@ -17,6 +17,22 @@ const lookEveryInMs = 500;
 const believeForInMs = 1.5 * announceEveryInMs;
 
 const names = { slots: "asc_slots", waiter: "asc_waiter" };
+const suffix = ".slots";
+
+/** Whether this blob of a listing is the record of a semaphore. */
+export function isSlotRecord(blobName: string, metadata: Readonly<Record<string, string>> | undefined): boolean {
+  return blobName.endsWith(suffix) && Object.keys(metadata ?? {}).some((name) => name.toLowerCase() === names.slots);
+}
+
+/** The name that the blobs of its slots begin with, see {@link slotPrefixOf}. */
+export function semaphoreBlobOf(record: string): string {
+  return record.slice(0, -suffix.length);
+}
+
+/** What the encoded names of the slots of a semaphore begin with: `name/`. */
+export function slotPrefixOf(semaphoreBlob: string): string {
+  return `${semaphoreBlob}~2F`;
+}
 
 /**
  * What the processes that use a semaphore have to know of each other: the number of its slots, and whether a process waits for

@@ -9,6 +9,24 @@ export const ticketsPerBlob = 50_000;
 /** Longer than the SDK waits before its third send: a draw that is given up although it was carried out leaves a ticket behind. */
 const timeoutInMs = 20_000;
 const oneByte = new Uint8Array(1);
+/** Tells the blob from those of other programs, of which none may be deleted. */
+const metadata = { asc_tickets: "1" };
+const suffix = /\.tickets(-\d+)?$/;
+
+/** The name of the blob of each generation. A dot is never part of an encoded lock name, so the name is not that of another lock. */
+export function ticketBlobName(lockBlob: string, generation: number): string {
+  return `${lockBlob}.tickets${generation === 0 ? "" : `-${generation}`}`;
+}
+
+/** Whether tickets are drawn from this blob of a listing. */
+export function isTicketBlob(name: string, found: Readonly<Record<string, string>> | undefined): boolean {
+  return suffix.test(name) && Object.keys(found ?? {}).some((key) => key.toLowerCase() === "asc_tickets");
+}
+
+/** The name of the blob of the lock for which tickets are drawn from this one. */
+export function lockBlobOf(ticketBlob: string): string {
+  return ticketBlob.replace(suffix, "");
+}
 
 /**
  * Numbers for processes that wait for the same lock. The service counts the blocks of an append blob, and returns the count with
@@ -66,7 +84,7 @@ export class TicketDispenser {
       this.#send(abortSignal, request, (options) => blob.appendBlock(oneByte, 1, options));
     const { blobCommittedBlockCount } = await append().catch(async (error: unknown) => {
       if (!isNotFound(error)) throw error;
-      await this.#send(abortSignal, request, (options) => blob.create({ ...options, conditions: { ifNoneMatch: "*" } })).catch((failure: unknown) => {
+      await this.#send(abortSignal, request, (options) => blob.create({ ...options, metadata, conditions: { ifNoneMatch: "*" } })).catch((failure: unknown) => {
         if (!isAlreadyExists(failure)) throw failure;
       });
       return append();

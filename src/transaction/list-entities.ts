@@ -41,7 +41,7 @@ export async function* entitiesOf<T extends object>(
   onRow?: (rowKey: string, row: Row) => void,
 ): AsyncGenerator<Entity<T>, undefined> {
   const request = tracingOptions ? { tracingOptions } : {};
-  for await (const [rowKey, row, partitionKey] of iterate((signal) => queryRows(table, filter, { ...request, abortSignal: signal }), abortSignal)) {
+  for await (const [rowKey, row, partitionKey] of iterate((signal) => queryRows(table, filter, { ...request, abortSignal: signal }), { abortSignal })) {
     if (!row.stored || isOwnRow(rowKey)) continue;
     onRow?.(rowKey, row);
     yield entityValue(row.stored, partitionKey, rowKey) as Entity<T>;

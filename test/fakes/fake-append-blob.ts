@@ -7,6 +7,7 @@ interface StoredLog {
   content: Uint8Array;
   blocks: number;
   etag: string;
+  lastModified?: Date;
   metadata: Record<string, string>;
   contentType: string | undefined;
   leaseId: string | undefined;
@@ -132,7 +133,7 @@ export class FakeAppendBlob implements AppendBlobLike {
 
   #store(log: Omit<StoredLog, "etag">): { etag: string } {
     const etag = `"0x8D${this.service.newETag().toString(16).toUpperCase().padStart(12, "0")}"`;
-    this.service.resources.set(this.url, { ...log, etag });
+    this.service.resources.set(this.url, { ...log, etag, lastModified: new Date(this.service.timestamp()) });
     return { etag };
   }
 }

@@ -7,6 +7,7 @@ import { blobError, headError } from "./rest-errors.js";
 export interface StoredBlob {
   content: Uint8Array;
   etag: string;
+  lastModified: Date;
   metadata: Record<string, string>;
   headers: BlobHttpHeadersLike;
   tags: Record<string, string>;
@@ -48,7 +49,7 @@ export class FakeBlockBlob implements BlockBlobLike {
   }
 
   /** A foreign writer's unconditional Put Blob. */
-  put(content: unknown, rest: Partial<Omit<StoredBlob, "content" | "etag">> = {}): void {
+  put(content: unknown, rest: Partial<Omit<StoredBlob, "content" | "etag" | "lastModified">> = {}): void {
     const bytes = content instanceof Uint8Array ? content : Buffer.from(JSON.stringify(content));
     this.#store({ content: bytes, metadata: {}, headers: {}, tags: {}, tier: undefined, leaseId: undefined, ...rest });
   }
@@ -179,11 +180,11 @@ export class FakeBlockBlob implements BlockBlobLike {
     return this.#checked(conditions, blobError);
   }
 
-  #store(blob: Omit<StoredBlob, "etag">, hash?: "keep the hash as given"): { etag?: string } {
+  #store(blob: Omit<StoredBlob, "etag" | "lastModified">, hash?: "keep the hash as given"): { etag?: string } {
     const etag = `"0x8D${this.service.newETag().toString(16).toUpperCase().padStart(12, "0")}"`;
     const metadata = Object.fromEntries(Object.entries(blob.metadata).map(([name, value]) => [name.toLowerCase(), value]));
     const headers = hash ? blob.headers : { ...blob.headers, blobContentMD5: md5(blob.content) };
-    this.service.resources.set(this.url, { ...blob, metadata, headers, etag });
+    this.service.resources.set(this.url, { ...blob, metadata, headers, etag, lastModified: new Date(this.service.timestamp()) });
     return this.withETag ? { etag } : {};
   }
 

@@ -107,6 +107,7 @@ describe("acquireLease", () => {
     expect(outcome.error).toBeUndefined();
     expect(blob.times("acquire").length).toBeGreaterThan(5);
     await outcome.value!.release();
+    await pass(4_000);
   });
 
   it("gives up after five failures that take long, and not after four", async () => {
@@ -123,6 +124,7 @@ describe("acquireLease", () => {
     await pass(20_000);
     expect(outcome.error).toBeUndefined();
     await outcome.value!.release();
+    await pass(4_000);
   });
 
   it.each([
@@ -248,6 +250,7 @@ describe("tryAcquireLease", () => {
     await pass(1_000);
     expect(impatient.error).toMatchObject({ statusCode: 503 });
     await patient.value!.release();
+    await pass(4_000);
 
     const caller = countedAbort();
     blob.script = { acquire: [after(100, taken), taken, taken, ok] };

@@ -53,6 +53,7 @@ it("does not take the answer to a renewal that arrives before any timer could te
   await pass(100);
   expect(aborted.at).toBe(40_200);
   expect(guard.signal.reason).toMatchObject({ reason: "unreachable" });
+  await guard.release();
 });
 
 it("notices within a second that the machine was suspended past the lease", async () => {

@@ -60,6 +60,7 @@ describe("a lease with a crash guard", () => {
     await run(guard.release());
     // What is left of it is given back all the same.
     expect(server.isLeased()).toBe(false);
+    await pass(30_000);
   });
 
   it("is lost when it is broken itself, and the lock is given back", async () => {

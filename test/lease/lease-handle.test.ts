@@ -79,6 +79,7 @@ describe("renew", () => {
     await pass(250);
     expect(renewal.error).toMatchObject({ name: "LeaseLostError", reason: "unreachable" });
     expect(renewal.at).toBe(14_250);
+    await guard.release();
   });
 
   it("joins the renewal that is under way", async () => {

@@ -14,7 +14,7 @@ describe("a lock", () => {
     const server = new FakeLeaseServer();
     const locks = locksOn(server);
     await run(locks.withLock("orders", () => undefined));
-    expect(server.requests.map((request) => request.operation)).toEqual(["acquire", "create", "acquire", "properties", "metadata", "release"]);
+    expect(server.requests.map((request) => request.operation)).toEqual(["acquire", "create", "acquire", "properties", "properties", "metadata", "release"]);
     expect([...server.blobs.keys()]).toEqual(["locks/orders"]);
     server.requests.length = 0;
     await pass(1_000);
@@ -52,7 +52,7 @@ describe("a lock", () => {
     const server = new FakeLeaseServer();
     await run(locksOn(server).withLock("a", () => undefined));
     const traced = server.requests.filter((request) => request.tracing !== undefined).map((request) => request.operation);
-    expect(traced).toEqual(["acquire", "create", "acquire", "properties", "metadata", "release"]);
+    expect(traced).toEqual(["acquire", "create", "acquire", "properties", "properties", "metadata", "release"]);
   });
 });
 

@@ -27,7 +27,8 @@ describe("a lock that no other process wants", () => {
     server.requests.length = 0;
     await run(turns(100), 1_000 + 100 * (pauseInMs + 10));
     expect(epochs).toHaveLength(101);
-    expect(fromFirst(epochs)).toEqual(Array.from({ length: 101 }, (__, i) => i));
+    if (100 * pauseInMs < 3_600_000) expect(fromFirst(epochs)).toEqual(Array.from({ length: 101 }, (__, i) => i));
+    else expect(epochs).toSatisfy(isStrictlyIncreasing); // Once an hour, further epochs are reserved.
     expect([server.count("acquire"), server.count("release")]).toEqual([100, 100]);
     expect(server.requests.length / 100).toBeLessThanOrEqual(2.1);
   });
@@ -65,8 +66,8 @@ describe("a lock that no other process wants", () => {
       await pass(2_000);
       server.requests.length = 0;
       for (let i = 0; i < 10; i++) await run(locks.withLock("a", ({ epoch }) => void epochs.push(epoch)));
-      // The first one reads the record and writes it, and the second one looks whether others wait.
-      expect(server.requests.length).toBeLessThanOrEqual(25);
+      // The first one reads the record and writes it, and the second one looks whether others wait. The very first reads the floor.
+      expect(server.requests.length).toBeLessThanOrEqual(epochs.length === 10 ? 26 : 25);
     }
     expect(epochs).toHaveLength(40);
     expect(epochs).toSatisfy(isStrictlyIncreasing);

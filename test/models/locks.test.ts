@@ -34,14 +34,17 @@ class Locks implements Scenario {
   readonly #fair: boolean;
   #isCleanedUp = false;
 
-  constructor(world: World, fair: boolean) {
+  /** @param lastEpoch - The largest number that was given out so far. */
+  constructor(world: World, fair: boolean, lastEpoch = 0) {
     this.world = world;
     this.#fair = fair;
+    this.#lastEpoch = lastEpoch;
     this.#processes = Array.from({ length: processes }, () => world.newProcess());
     this.#locks = this.#processes.map((process, n) => new BlobLocks(process.container, { holder: `p${n}`, prefix: "", fair }));
     const operator = world.newProcess();
     operator.setNetworkConditions(calm);
     this.#blob = operator.blob("l");
+    if (lastEpoch > 0) this.#blob.put(new Uint8Array(), { metadata: { asc_epoch: String(lastEpoch), asc_reserved: "1" } });
   }
 
   start(process: number, claimDurationInMs: number, waitInMs: number, watchful: boolean): void {
@@ -75,6 +78,11 @@ class Locks implements Scenario {
       }
       else this.#blob.put("", { metadata: { owner: "a backup tool" } });
     }
+  }
+
+  /** Deletes the lock unless it is held: whoever comes next creates it again, and has to get a larger number all the same. */
+  purge(process: number): void {
+    this.#running.push(this.#locks[process]!.purge({ olderThanInMs: 0 }).then(nothing, nothing));
   }
 
   cutOff(process: number): void {
@@ -188,6 +196,21 @@ class CleanUp extends Step<Locks> {
   }
 }
 
+class Purge extends Step<Locks> {
+  readonly process: number;
+  readonly pauseInMs: number;
+
+  constructor([process, pauseInMs]: [number, number]) {
+    super();
+    this.process = process;
+    this.pauseInMs = pauseInMs;
+  }
+
+  override act(locks: Locks): void {
+    locks.purge(this.process);
+  }
+}
+
 const process_ = fc.nat({ max: processes - 1 });
 const acquire = fc
   .tuple(process_, fc.constantFrom(0, 30, 700, 6_000, 40_000), fc.constantFrom(0, 2_000, 60_000), fc.boolean(), pauses(20_000))
@@ -204,4 +227,14 @@ describe.each([["a lock", false], ["a fair lock", true]])("%s", (_, fair) => {
   test("has epochs that grow also if a foreign client deletes the lock, its metadata or its tickets", { timeout: 300_000 }, async () => {
     await checkModel<Locks>(600, [...usual, cleanUp, cleanUp], (world) => new Locks(world, fair));
   });
+});
+
+test("a lock that is purged now and then has one holder at a time, each with a larger number", { timeout: 300_000 }, async () => {
+  const purge = fc.tuple(process_, pauses(20_000)).map((drawn) => new Purge(drawn));
+  await checkModel<Locks>(
+    1_000,
+    [acquire, acquire, acquire, purge, purge, pauses(40_000).map((ms) => new Pause(ms)), fc.constant(new Break()), process_.map((n) => new CutOff(n))],
+    // Far ahead of the clock: the time of day alone does not make the numbers grow.
+    (world) => new Locks(world, false, 1_000 * Date.UTC(2040, 0, 1)),
+  );
 });

@@ -3,7 +3,7 @@ import { BlobLocks } from "../../lock/blob-locks.js";
 import type { LockStatus } from "../../lock/lock-options.js";
 import { contextOf } from "../connect.js";
 import { CommandError, exitCodes } from "../exit-codes.js";
-import { ago, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
+import { ago, oneLine, printProperties, printOutcome, printRows, wholeNumber } from "../print.js";
 import { confirm } from "../terminal.js";
 import type { Terminal } from "../terminal.js";
 
@@ -12,12 +12,12 @@ interface LocksOptions {
   prefix?: string;
 }
 
-/** `locks list`, `locks show`, `locks break`: the named locks of a container. */
+/** `locks list`, `locks show`, `locks break`, `locks purge`: the named locks of a container. */
 export function addLocks(program: Command, terminal: Terminal): void {
-  const locks = program.command("locks").description("inspect and break named locks");
+  const locks = program.command("locks").description("inspect, break and delete named locks");
 
   withContainer(locks.command("list"))
-    .description("list all locks that were ever used")
+    .description("list all locks that were used and not purged since")
     .option("--held", "only locks that are held")
     .action(async (options: LocksOptions & { held?: boolean }, command: Command) => {
       const context = contextOf(terminal, command);
@@ -33,9 +33,9 @@ export function addLocks(program: Command, terminal: Terminal): void {
     .argument("<name>", "name of the lock")
     .action(async (name: string, options: LocksOptions, command: Command) => {
       const context = contextOf(terminal, command);
-      const { epoch, state, duration, holder, acquiredOn } = await (await openLocks(context, options)).inspect(name);
+      const { epoch, state, duration, holder, acquiredOn, data } = await (await openLocks(context, options)).inspect(name);
       if (!epoch && state === "available") throw new CommandError(exitCodes.notFound, `The lock ${quote(name)} was never used.`);
-      printProperties(context, { name, state, duration, epoch, holder, acquiredOn, held: context.json ? undefined : ago(acquiredOn) });
+      printProperties(context, { name, state, duration, epoch, holder, acquiredOn, held: context.json ? undefined : ago(acquiredOn), data });
     });
 
   withContainer(locks.command("break"))
@@ -57,11 +57,30 @@ export function addLocks(program: Command, terminal: Terminal): void {
       if (!broken) throw new CommandError(exitCodes.changed, `The lock ${quote(name)} does not have epoch ${epoch ?? "none"} any more. Nothing was changed.`);
       printOutcome(context, `The lock ${quote(name)} of ${inspected.holder ?? "its holder"} was broken.`, { broken, ...inspected });
     });
+
+  withContainer(locks.command("purge"))
+    .description("delete locks that were not used for a while; epochs keep growing")
+    .option("--older-than-days <number>", "how long they were not used", wholeNumber(0), 31)
+    .option("-y, --yes", "do not ask for confirmation")
+    .action(async (options: LocksOptions & PurgeOptions, command: Command) => {
+      const context = contextOf(terminal, command);
+      const locks = await openLocks(context, options);
+      const olderThanInMs = options.olderThanDays * 86_400_000;
+      const olderThan = new Date(Date.now() - olderThanInMs);
+      await confirm(terminal, `The locks of container ${options.container} that were not used since ${olderThan.toISOString()} will be deleted.`, options.yes ?? false);
+      const { deleted, kept } = await locks.purge({ olderThanInMs });
+      printOutcome(context, `${deleted} locks were deleted, ${kept} are in use.`, { deleted, kept, olderThan });
+    });
 }
 
 interface BreakOptions {
   epoch?: number;
   period: number;
+  yes?: boolean;
+}
+
+interface PurgeOptions {
+  olderThanDays: number;
   yes?: boolean;
 }
 
@@ -71,6 +90,7 @@ const columns = {
   epoch: (lock: LockStatus) => lock.epoch,
   holder: (lock: LockStatus) => (isHeld(lock) ? lock.holder : undefined),
   since: (lock: LockStatus) => (isHeld(lock) ? ago(lock.acquiredOn) : undefined),
+  data: (lock: LockStatus) => (isHeld(lock) ? oneLine(lock.data) : undefined),
 };
 
 function withContainer(command: Command): Command {

@@ -217,6 +217,7 @@ function renew(blob: Blob, id: string): LeaseResponseLike {
 }
 
 function change(blob: Blob, id: string, proposed: string): LeaseResponseLike {
+  if (stateOf(blob) === "breaking") throw refusal(409, "LeaseIsBreakingAndCannotBeChanged");
   if (stateOf(blob) !== "leased" || blob.lease?.id !== id) throw refusal(409, "LeaseIdMismatchWithLeaseOperation");
   blob.lease.id = proposed;
   return { leaseId: proposed, etag: String(blob.etag) };

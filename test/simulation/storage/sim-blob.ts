@@ -1,6 +1,5 @@
 import { notFaked } from "../../support/not-faked.js";
-import type { BlobItemLike } from "../../../src/clients/blob.js";
-import type { BlobCallOptions, BlobPropertiesLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LeaseResponseLike } from "../../../src/clients.js";
+import type { BlobCallOptions, BlobItemLike, BlobPropertiesLike, LeaseCallOptions, LeaseClientLike, LeasePropertiesLike, LeaseResponseLike } from "../../../src/clients.js";
 import type { ContainerLike } from "../../../src/index.js";
 import { applyLease, isLocked, leaseAt, neverLeased } from "../../../src/testing/file-share/lease-machine.js";
 import type { Lease, LeaseRequest } from "../../../src/testing/file-share/lease-machine.js";
@@ -91,19 +90,21 @@ export function simContainer(link: Link): ContainerLike {
     setAccessPolicy: notFaked,
     getBlobLeaseClient: notFaked,
     getProperties: notFaked,
-    listBlobsFlat: (options) => list(link, options?.prefix ?? "", options?.abortSignal),
+    listBlobsFlat: ({ prefix = "", abortSignal } = {}) => listBlobs(link, prefix, abortSignal),
   };
 }
 
-async function* list(link: Link, prefix: string, abortSignal: AbortSignal | undefined): AsyncGenerator<BlobItemLike> {
-  const call = { operation: "list", kind: "read" as const, resource: `${containerUrl}?${prefix}` };
-  const items = await link.request(call, abortSignal, blobError, () => {
-    const urls = [...link.backend.resources.keys()].filter((url) => url.startsWith(`${containerUrl}/${prefix}`)).sort();
-    return urls.map((url) => {
-      const name = url.slice(containerUrl.length + 1);
+async function* listBlobs(link: Link, prefix: string, abortSignal: AbortSignal | undefined): AsyncGenerator<BlobItemLike> {
+  const call = { operation: "list", kind: "read" as const, resource: containerUrl };
+  yield* await link.request(call, abortSignal, blobError, () => {
+    const names = [...link.resources.keys()].filter((key) => key.startsWith(`${containerUrl}/${prefix}`)).map((key) => key.slice(containerUrl.length + 1));
+    return names.sort().map((name): BlobItemLike => {
       const blob = new SimBlob(link, name);
-      return { name, metadata: { ...blob.metadata }, properties: blob.leaseProperties() };
+      const { etag, metadata, content, lastModified } = blob.stored!;
+      const { state, durationInSeconds } = blob.lease;
+      const leaseDuration = durationInSeconds === -1 ? "infinite" : "fixed";
+      // As the service does it: without the quotes.
+      return { name, metadata: { ...metadata }, properties: { etag: etag.slice(1, -1), lastModified, contentLength: content.length, leaseState: state, leaseDuration } };
     });
   });
-  yield* items;
 }
