@@ -17,6 +17,8 @@ import type { PollPacing, PollResult } from "./poll-pacing.js";
 export interface PlaceInLine {
   /** Drawn when other processes wait, too. Tickets are served in ascending order. */
   ticket: number | undefined;
+  /** The ticket was drawn by another process, which has left or died: its epoch must not be used. */
+  isBorrowed?: boolean;
 }
 
 /** One acquisition in progress, for {@link LockRules}. */
@@ -45,6 +47,8 @@ export interface LockRules {
   next(lease: HeldLease, waiter: LeaseWaiter, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
   /** Whether `waiter` may be the next holder without a release, after this process has held the lock for `heldForInMs`. */
   mayHandOver(waiter: LeaseWaiter, heldForInMs: number): boolean;
+  /** Resolves when the lease may be released: what was left to be written under it is written, or was given up. Never rejects. */
+  settled(): Promise<void>;
   /** The lease was released, or is lost. */
   released(lease: HeldLease): void;
 }

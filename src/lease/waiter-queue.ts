@@ -244,6 +244,8 @@ export class WaiterQueue {
   /** Releases the lease, and polls again for the callers that still wait. */
   async #release(lease: HeldLease): Promise<void> {
     try {
+      const held = this.#held;
+      if (held?.lease === lease && !lease.check()) await held.terms.rules?.settled();
       await lease.release();
     } finally {
       this.#onNoLongerHeld(lease);

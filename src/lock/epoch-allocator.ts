@@ -25,6 +25,9 @@ const recordAfterInMs = 1_000;
 /** At least so often the record of a lock that is used is written: a purge takes the time of the last write for that of the last use. */
 const recordEveryInMs = 3_600_000;
 
+/** A release waits for so long until the record of its holder is written. */
+const maxRecordingInMs = 1_000;
+
 /** How often a reservation is attempted, if earlier requests of this process keep changing the record. */
 const maxAttempts = 5;
 
@@ -44,12 +47,21 @@ interface Reservation extends StoredRecord {
   previousEpoch: number;
 }
 
+/** An epoch that the holder before has reserved for this process. */
+interface NamedEpoch {
+  readonly epoch: number;
+  /** The record that says so. */
+  readonly base: StoredRecord;
+}
+
 /** Who asks for an epoch. */
 export interface EpochRequest {
   /** How many callers of this process wait for the lock. */
   readonly waiting: number;
   /** The ticket of the holder, if it had to queue up behind other processes. */
   readonly ticket: number | undefined;
+  /** The ticket was drawn by another process. */
+  readonly isBorrowed: boolean;
   /** Tickets are counted anew: this one is the last that was served, even if the record has a larger one. */
   readonly restarted: boolean;
   readonly request: Omit<LeaseRequest, "abortSignal">;
@@ -73,6 +85,11 @@ export interface HolderInfo {
  *
  * Several epochs are reserved with one write. The response to an acquire has the ETag of the blob. If it is that of our own last
  * write, no other process has allocated an epoch since, and the next reserved one is ours without a request.
+ *
+ * While processes wait, a holder reserves one more epoch, for the ticket after its own. Its successor has read the record when it
+ * waited, and if the ETag shows that it is still the same, the successor begins its work at once, and writes the record meanwhile.
+ * It may die before that is done. So nobody carries a reservation to another lease if the record names a ticket: its epoch, which
+ * is larger, may have been used.
  */
 export class EpochAllocator {
   readonly key: string;
@@ -82,6 +99,8 @@ export class EpochAllocator {
   #own: Reservation | undefined;
   #known: StoredRecord | undefined;
   #stopRecording: (() => void) | undefined;
+  /** The write of the record by a holder that has its epoch already. Never rejects. */
+  #recording: Promise<void> | undefined;
   /** Holders of this process with smaller epochs do not have the guarded lease any more, nor does any other process. */
   #lowestGuarding = 0;
 
@@ -106,14 +125,25 @@ export class EpochAllocator {
 
   async next(lease: HeldLease, who: EpochRequest): Promise<FencingToken> {
     this.#stopRecording?.();
+    await this.#recording;
+    const named = this.#namedFor(lease, who);
+    if (named) {
+      this.#recording = this.#recordNamed(lease, who, named);
+      return { epoch: named.epoch, previousEpoch: named.base.record.epoch };
+    }
     const own = this.#ownFor(lease);
     if (own && own.next < own.end && !this.#mustWrite(who, own.record)) {
       const token = this.#use(own);
       this.#recordLater(lease, token.epoch);
       return token;
     }
-    const reserved = this.#isVisible() ? 1 : Math.min(maxReservation, Math.max(minReservation, who.waiting, own ? 2 * own.record.reserved : 0));
-    return this.#use(await this.#reserve(lease, reserved, who));
+    return this.#use(await this.#reserve(lease, who));
+  }
+
+  /** Resolves when the record of the holder is written, or after a while: its successors would not know that it is their turn. */
+  async settled(): Promise<void> {
+    const recording = this.#recording;
+    if (recording) await read(() => recording, { timeoutInMs: maxRecordingInMs }).catch(() => undefined);
   }
 
   released(lease: HeldLease): void {
@@ -133,8 +163,38 @@ export class EpochAllocator {
   /** The reservation, if the record is still ours: written under this lease, or seen when it was acquired. */
   #ownFor(lease: HeldLease): Reservation | undefined {
     const own = this.#own;
-    if (!own || (own.etag !== lease.etag && this.#lease !== lease)) return undefined;
-    return own;
+    if (!own || this.#lease === lease) return own;
+    return own.etag === lease.etag && own.record.nextTicket === undefined ? own : undefined;
+  }
+
+  /** The record as it is now, if this process knows it. */
+  #recordFor(lease: HeldLease): StoredRecord | undefined {
+    if (this.#own && this.#lease === lease) return this.#own;
+    return this.#known?.etag === lease.etag ? this.#known : undefined;
+  }
+
+  /** The epoch that the record reserves for the ticket of this holder. A ticket is used once: so is its epoch. */
+  #namedFor(lease: HeldLease, { ticket, isBorrowed, restarted }: EpochRequest): NamedEpoch | undefined {
+    const base = this.#recordFor(lease);
+    if (!base || ticket === undefined || base.record.nextTicket !== ticket || isBorrowed || restarted || !this.#mayName()) return undefined;
+    this.#checkMode(base.record);
+    return { epoch: nextEpoch(base.record) - 1, base };
+  }
+
+  /** Not if others must see the holder before it begins. */
+  #mayName(): boolean {
+    return !this.#info.visibly && !this.#info.guards;
+  }
+
+  /** Never rejects. */
+  async #recordNamed(lease: HeldLease, who: EpochRequest, named: NamedEpoch): Promise<void> {
+    try {
+      await this.#reserve(lease, { ...who, request: {} }, named);
+    } catch (error) {
+      logger.verbose(`the holder of ${redactUrl(this.#blob.url)} could not be recorded: ${errorLabel(error)}`);
+    } finally {
+      this.#recording = undefined;
+    }
   }
 
   /** The lease under which the record was last written. */
@@ -160,20 +220,29 @@ export class EpochAllocator {
    * No other client can write under the lease, but an earlier request of this process can, if its response was lost and it arrives
    * late: after a later reservation, it would reserve the same epochs again. So each write is conditional on the record before it.
    */
-  async #reserve(lease: HeldLease, reserved: number, who: EpochRequest): Promise<Reservation> {
+  async #reserve(lease: HeldLease, who: EpochRequest, named?: NamedEpoch): Promise<Reservation> {
+    const before = this.#ownFor(lease);
+    const reserved = this.#isVisible() ? 1 : Math.min(maxReservation, Math.max(minReservation, who.waiting, before ? 2 * before.record.reserved : 0));
+    // A hand-over within this process: the others still wait.
+    const names = this.#mayName() && (who.ticket !== undefined || (this.#lease === lease && before?.record.nextTicket !== undefined));
     const blob = new LockRecordBlob(this.#blob, lease, who.request);
     const write = async (base: StoredRecord): Promise<Reservation | RecordChanged> => {
-      const record = this.#recordAfter(base.record, reserved, who, await blob.startEpoch(base.record, this.#floor));
+      // The holder has its epoch, unless a late request has changed the record that says so: then it needs none, but its successors do.
+      const given = named?.base.etag === base.etag ? named.epoch : undefined;
+      const epoch = given ?? Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record));
+      const record = this.#recordAfter(base.record, epoch, reserved, names, who);
       const written = await blob.write(record, base.etag);
       if ("conflict" in written) return new RecordChanged(written.conflict, written.found);
-      const own: Reservation = { ...written, next: written.record.epoch, end: written.record.epoch + reserved, previousEpoch: base.record.epoch };
+      const own: Reservation =
+        given === undefined
+          ? { ...written, next: epoch, end: epoch + reserved, previousEpoch: base.record.epoch }
+          : { ...written, next: epoch + 1, end: epoch + reserved, previousEpoch: epoch };
       this.#own = own;
       this.#known = written;
       this.#lease = lease;
       return own;
     };
-    const known = this.#ownFor(lease) ?? (this.#known?.etag === lease.etag ? this.#known : undefined);
-    const first = await write(known ?? (await blob.read()));
+    const first = await write(this.#recordFor(lease) ?? (await blob.read()));
     if (!(first instanceof RecordChanged)) return first;
     // The record has changed: an earlier reservation of this process was still in flight.
     let { found } = first;
@@ -188,14 +257,15 @@ export class EpochAllocator {
     });
   }
 
-  #recordAfter(before: LockRecord, reserved: number, who: EpochRequest, start: number): LockRecord {
+  #recordAfter(before: LockRecord, epoch: number, reserved: number, names: boolean, who: EpochRequest): LockRecord {
     this.#checkMode(before);
     const { holder, fair, data, guards } = this.#info;
-    const epoch = Math.max(start, nextEpoch(before));
+    const served = servedAfter(before.served, who);
     // A lock that becomes a crash guard only now: the holder before this one may have been one, of an older version.
     const lowest = before.lowestGuarding ?? (before.epoch > 0 ? before.epoch : epoch);
     const lowestGuarding = guards ? Math.max(lowest, this.#lowestGuarding) : before.lowestGuarding;
-    return { epoch, reserved, holder, acquiredOn: new Date(), served: servedAfter(before.served, who), fair, data, lowestGuarding };
+    const next = names ? { reserved: reserved + 1, nextTicket: served + 1 } : { reserved, nextTicket: undefined };
+    return { epoch, ...next, holder, acquiredOn: new Date(), served, fair, data, lowestGuarding };
   }
 
   #checkMode({ epoch, fair }: LockRecord): void {
@@ -219,7 +289,8 @@ export class EpochAllocator {
   async #recordHolder(lease: HeldLease, epoch: number, acquiredOn: Date): Promise<void> {
     const own = this.#ownFor(lease);
     if (!own || lease.check()) return;
-    await this.#rewrite(lease, { ...own.record, epoch, reserved: own.end - epoch, acquiredOn });
+    const forNext = own.record.nextTicket === undefined ? 0 : 1;
+    await this.#rewrite(lease, { ...own.record, epoch, reserved: own.end - epoch + forNext, acquiredOn });
   }
 
   /** Changes the record without allocating epochs. Never rejects. */

@@ -2,7 +2,7 @@
 export interface LockRecord {
   /** The fencing token of the first holder under the current lease; those of later holders under the same lease follow it. */
   readonly epoch: number;
-  /** How many epochs are reserved, starting with `epoch`. */
+  /** How many epochs are reserved, starting with `epoch`; including that of `nextTicket`. */
   readonly reserved: number;
   /** The process that acquired it: by default host, process id and a random id. */
   readonly holder: string | undefined;
@@ -10,6 +10,8 @@ export interface LockRecord {
   readonly acquiredOn: Date | undefined;
   /** The ticket of the last holder that had one. */
   readonly served: number | undefined;
+  /** The last reserved epoch belongs to the process with this ticket, which need not write before it uses it. */
+  readonly nextTicket: number | undefined;
   /** Whether holders are served in the order of their tickets only. */
   readonly fair: boolean;
   /** What the holder wants others to see. */
@@ -24,6 +26,7 @@ const names = {
   holder: "asc_holder",
   acquiredOn: "asc_since",
   served: "asc_served",
+  nextTicket: "asc_next",
   fair: "asc_fair",
   data: "asc_data",
   lowestGuarding: "asc_guarding",
@@ -36,6 +39,7 @@ export function formatLockRecord(record: LockRecord): Record<string, string> {
     ...(record.holder !== undefined && { [names.holder]: encodeURIComponent(record.holder) }),
     ...(record.acquiredOn && { [names.acquiredOn]: record.acquiredOn.toISOString() }),
     ...(record.served !== undefined && { [names.served]: String(record.served) }),
+    ...(record.nextTicket !== undefined && { [names.nextTicket]: String(record.nextTicket) }),
     ...(record.fair && { [names.fair]: "1" }),
     ...(record.data !== undefined && { [names.data]: encodeURIComponent(record.data) }),
     ...(record.lowestGuarding !== undefined && { [names.lowestGuarding]: String(record.lowestGuarding) }),
@@ -54,6 +58,7 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
     holder: decode(read(names.holder)),
     acquiredOn: Number.isNaN(acquiredOn.getTime()) ? undefined : acquiredOn,
     served: numberFrom(read(names.served), undefined),
+    nextTicket: numberFrom(read(names.nextTicket), undefined),
     fair: read(names.fair) !== undefined,
     data: decode(read(names.data)),
     lowestGuarding: numberFrom(read(names.lowestGuarding), undefined),

@@ -109,13 +109,14 @@ export class LockTurns implements LockRules {
     await this.#look(acquisition);
     if (this.#free !== free) return false;
     waiter.place.ticket = this.#lastTicket;
+    waiter.place.isBorrowed = true;
     return true;
   }
 
   async next(lease: HeldLease, waiter: LeaseWaiter, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken> {
     const place = this.#placeOf(waiter);
-    const { ticket } = place;
-    const token = await this.#epochs.next(lease, { waiting, ticket, restarted: this.#servedIsUnknown, request });
+    const { ticket, isBorrowed = false } = place;
+    const token = await this.#epochs.next(lease, { waiting, ticket, isBorrowed, restarted: this.#servedIsUnknown, request });
     if (ticket !== undefined) {
       // What was seen before a restart says nothing about the tickets from now on.
       if (this.#servedIsUnknown) this.#progress = undefined;
@@ -139,6 +140,10 @@ export class LockTurns implements LockRules {
       return true;
     }
     return !this.#othersWait;
+  }
+
+  settled(): Promise<void> {
+    return this.#epochs.settled();
   }
 
   released(lease: HeldLease): void {
@@ -232,7 +237,7 @@ export class LockTurns implements LockRules {
   #lookDelay(distance: number): number {
     // A waiter that looks too late delays all others; far from its turn, there is time to correct that.
     const share = distance > 30 ? 0.7 : 0.5;
-    const usual = Math.max(minTryDelayInMs, (distance - 1.6) * this.#turnInMs * share, Math.min(maxTryDelayInMs, this.#progressedForInMs() / 10));
+    const usual = Math.max(minTryDelayInMs, (distance - 1.8) * this.#turnInMs * share, Math.min(maxTryDelayInMs, this.#progressedForInMs() / 10));
     return jitter(Math.min(maxLookDelayInMs, usual), 0.2);
   }
 
@@ -278,16 +283,18 @@ export class LockTurns implements LockRules {
   #restart(): void {
     this.#restarts++;
     this.#servedIsUnknown = true;
+    this.#ownTicket = undefined;
   }
 
   /** Whether tickets were drawn that have not been served. */
   async #lookForOthers(tickets: TicketDispenser, abortSignal: AbortSignal | undefined, request: Omit<LeaseRequest, "abortSignal">): Promise<boolean> {
     if (this.#sinceLookForOthers && this.#sinceLookForOthers() < lookForOthersEveryInMs) return this.#othersWait;
     this.#sinceLookForOthers = startStopwatch();
-    const served = this.#epochs.known?.record.served;
+    // The record may not name yet the ticket that this process has used last.
+    const served = Math.max(this.#epochs.known?.record.served ?? 0, this.#ownTicket ?? 0);
     this.#lastTicket = await tickets.last(served, abortSignal, request);
-    if (this.#lastTicket < (served ?? 0)) this.#restart();
-    return (this.#othersWait = this.#lastTicket !== (served ?? 0));
+    if (this.#lastTicket < served) this.#restart();
+    return (this.#othersWait = this.#lastTicket !== served);
   }
 }
 

@@ -227,7 +227,7 @@ export class ReaderGroup {
 
   #adapterOf(blob: LeasableBlobLike & BlockBlobLike): LeaseAdapter & { create: (options: LeaseRequest) => Promise<unknown> } {
     const { data } = this.#options;
-    const record = { epoch: 0, reserved: 0, holder: this.#locks.holder, acquiredOn: new Date(), served: undefined, fair: false, data, lowestGuarding: undefined };
+    const record = { epoch: 0, reserved: 0, holder: this.#locks.holder, acquiredOn: new Date(), served: undefined, nextTicket: undefined, fair: false, data, lowestGuarding: undefined };
     return {
       ...leaseAdapterOf(blob),
       create: (options) => blob.upload(new Uint8Array(0), 0, { ...sdkOptions(options), metadata: formatLockRecord(record), conditions: { ifNoneMatch: "*" } }),

@@ -137,7 +137,7 @@ describe("breakLease", () => {
 describe("the record of a lock", () => {
   it("survives the way through metadata, whatever the case of their names", () => {
     const acquiredOn = new Date("2026-01-02T03:04:05.678Z");
-    const record = { epoch: 12, reserved: 4, holder: "höst/1/✓", acquiredOn, served: 9, fair: true, data: "tür ✓", lowestGuarding: 11 };
+    const record = { epoch: 12, reserved: 4, nextTicket: 8, holder: "höst/1/✓", acquiredOn, served: 9, fair: true, data: "tür ✓", lowestGuarding: 11 };
     const metadata = formatLockRecord(record);
     expect(Object.values(metadata).join("")).toMatch(/^[\x20-\x7e]*$/);
     expect(parseLockRecord(metadata)).toEqual(record);
