@@ -37,6 +37,8 @@ export interface Acquisition {
 export interface LockRules {
   /** Waiters with the same key can hand the lease over to each other. */
   readonly key: string;
+  /** Processes take turns: a release is enough to give the others their chance. */
+  readonly takesTurns: boolean;
   /** A caller waits from now on. */
   enqueued(waiter: LeaseWaiter): void;
   /** Resolves when the next attempt is due. `undefined`: the usual pace. Rejects if a request fails. */

@@ -258,6 +258,10 @@ export class WaiterQueue {
     const { terms } = this.#held;
     terms.rules?.released(lease);
     this.#held = undefined;
+    if (terms.rules?.takesTurns) {
+      this.#turns = 0;
+      this.#turnsSince = startStopwatch();
+    }
     if (this.#first()) void this.#resumePolling(terms);
     else this.#becomeIdle();
   }

@@ -82,6 +82,11 @@ export class LockTurns implements LockRules {
     this.#fair = fair;
   }
 
+  /** Not without tickets: then processes only poll. */
+  get takesTurns(): boolean {
+    return this.#tickets !== undefined;
+  }
+
   enqueued(waiter: LeaseWaiter): void {
     if (!this.#fair || waiter.isTry) return;
     const { signal } = new AbortController();
