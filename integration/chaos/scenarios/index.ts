@@ -3,7 +3,7 @@ import { append } from "./append.js";
 import { counterBlob, counterEntity } from "./counter.js";
 import { ids } from "./ids.js";
 import { linearizability } from "./linearizability.js";
-import { election, locks, semaphore } from "./locks.js";
+import { election, locks, readerWriterLock, semaphore } from "./locks.js";
 import { queueClaim, queueCommit } from "./queues.js";
 import { reads } from "./reads.js";
 import { settingsFile } from "./settings-file.js";
@@ -22,6 +22,7 @@ export const scenarios: readonly Scenario[] = [
   settingsFile,
   locks,
   semaphore,
+  readerWriterLock,
   election,
   tableLock,
   queueClaim,

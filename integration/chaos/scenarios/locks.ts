@@ -1,14 +1,14 @@
-import { claimWhileHeld, overlapsOf } from "../claims.js";
+import { claimWhileHeld, mergeClaims, overlapsOf } from "../claims.js";
 import type { Claim } from "../claims.js";
 import type { Scenario, Task } from "../scenario.js";
 
 const lockOptions = { durationInSeconds: 15, waitInMs: 8_000 };
 
 /** Waiting in vain is part of the game: the operation was certainly not done. */
-async function tryToHold(task: Task, resource: string, run: (claim: (epoch: number, assertHeld: () => void) => Promise<void>) => Promise<void>): Promise<void> {
+async function tryToHold(task: Task, resource: string, run: (claim: (epoch: number, assertHeld: () => void) => Promise<void>) => Promise<unknown>): Promise<void> {
   await task.operation(() =>
     run(async (epoch, assertHeld) => {
-      const end = performance.now() + task.random.between(5, 250);
+      const end = performance.now() + task.random.between(2, 60);
       await claimWhileHeld(resource, epoch, assertHeld, (claim) => task.note(claim), async () => {
         await task.pause(1, 5);
         await task.mayFaint();
@@ -16,19 +16,23 @@ async function tryToHold(task: Task, resource: string, run: (claim: (epoch: numb
       });
     }),
   );
-  await task.pause(5, 50);
+  await task.pause(1, 10);
 }
 
 export const locks: Scenario = {
   name: "locks",
   invariant: "never two holders at once, epochs only increase (BlobLocks)",
-  tasks: 3,
+  tasks: 8,
   work: async (task) => {
-    const blobLocks = new task.library.BlobLocks(task.storage.container);
+    const [usual, fair] = [false, true].map((inOrder) => new task.library.BlobLocks(task.storage.container, { fair: inOrder }));
     while (!task.finish.aborted) {
       // Several: one that a killed process held stays taken for 15 s.
-      const name = `mutex-${task.random.between(1, 8)}`;
-      await tryToHold(task, name, (claim) => blobLocks.withLock(name, (lock) => claim(lock.epoch, () => lock.assertHeld()), lockOptions));
+      const number = task.random.between(1, 24);
+      const name = `mutex-${number}`;
+      const blobLocks = number % 4 === 0 ? fair : usual;
+      await tryToHold(task, name, async (claim) => blobLocks?.withLock(name, (lock) => claim(lock.epoch, () => lock.assertHeld()), lockOptions));
+      // All that is not held at this moment, of all scenarios with locks: their epochs have to keep growing.
+      if (task.random.between(1, 50) === 1) await usual?.purge({ olderThanInMs: 0, abortSignal: AbortSignal.timeout(5_000) }).catch(() => undefined);
     }
   },
   check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("locks"), 1)),
@@ -47,6 +51,34 @@ export const semaphore: Scenario = {
     }
   },
   check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("semaphore"), slots)),
+};
+
+const readersAndWriter = "readers and writer";
+
+export const readerWriterLock: Scenario = {
+  name: readersAndWriter,
+  invariant: "never a writer beside another holder, epochs of writers only increase (ReaderWriterLock)",
+  tasks: 3,
+  work: async (task) => {
+    const blobLocks = new task.library.BlobLocks(task.storage.container);
+    while (!task.finish.aborted) {
+      const name = `document-${task.random.between(1, 4)}`;
+      const lock = new task.library.ReaderWriterLock(blobLocks, name);
+      if (task.random.between(1, 4) === 1) await tryToHold(task, name, (claim) => lock.withWriteLock((held) => claim(held.epoch, () => held.assertHeld()), lockOptions));
+      else await tryToHold(task, name, (claim) => lock.withReadLock((held) => claim(0, () => held.assertHeld()), lockOptions));
+    }
+  },
+  check: (_, operationLog) => {
+    const claims = operationLog.notesOf<Claim>(readersAndWriter);
+    const problems = overlapsOf(claims.filter(({ epoch }) => epoch > 0), 1);
+    for (const [resource, ordered] of mergeClaims(claims)) {
+      for (const writer of ordered.filter(({ epoch }) => epoch > 0)) {
+        const readers = ordered.filter(({ epoch, first, last }) => epoch === 0 && first < writer.last && last > writer.first);
+        if (readers.length > 0) problems.push(`${resource}: ${readers.length} readers beside the writer with epoch ${writer.epoch}`);
+      }
+    }
+    return Promise.resolve(problems);
+  },
 };
 
 export const election: Scenario = {
