@@ -2,7 +2,8 @@ import type { TableClient } from "@azure/data-tables";
 
 import type { Scenario, Task } from "../scenario.js";
 
-const partitionKey = "fenced";
+/** Several: one whose holder was killed or stopped stays locked for 15 s. */
+const partitionKeys = ["fenced-1", "fenced-2", "fenced-3", "fenced-4"] as const;
 
 /**
  * A read and a write without a condition. Now and then the process is stopped when the write has left: neither the clock nor the
@@ -11,15 +12,16 @@ const partitionKey = "fenced";
 export const tableLock: Scenario = {
   name: "table lock",
   invariant: "a holder that was stopped too long is refused by the storage (TableLock, fence)",
-  tasks: 1,
+  tasks: 2,
   prepare: async ({ table }) => {
-    await table.createEntity({ partitionKey, rowKey: "r", n: 0, tasks: "{}" });
+    for (const partitionKey of partitionKeys) await table.createEntity({ partitionKey, rowKey: "r", n: 0, tasks: "{}" });
   },
   work: async (task) => {
     const { TableLock, BlobLocks } = task.library;
     stopWhenWritesHaveLeft(task.storage.table, task);
     const lock = new TableLock(task.storage.table, new BlobLocks(task.storage.container), { granularity: "partition" });
     while (!task.finish.aborted) {
+      const partitionKey = task.random.pick(partitionKeys);
       await task.operation(async () => {
         const held = await lock.acquire(partitionKey, { durationInSeconds: 15, waitInMs: 20_000 }); // longer than a stopped holder keeps the lock
         try {
@@ -39,11 +41,16 @@ export const tableLock: Scenario = {
     }
   },
   check: async ({ table }, operationLog) => {
-    const { n, tasks } = await table.getEntity<{ n: number; tasks: string }>(partitionKey, "r");
-    const counted = JSON.parse(tasks) as Record<string, number>;
-    const sum = Object.values(counted).reduce((a, b) => a + b, 0);
-    const problems = operationLog.compare("table lock", (task) => counted[task] ?? 0);
-    return sum === n ? problems : [...problems, `the tasks add up to ${sum}, the row says ${n}`];
+    const done = new Map<string, number>();
+    const problems: string[] = [];
+    for (const partitionKey of partitionKeys) {
+      const { n, tasks } = await table.getEntity<{ n: number; tasks: string }>(partitionKey, "r");
+      const counted = Object.entries(JSON.parse(tasks) as Record<string, number>);
+      for (const [task, count] of counted) done.set(task, (done.get(task) ?? 0) + count);
+      const sum = counted.reduce((total, [, count]) => total + count, 0);
+      if (sum !== n) problems.push(`${partitionKey}: the tasks add up to ${sum}, the row says ${n}`);
+    }
+    return [...operationLog.compare("table lock", (task) => done.get(task) ?? 0), ...problems];
   },
 };
 
@@ -57,7 +64,7 @@ function stopWhenWritesHaveLeft(table: TableClient, task: Task): void {
   table.pipeline.addPolicy({
     name: "network that delivers late",
     sendRequest: async (request, next) => {
-      const isWrite = request.url.includes("$batch") && typeof request.body === "string" && request.body.includes(`PartitionKey='${partitionKey}',RowKey='r'`);
+      const isWrite = request.url.includes("$batch") && typeof request.body === "string" && partitionKeys.some((key) => (request.body as string).includes(`PartitionKey='${key}',RowKey='r'`));
       if (!isWrite) return next(request);
       const started = Date.now();
       await current.get(table)?.mayFaint();
