@@ -76,6 +76,11 @@ export interface ResolveLimits {
 /** How often reading back is attempted after each send. */
 const defaultMaxReadBacks = 3;
 
+/** Thrown by a write of several requests that determines its outcome itself, and cannot: it may or may not have been carried out. */
+export class OutcomeUnknownError extends Error {
+  override readonly name = "OutcomeUnknownError";
+}
+
 /**
  * Thrown by `send` of a write that takes several requests: a request before the deciding one was rejected for good, so other
  * clients see no change.

@@ -2,7 +2,7 @@ import type { FileCallOptions, FileCreateOptions, FileLike } from "../clients/fi
 import { startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { read, request } from "../core/request.js";
-import { resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
+import { OutcomeUnknownError, resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -42,8 +42,10 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
         });
         return requireETag(fileRenameResponse.etag, redactUrl(content.file.url));
       },
-      readBack: () => renamedOrDiscarded(staging, writtenFor),
+      readBack: (reason) => renamedOrDiscarded(staging, writtenFor, reason),
       recognise: (found) => (found === "renamed" ? "committed" : "not committed"),
+      // A proxy may have sent a copy of the request, which has renamed it.
+      onConflict: () => 0,
     },
     // After an abort, the rename may have happened; otherwise the staging file has to be deleted.
     { abortSignal: context.abortSignal, tryLimit: context.tryLimit, resolveAfterAbort: true },
@@ -62,7 +64,7 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       await discardStagingFile(staging);
       throw outcome.error;
     case "unknown":
-      throw outcome.error;
+      throw new OutcomeUnknownError("whether the staging file was renamed is not known", { cause: outcome.error });
   }
 }
 
@@ -99,7 +101,7 @@ async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent
  * that a rename in flight fails. Rejects if neither can be established: `purgeStagingFiles` may have deleted the staging file of a
  * process that was suspended for longer than such a file is certainly kept.
  */
-async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock): Promise<"renamed" | "discarded"> {
+async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock, reason: "conflict" | "lost"): Promise<"renamed" | "discarded"> {
   const gone = (): "renamed" => {
     // Half of it: the service rounds times to seconds, and clocks drift.
     if (writtenFor() < minStagingAgeInMs / 2) return "renamed";
@@ -110,6 +112,11 @@ async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock): Promise
   } catch (error) {
     if (isNotFound(error)) return gone();
     throw error;
+  }
+  if (reason === "conflict") {
+    // The service has rejected the only send, so the delete decides nothing.
+    await discardStagingFile(staging);
+    return "discarded";
   }
   const deleted = await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
   if (deleted.kind === "ok") return "discarded";
