@@ -8,7 +8,7 @@ import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { journalLimitError, journalWithin, parseJournal, requireJournalName } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
+import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, partitionUrl, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
@@ -157,6 +157,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
   return targetOf<Entity, StoredEntity, object>({
     kind: "tableEntity",
     url,
+    partition: partitionUrl(table, partitionKey),
     credentialScope: credentialScopeOf(table),
     key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,

@@ -68,8 +68,8 @@ export function optimisticUpdate<I = unknown, const T = I>(
       checkIfMatch("optimisticUpdate", ifMatch);
       if (options.startFrom) throw new TypeError("optimisticUpdate: ifMatch excludes startFrom.");
     }
-    rejectNestedUpdate("optimisticUpdate", adapter.url);
-    const update = { call: "optimisticUpdate", url: adapter.url, isSettled: () => call.isSettled() };
+    rejectNestedUpdate("optimisticUpdate", adapter.url, adapter.partition);
+    const update = { call: "optimisticUpdate", url: adapter.url, partition: adapter.partition, isSettled: () => call.isSettled() };
     const call: UpdateCall<T, unknown> = new UpdateCall<T, unknown>(withCurrentHolds(mutator, update), {
       ...checkUpdateOptions(options),
       ...(ifMatch !== undefined && { maxAttempts: 1 }),

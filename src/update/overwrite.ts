@@ -70,7 +70,7 @@ export async function overwrite<I>(
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
   requireWritable(adapter, "overwrite");
-  rejectNestedUpdate("overwrite", adapter.url);
+  rejectNestedUpdate("overwrite", adapter.url, adapter.partition);
   const { ifMatch } = options;
   if (ifMatch !== undefined) {
     requireConditional(adapter, "overwrite with ifMatch");
