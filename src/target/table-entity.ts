@@ -10,6 +10,7 @@ import { journalLimitError, journalWithin, parseJournal, requireJournalName } fr
 import type { Journal } from "./journal.js";
 import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, partitionUrl, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
+import { checkNotOwnRow } from "./library-rows.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
 
@@ -123,6 +124,7 @@ const maxEntityInBytes = 1_048_576;
 function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions): UpdateTarget<Entity, object> {
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
+  checkNotOwnRow(rowKey);
   const types = checkTypes(options.types ?? {});
   const url = entityUrl(table, partitionKey, rowKey);
 
