@@ -74,7 +74,7 @@ export const maxRangeInBytes: number = 4 * 1024 * 1024;
  * Fills a file that was created with this length. Sends one request for each 4 MiB, one after the other, and none if the file
  * is empty. Returns the ETag from the last response.
  */
-export async function putRanges(file: FileLike, bytes: Uint8Array, options: () => FileCallOptions): Promise<string | undefined> {
+export async function putRanges(file: Pick<FileLike, "uploadRange">, bytes: Uint8Array, options: () => FileCallOptions): Promise<string | undefined> {
   let etag: string | undefined;
   for (let offset = 0; offset < bytes.length; offset += maxRangeInBytes) {
     const part = bytes.subarray(offset, offset + maxRangeInBytes);

@@ -34,8 +34,8 @@ const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
 };
 
 /**
- * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. The
- * effect of the mutator is committed exactly once, even if responses of the service are lost.
+ * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. If
+ * the call resolves, the effect of the mutator is committed exactly once, even if responses of the service are lost.
  *
  * A single call costs 2 requests, or 1 if the mutator changes nothing. Concurrent calls of one process share requests.
  *
