@@ -67,7 +67,7 @@ describe("an update inside the mutator of an update of the same target", () => {
   });
 
   const entityCalls: Record<string, (table: FakeTable) => Promise<unknown>> = {
-    optimisticUpdate: (table) => optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), (draft) => void draft.n++),
+    optimisticUpdate: (table) => optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), (draft) => { draft.n++; }),
     overwrite: (table) => overwrite(tableEntity<Numbered>(table, "p", "a"), { n: 7 }),
     deleteIfUnchanged: (table) => deleteIfUnchanged(tableEntity(table, "p", "a"), "W/\"1\""),
   };
@@ -118,11 +118,11 @@ describe("an update inside a mutator works", () => {
   it("on another entity of the same partition, and in a transaction on an entity of another partition", async () => {
     const { table } = fakePartition({ a: 1, b: 1 });
     await optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), async (draft) => {
-      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => void other.n++);
+      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => { other.n++; });
       draft.n++;
     });
     await runTransaction(table, "another", async (tx) => {
-      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => void other.n++);
+      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => { other.n++; });
       tx.upsert({ rowKey: "a", n: 1 });
     });
     expect([valueOf(table, "a"), valueOf(table, "b")]).toEqual([2, 3]);
