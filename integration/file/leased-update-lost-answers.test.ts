@@ -82,6 +82,14 @@ it.each([1, 2])("knows that it has created the file when more than one answer is
   expect((await file.downloadToBuffer()).toString()).toBe("1");
 });
 
+it.each([1, 2])("says that it does not know whether it has overwritten the file when nothing answers after its rename, by a client that tries %i times", async (maxTries) => {
+  await file.uploadData(Buffer.from("before"));
+  const client = shareThrough(maxTries).rootDirectoryClient.getFileClient("file");
+  proxy.reset([dropResponse({ when: (r) => r.query.get("comp") === "rename" }), dropRequest({ when: (r) => r.method === "HEAD" })]);
+  await expect(overwrite(textFile(client), "1")).rejects.toMatchObject({ code: "COMMIT_UNKNOWN", committed: "unknown", operationId: expect.any(String) as string });
+  expect((await file.downloadToBuffer()).toString()).toBe("1");
+});
+
 it("does not create the file after all when the request arrives late", async () => {
   // The connection breaks, but the request goes on: it arrives when the outcome has been found out.
   const client = shareThrough(1).rootDirectoryClient.getFileClient("file");

@@ -40,6 +40,8 @@ export interface Running {
   readonly call: string;
   /** The URL of what it updates. */
   readonly url: string;
+  /** If that is an entity: the URL of its partition. */
+  readonly partition?: string | undefined;
   /** Whether the call has ended: work that its function started may continue after that. */
   isSettled(): boolean;
 }
@@ -86,14 +88,22 @@ function isAsyncFunction(fn: unknown): boolean {
 
 /**
  * Throws if the current call runs inside the function of an update of the same target: it would be committed, the outer update would
- * conflict with it and run its function again, and so on until its time is over.
+ * conflict with it and run its function again, and so on until its time is over. The same for an entity and a transaction on its partition,
+ * which may read or write it.
+ *
+ * @param partition - If the target is an entity: the URL of its partition.
  */
-export function rejectNestedUpdate(call: string, url: string): void {
+export function rejectNestedUpdate(call: string, url: string, partition?: string): void {
   const updates = running.length > 0 ? running : (context?.get()?.updates ?? []);
-  const outer = updates.find((update) => update.url === url && !update.isSettled());
+  const relationTo = (update: Running): string | undefined => {
+    if (update.url === url) return "the same target";
+    if (update.url === partition) return "its partition";
+    return update.partition === url ? "one of its entities" : undefined;
+  };
+  const outer = updates.find((update) => !update.isSettled() && relationTo(update) !== undefined);
   if (!outer) return;
   throw new TypeError(
-    `${call} of ${url} inside the function of ${outer.call} of the same target: each would conflict with the other. ` +
+    `${call} of ${url} inside the function of ${outer.call} of ${relationTo(outer)}: each would conflict with the other. ` +
       `Make the change in the function of ${outer.call}, or call ${call} after it has ended.`,
   );
 }

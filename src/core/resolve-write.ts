@@ -4,7 +4,8 @@ import { delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { request } from "./request.js";
 import type { RequestOutcome, TryLimit } from "./request.js";
 import { fullJitter, retry } from "./retry.js";
-import { isConflict, isDefinitive, isLeaseConflict, isNotFound } from "./storage-errors.js";
+import type { RetryPolicy } from "./retry.js";
+import { isConflict, isDefinitive, isLeaseConflict, isNotFound, isUnauthorized } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
 /** What the stored state says about a write. `"unchanged"`: it is the state before the write, so a send may still take effect. */
@@ -74,6 +75,11 @@ export interface ResolveLimits {
 
 /** How often reading back is attempted after each send. */
 const defaultMaxReadBacks = 3;
+
+/** Thrown by a write of several requests that determines its outcome itself, and cannot: it may or may not have been carried out. */
+export class OutcomeUnknownError extends Error {
+  override readonly name = "OutcomeUnknownError";
+}
 
 /**
  * Thrown by `send` of a write that takes several requests: a request before the deciding one was rejected for good, so other
@@ -153,9 +159,10 @@ async function outcomeOfOnlySend<V, S>(
   try {
     const waitInMs = write.onConflict(error);
     if (waitInMs > 0) await delay(waitInMs, abortSignal);
-    // Not given up easily: a copy of this write may be stored, which the caller's next read would take for another client's.
-    const found = await retry(() => write.readBack("conflict"), { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal });
-    const recognition = await write.recognise(found, "conflict", error);
+    // Not given up easily: a copy of this write may be stored, which the caller's next read would take for another client's. Also if the
+    // credentials are rejected: the next attempt may have new ones, and would apply the change a second time.
+    const shouldRetry = (readError: unknown): boolean => mayReadAgain(readError) || isUnauthorized(readError);
+    const { found, recognition } = await lookFor(write, "conflict", error, { maxAttempts: maxReadBacks, shouldRetry, abortSignal });
     return recognition === "committed" ? { kind: "recognised", found } : { kind: "conflict", error, found };
   } catch {
     // Cancelled, or the read failed: the caller reads again and reports that error itself.
@@ -176,8 +183,7 @@ async function outcomeOfLostSend<V, S>(
   let recognition: Recognition;
   try {
     // Without delay: each write of another client in between makes it harder to recognise this one.
-    found = await retry(() => write.readBack("lost"), { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal });
-    recognition = await write.recognise(found, "lost", error);
+    ({ found, recognition } = await lookFor(write, "lost", error, { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal }));
   } catch (readError) {
     // Not sent again: where `readBack` keeps earlier sends from taking effect, that has failed, too.
     return { kind: "unknown", error: new AggregateError([error, readError], "the write got no response, and reading back failed"), readError };
@@ -196,6 +202,19 @@ async function outcomeOfLostSend<V, S>(
       return isLeaseConflict(error) ? { kind: "unknown", error } : { kind: "send again", error };
     }
   }
+}
+
+/** Reads back, and recognises: the second may need a read of its own, so both are repeated if one of them fails. */
+function lookFor<V, S>(
+  write: ResolvableWrite<V, S>,
+  reason: "conflict" | "lost",
+  error: unknown,
+  policy: RetryPolicy,
+): Promise<{ readonly found: S; readonly recognition: Recognition }> {
+  return retry(async () => {
+    const found = await write.readBack(reason);
+    return { found, recognition: await write.recognise(found, reason, error) };
+  }, policy);
 }
 
 /** A read that failed in the network proves nothing. With a client that does not retry by itself, another read may succeed. */

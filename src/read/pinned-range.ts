@@ -2,7 +2,7 @@ import type { BlobDownloadLike } from "../clients/blob.js";
 import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
 import type { Deadline } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
-import { isConflict, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
+import { isConflict, isIncompleteText, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { discardBody, eachChunk } from "../target/content.js";
@@ -32,12 +32,12 @@ export async function openVersion(source: RangeSource): Promise<OpenedVersion> {
   try {
     return await retry(() => openOnce(source), {
       maxAttempts: maxAttemptsWithoutProgress,
-      shouldRetry: (error) => isRangeNotSatisfiable(error) || error instanceof RequestTimeoutError,
+      shouldRetry: (error) => isRangeNotSatisfiable(error) || isWithoutResponse(error),
       abortSignal: source.stop.signal,
     });
   } catch (error) {
     if (isNotFound(error)) throw createError(TargetNotFoundError, `${source.url} does not exist.`, { url: source.url, cause: error });
-    throw error instanceof RequestTimeoutError ? new NoProgressError(maxAttemptsWithoutProgress, elapsedInMs(), error) : error;
+    throw isWithoutResponse(error) ? new NoProgressError(maxAttemptsWithoutProgress, elapsedInMs(), error) : error;
   }
 }
 
@@ -239,7 +239,12 @@ export class PinnedRange {
 
 /** Whether the missing part can be requested again. */
 function isIncomplete(error: unknown): boolean {
-  return error instanceof IncompleteBodyError || error instanceof RequestTimeoutError;
+  return error instanceof IncompleteBodyError || isWithoutResponse(error);
+}
+
+/** No complete response arrived: it took too long, or it was that of an error, and its text was cut. */
+function isWithoutResponse(error: unknown): boolean {
+  return error instanceof RequestTimeoutError || isIncompleteText(error);
 }
 
 /** For a request that is pinned to a version, these responses mean that another version is stored, or none. */

@@ -1,6 +1,6 @@
 import type { FileResponseLike, FileCallOptions, FileCreateOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
 import { request } from "../core/request.js";
-import { WriteNotSentError } from "../core/resolve-write.js";
+import { OutcomeUnknownError, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
@@ -74,7 +74,7 @@ export const maxRangeInBytes: number = 4 * 1024 * 1024;
  * Fills a file that was created with this length. Sends one request for each 4 MiB, one after the other, and none if the file
  * is empty. Returns the ETag from the last response.
  */
-export async function putRanges(file: FileLike, bytes: Uint8Array, options: () => FileCallOptions): Promise<string | undefined> {
+export async function putRanges(file: Pick<FileLike, "uploadRange">, bytes: Uint8Array, options: () => FileCallOptions): Promise<string | undefined> {
   let etag: string | undefined;
   for (let offset = 0; offset < bytes.length; offset += maxRangeInBytes) {
     const part = bytes.subarray(offset, offset + maxRangeInBytes);
@@ -144,9 +144,24 @@ export async function replaceViaStaging(replacement: Replacement, context: Reque
     });
     return requireETag(fileRenameResponse.etag, redactUrl(file.url));
   } catch (error) {
+    if (isNotFound(error)) throw await stagingFileGone(file, error, context);
     await discardStagingFile(staging, leaseId);
     throw error;
   }
+}
+
+/**
+ * The service says that the staging file does not exist, which was there under the lease of this writer. If that lease is lost, the next
+ * holder has deleted it. Otherwise a copy of the request, made by a proxy, may have renamed it: what is stored decides.
+ */
+async function stagingFileGone(file: FileLike, cause: unknown, context: RequestContext): Promise<Error> {
+  try {
+    // With a signal of its own: it must not count as a send of the write.
+    await file.getProperties(fileOptions({ ...context, abortSignal: context.preparationSignal ?? context.abortSignal }));
+  } catch (error) {
+    if (isLeaseConflict(error)) return new WriteNotSentError(error, true);
+  }
+  return new OutcomeUnknownError("the staging file does not exist any more", { cause });
 }
 
 /** Deletes the staging file that a crashed writer left. For holders of the lease on the target. Costs 1 request if there is none. */

@@ -8,6 +8,11 @@ export function isOwnRow(rowKey: string): boolean {
   return rowKey.startsWith(ownRowPrefix);
 }
 
+/** Throws for the key of a row of the library: the calls of the library do not show such rows, and rely on what is stored in them. */
+export function checkNotOwnRow(rowKey: string): void {
+  if (isOwnRow(rowKey)) throw new RangeError(`Row keys that begin with ${ownRowPrefix} are reserved for the library.`);
+}
+
 /**
  * Whether a row that a table client returned belongs to the library, and not to the application: a row of a lock, of an inbox or of
  * transactions, or what a deleted entity left behind. Sends no request.

@@ -94,7 +94,8 @@ const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 function checkMetadata(metadata: StringMap): StringMap {
   for (const name of Object.keys(metadata)) {
-    if (!metadataName.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a metadata name: it must consist of letters, digits and _.`);
+    // The SDK reads metadata into an object: what is assigned to __proto__ is lost.
+    if (!metadataName.test(name) || name === "__proto__") throw new TypeError(`${JSON.stringify(name)} is not a metadata name: it must consist of letters, digits and _.`);
   }
   return headerValues(metadata, "metadata");
 }

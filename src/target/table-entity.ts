@@ -8,8 +8,9 @@ import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { journalLimitError, journalWithin, parseJournal, requireJournalName } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
+import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, partitionUrl, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
+import { checkNotOwnRow } from "./library-rows.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
 
@@ -123,6 +124,7 @@ const maxEntityInBytes = 1_048_576;
 function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions): UpdateTarget<Entity, object> {
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
+  checkNotOwnRow(rowKey);
   const types = checkTypes(options.types ?? {});
   const url = entityUrl(table, partitionKey, rowKey);
 
@@ -157,6 +159,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
   return targetOf<Entity, StoredEntity, object>({
     kind: "tableEntity",
     url,
+    partition: partitionUrl(table, partitionKey),
     credentialScope: credentialScopeOf(table),
     key: JSON.stringify(["tableEntity", table.url, table.tableName, partitionKey, rowKey, types]),
     staleETag: `W/"datetime'2000-01-01T00%3A00%3A00.0000000Z'"`,

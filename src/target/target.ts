@@ -105,6 +105,8 @@ export interface ServiceAdapter<T, Raw> {
    * for the metadata of a blob are two operations. Letters only. Absent: the journal is its own, or that of the content.
    */
   readonly journalScope?: string | undefined;
+  /** If it is an entity: the URL of its partition, which a transaction may read and write as a whole. */
+  readonly partition?: string | undefined;
   /** The lease is the only condition: `write` and `delete` apply to any stored version. */
   readonly requiresLease?: true;
   /** How many requests a write of this value takes, one after the other. Absent: one. */

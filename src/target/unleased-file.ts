@@ -1,8 +1,9 @@
-import type { FileCallOptions, FileCreateOptions, FileLike } from "../clients/file.js";
-import { startStopwatch } from "../core/deadline.js";
+import type { FileCreateOptions, FileLike } from "../clients/file.js";
+import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { read, request } from "../core/request.js";
-import { resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
+import type { RequestLimits } from "../core/request.js";
+import { OutcomeUnknownError, resolveWrite, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -19,8 +20,8 @@ export interface UnleasedContent {
   readonly mode: "replace" | "create";
 }
 
-/** How often the staging file is written from the start after requests without a response. */
-const maxAttempts = 3;
+/** How often another staging file is written, from the start, after requests without a response. */
+const maxAttempts = 5;
 const checkTimeoutInMs = 2_000;
 
 /**
@@ -31,8 +32,7 @@ const checkTimeoutInMs = 2_000;
  * Returns the ETag of the target. Costs 3 requests, and one more for each further 4 MiB.
  */
 export async function putUnleased(content: UnleasedContent, context: RequestContext): Promise<string> {
-  const staging = siblingOf(content.file, uniqueName(content.file.name));
-  const writtenFor = await prepare(staging, content, context);
+  const { staging, writtenFor } = await prepare(content, context);
   const outcome = await resolveWrite<string, "renamed" | "discarded">(
     {
       async send(abortSignal) {
@@ -42,8 +42,10 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
         });
         return requireETag(fileRenameResponse.etag, redactUrl(content.file.url));
       },
-      readBack: () => renamedOrDiscarded(staging, writtenFor),
+      readBack: (reason) => renamedOrDiscarded(staging, writtenFor, reason),
       recognise: (found) => (found === "renamed" ? "committed" : "not committed"),
+      // A proxy may have sent a copy of the request, which has renamed it.
+      onConflict: () => 0,
     },
     // After an abort, the rename may have happened; otherwise the staging file has to be deleted.
     { abortSignal: context.abortSignal, tryLimit: context.tryLimit, resolveAfterAbort: true },
@@ -56,13 +58,15 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       return fileStaleETag;
     case "conflict":
       if (outcome.found === "discarded") throw new WriteNotSentError(outcome.error, true);
+      // It could not be read whether the staging file was renamed by a copy of the request.
+      if (isNotFound(outcome.error)) throw new OutcomeUnknownError("the staging file does not exist any more", { cause: outcome.error });
       await discardStagingFile(staging);
       throw outcome.error;
     case "rejected":
       await discardStagingFile(staging);
       throw outcome.error;
     case "unknown":
-      throw outcome.error;
+      throw new OutcomeUnknownError("whether the staging file was renamed is not known", { cause: outcome.error });
   }
 }
 
@@ -73,25 +77,57 @@ function uniqueName(name: string): string {
   return name.slice(0, maxNameLength - suffix.length).replace(/[\uD800-\uDBFF]$/, "") + suffix;
 }
 
-/** Creates and fills the staging file. If that fails, the target is unchanged. The clock was started before the last write was sent. */
-async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent, context: RequestContext): Promise<Clock> {
-  const signal = context.preparationSignal ?? context.abortSignal;
-  let writtenFor = startStopwatch();
-  const options = (): FileCallOptions => {
-    writtenFor = startStopwatch();
-    return unleasedOptions(context, signal);
-  };
-  const createAndFill = async (): Promise<void> => {
-    await staging.create(bytes.length, { ...properties, ...options() });
-    await putRanges(staging, bytes, options);
+/** A staging file with the content. The clock was started before its last write was sent. */
+interface StagingFile {
+  readonly staging: FileLike;
+  readonly writtenFor: Clock;
+}
+
+/** Creates and fills a staging file. If that fails, the target is unchanged. */
+async function prepare(content: UnleasedContent, context: RequestContext): Promise<StagingFile> {
+  const { file } = content;
+  const abortSignal = context.preparationSignal ?? context.abortSignal;
+  const discards: Promise<void>[] = [];
+  let timedOut = 0;
+  const createAndFill = async (): Promise<StagingFile> => {
+    // Under a name of its own: a create of an earlier attempt that arrives late empties a file that is not used.
+    const staging = siblingOf(file, uniqueName(file.name));
+    const timeoutInMs = context.tryLimit.timeoutInMs(timedOut);
+    try {
+      return { staging, writtenFor: await fill(staging, content, context, { abortSignal, timeoutInMs }) };
+    } catch (error) {
+      if (error instanceof RequestTimeoutError) timedOut++;
+      discards.push(discardStagingFile(staging));
+      throw error;
+    }
   };
   try {
-    await retry(createAndFill, { maxAttempts, shouldRetry: (error) => !isDefinitive(error), abortSignal: signal });
-    return writtenFor;
+    return await retry(createAndFill, { maxAttempts, shouldRetry: (error) => !isDefinitive(error), abortSignal });
   } catch (error) {
-    await discardStagingFile(staging);
     throw new WriteNotSentError(error, isNotFound(error));
+  } finally {
+    await Promise.all(discards);
   }
+}
+
+/**
+ * Rejects if the create may arrive once more, because it was sent several times: it would empty the file after it was filled, and the rename
+ * would publish that. Another send of a range writes the same bytes, and does no harm.
+ */
+async function fill(staging: FileLike, { bytes, properties }: UnleasedContent, context: RequestContext, limits: RequestLimits): Promise<Clock> {
+  let writtenFor = startStopwatch();
+  const created = await request((signal) => staging.create(bytes.length, { ...properties, ...unleasedOptions(context, signal) }), limits);
+  if (created.kind !== "ok") throw created.error;
+  if (created.sends > 1) throw new Error(`The service did not respond to the first send of a request for the staging file ${staging.name}. Nothing was written.`);
+  const write: Pick<FileLike, "uploadRange"> = {
+    uploadRange: (part, offset, length) =>
+      read((signal) => {
+        writtenFor = startStopwatch();
+        return staging.uploadRange(part, offset, length, unleasedOptions(context, signal));
+      }, limits),
+  };
+  await putRanges(write, bytes, () => ({}));
+  return writtenFor;
 }
 
 /**
@@ -99,7 +135,7 @@ async function prepare(staging: FileLike, { bytes, properties }: UnleasedContent
  * that a rename in flight fails. Rejects if neither can be established: `purgeStagingFiles` may have deleted the staging file of a
  * process that was suspended for longer than such a file is certainly kept.
  */
-async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock): Promise<"renamed" | "discarded"> {
+async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock, reason: "conflict" | "lost"): Promise<"renamed" | "discarded"> {
   const gone = (): "renamed" => {
     // Half of it: the service rounds times to seconds, and clocks drift.
     if (writtenFor() < minStagingAgeInMs / 2) return "renamed";
@@ -110,6 +146,11 @@ async function renamedOrDiscarded(staging: FileLike, writtenFor: Clock): Promise
   } catch (error) {
     if (isNotFound(error)) return gone();
     throw error;
+  }
+  if (reason === "conflict") {
+    // The service has rejected the only send, so the delete decides nothing.
+    await discardStagingFile(staging);
+    return "discarded";
   }
   const deleted = await request((abortSignal) => staging.delete({ abortSignal }), { timeoutInMs: checkTimeoutInMs });
   if (deleted.kind === "ok") return "discarded";

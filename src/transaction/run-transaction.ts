@@ -61,8 +61,8 @@ const optionNames: OptionNames<RunTransactionOptions> = {
 
 /**
  * Reads and writes entities of one partition in isolation from other clients: the commit also rewrites every row that was only
- * read, which validates it and changes its ETag, and if anything has changed, the function runs again. Applied exactly once, even if
- * responses are lost. Returns what the function returned.
+ * read, which validates it and changes its ETag, and if anything has changed, the function runs again. If the call
+ * resolves, it was applied exactly once, even if responses are lost. Returns what the function returned.
  *
  * Rows that are read with `validate: false` are left alone. Costs one request for each row that is read, and one to commit; `getMany` reads 14 rows with
  * one. A delete costs one more, after the commit.

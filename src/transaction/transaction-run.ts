@@ -3,7 +3,7 @@ import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, AlreadyExistsError, CommitUnknownError, TargetNotFoundError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
-import { isOwnRow, ownRowPrefix } from "../target/library-rows.js";
+import { checkNotOwnRow, isOwnRow } from "../target/library-rows.js";
 import { entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
@@ -347,7 +347,7 @@ export class TransactionRun implements Transaction {
   #check(rowKey: string): void {
     this.#checkRunning();
     checkKey("rowKey", rowKey);
-    if (isOwnRow(rowKey)) throw new RangeError(`Row keys that begin with ${ownRowPrefix} are reserved for the library.`);
+    checkNotOwnRow(rowKey);
   }
 
   #checkRunning(): void {

@@ -19,7 +19,7 @@ const maxAttempts = 10;
 
 /**
  * Creates the target with this value unless it exists. Returns what is stored; `outcome` is `"created"` or `"unchanged"`.
- * Costs 1 request if it is created, 2 if it exists (a file: 3 and 5).
+ * Costs 1 request if it is created, 2 if it exists (a file: 3 and 6).
  *
  * @example
  * ```ts

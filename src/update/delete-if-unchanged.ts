@@ -45,7 +45,7 @@ export async function deleteIfUnchanged(
   const adapter = resolveTarget<unknown>(target, settings);
   requireWritable(adapter, "deleteIfUnchanged");
   requireConditional(adapter, "deleteIfUnchanged");
-  rejectNestedUpdate("deleteIfUnchanged", adapter.url);
+  rejectNestedUpdate("deleteIfUnchanged", adapter.url, adapter.partition);
   checkIfMatch("deleteIfUnchanged", etag);
   const mayRepeat = checkOneOf("onUnknown", options.onUnknown ?? "throw", ["throw", "retry"]) === "retry";
   await runCall("deleteIfUnchanged", options, settings, adapter.url, async (context, { markWrite }) => {

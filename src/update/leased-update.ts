@@ -22,7 +22,7 @@ import type { TargetSettings } from "./options.js";
  * the same contract as in `optimisticUpdate`, but runs once: other callers wait. For targets without If-Match there is no
  * other way; for blobs it is better if mutators are slow or conflicts frequent.
  *
- * The effect of the mutator is applied exactly once, even if responses of the service are lost. If the lease is lost before
+ * If the call resolves, the effect of the mutator is applied exactly once, even if responses of the service are lost. If the lease is lost before
  * the write, the call rejects with a `LeaseLostError`, and nothing is written.
  *
  * Costs 4 requests (acquire, read, write, release), 3 if the mutator changes nothing; a file whose length changes, 7.

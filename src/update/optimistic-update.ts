@@ -34,8 +34,8 @@ const optionNames: OptionNames<OptimisticUpdateOptions<unknown>> = {
 };
 
 /**
- * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. The
- * effect of the mutator is committed exactly once, even if responses of the service are lost.
+ * Reads the target, applies the mutator, and writes only if no other client wrote in between; otherwise starts again. If
+ * the call resolves, the effect of the mutator is committed exactly once, even if responses of the service are lost.
  *
  * A single call costs 2 requests, or 1 if the mutator changes nothing. Concurrent calls of one process share requests.
  *
@@ -68,8 +68,8 @@ export function optimisticUpdate<I = unknown, const T = I>(
       checkIfMatch("optimisticUpdate", ifMatch);
       if (options.startFrom) throw new TypeError("optimisticUpdate: ifMatch excludes startFrom.");
     }
-    rejectNestedUpdate("optimisticUpdate", adapter.url);
-    const update = { call: "optimisticUpdate", url: adapter.url, isSettled: () => call.isSettled() };
+    rejectNestedUpdate("optimisticUpdate", adapter.url, adapter.partition);
+    const update = { call: "optimisticUpdate", url: adapter.url, partition: adapter.partition, isSettled: () => call.isSettled() };
     const call: UpdateCall<T, unknown> = new UpdateCall<T, unknown>(withCurrentHolds(mutator, update), {
       ...checkUpdateOptions(options),
       ...(ifMatch !== undefined && { maxAttempts: 1 }),

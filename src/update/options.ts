@@ -99,7 +99,8 @@ export function checkTargetSettings(options: TargetOptions & { coalesce?: boolea
     // Ignoring an ifMatch would make the write unconditional.
     if (name !== "leaseId") throw new TypeError(`conditions.${name} is not supported: only leaseId is. The library sets the ETag conditions.`);
   }
-  if (conditions?.leaseId === "") throw new TypeError("conditions.leaseId is empty.");
+  const leaseId: unknown = conditions?.leaseId ?? undefined;
+  if (leaseId !== undefined && (typeof leaseId !== "string" || leaseId === "")) throw new TypeError("conditions.leaseId must be the id of a lease; it is empty, or not a string.");
   if (journal !== false && typeof journal !== "string") throw new TypeError("journal must be a name, or false.");
   if (typeof coalesce !== "boolean") throw new TypeError("coalesce must be true or false.");
   return {

@@ -1,7 +1,7 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { WriteOutcomeOptions } from "../clients/call.js";
 import { rejectNestedUpdate } from "../core/hold-context.js";
-import { resolveWrite } from "../core/resolve-write.js";
+import { OutcomeUnknownError, resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isServerBusy } from "../core/storage-errors.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
@@ -70,7 +70,7 @@ export async function overwrite<I>(
   const settings = checkTargetSettings(options);
   const adapter = resolveTarget<unknown>(target, settings);
   requireWritable(adapter, "overwrite");
-  rejectNestedUpdate("overwrite", adapter.url);
+  rejectNestedUpdate("overwrite", adapter.url, adapter.partition);
   const { ifMatch } = options;
   if (ifMatch !== undefined) {
     requireConditional(adapter, "overwrite with ifMatch");
@@ -118,12 +118,20 @@ class Overwrite {
 
   /** Returns the ETag. */
   run(): Promise<string> {
-    const { overwrite: write, requiresLease } = this.#adapter;
-    const { ifMatch, operationId, markWrite } = this.#settings;
-    // Targets that need several requests for a write determine its outcome themselves.
-    if (write && requiresLease) return markWrite(this.#operationId, () => write(this.#raw, this.#context, { ifMatch: undefined, journal: undefined }));
+    const { overwrite: write, writeSteps } = this.#adapter;
+    const { ifMatch, operationId } = this.#settings;
+    if (write && writeSteps) return this.#writeInSteps(write);
     if (write && operationId === undefined) return this.#writeOver(write, ifMatch);
     return this.#writeOverFound(write);
+  }
+
+  /** Targets that need several requests for a write determine its outcome themselves. */
+  async #writeInSteps(write: NonNullable<ServiceAdapter<unknown, unknown>["overwrite"]>): Promise<string> {
+    try {
+      return await this.#settings.markWrite(this.#operationId, () => write(this.#raw, this.#context, { ifMatch: undefined, journal: undefined }));
+    } catch (error) {
+      throw error instanceof OutcomeUnknownError ? this.#unknown(error.cause) : error;
+    }
   }
 
   /** Writes over any version, or over that of the caller. */

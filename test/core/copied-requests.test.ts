@@ -3,7 +3,7 @@ import { appendExactlyOnce, jsonBlob, optimisticUpdate, runTransaction, tableEnt
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { before, busy, copyBelowSdk, loseRequest, pass } from "../fakes/faults.js";
+import { answer, before, busy, copyBelowSdk, loseRequest, pass } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -111,6 +111,14 @@ describe.each(Object.entries(subjects))("%s", (_, subject) => {
     expect(effects()).toBe(1);
   });
 
+  it("has its effect once even if the service rejects the read after the conflict, with a token that is renewed", async () => {
+    const { service, run, effects, write, requests } = subject();
+    service.next(write, copyBelowSdk);
+    service.next("read", ...requests.filter((request) => request.startsWith("get") || request === "download").map(() => pass), answer(403, "AuthenticationFailed"));
+    expect((await inFakeTime(run())).attempts).toBe(1);
+    expect(effects()).toBe(1);
+  });
+
   it("makes no more requests for that while no write meets a conflict", async () => {
     const { service, run, requests } = subject();
     await inFakeTime(run());
@@ -134,4 +142,14 @@ it.each([false, true])("appendExactlyOnce (uniqueRecords: %s) also reads its ran
   expect(blob.text).toBe("another client's record\nrecord\n");
   const attempt = [...(uniqueRecords ? [] : ["setMetadata"]), "appendBlock"];
   expect(service.operations).toEqual(["getProperties", ...attempt, "getProperties", "download", ...attempt]);
+});
+
+it.each([false, true])("appendExactlyOnce (uniqueRecords: %s) appends once even if its range cannot be read at first after a copy", async (uniqueRecords) => {
+  const service = new FakeService();
+  const blob = new FakeAppendBlob(service);
+  blob.put();
+  service.next("appendBlock", copyBelowSdk);
+  service.next("download", busy);
+  expect(await inFakeTime(appendExactlyOnce(blob, "record\n", { uniqueRecords }))).toMatchObject({ offset: 0, attempts: 1 });
+  expect(blob.text).toBe("record\n");
 });

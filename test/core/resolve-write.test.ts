@@ -263,8 +263,16 @@ describe("reading back", () => {
 
   it("whose result cannot be judged makes the outcome unknown", async () => {
     const write = new ScriptedWrite([reset, ok], ["unknown"]);
-    write.recognise.mockRejectedValueOnce(restError(busy));
+    write.recognise.mockRejectedValue(restError(busy));
     expect(await resolve(write)).toMatchObject({ kind: "unknown", readError: { statusCode: 503 } });
+    expect(write.log).toEqual(["send", "read back: lost", "read back: lost", "read back: lost"]);
+  });
+
+  it("whose result cannot be judged at first is repeated", async () => {
+    const write = new ScriptedWrite([reset, ok], ["committed"]);
+    write.recognise.mockRejectedValueOnce(restError(busy));
+    expect(await resolve(write)).toMatchObject({ kind: "recognised" });
+    expect(write.log).toEqual(["send", "read back: lost", "read back: lost"]);
   });
 });
 

@@ -4,6 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { ContentChangedError, ContentTooLargeError, OperationTimeoutError, downloadConsistent, LeaseUnavailableError, TargetNotFoundError } from "../../src/index.js";
 import type { DownloadOptions, DownloadProgress } from "../../src/index.js";
 import { answer, before, gate, hang, pass } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { blobError } from "../fakes/rest-errors.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
@@ -161,6 +162,23 @@ describe("downloadConsistent", () => {
     expect(performance.now() - started).toBeGreaterThanOrEqual(5_000);
     expect(performance.now() - started).toBeLessThan(7_000);
     expect(blob.asked.length).toBeGreaterThan(6);
+  });
+
+  it.each([0, 3])("asks again if an error response is cut, which the SDK cannot parse then (after %i others)", async (others) => {
+    const { service, blob } = contentBlob();
+    const rewritten: Fault = (exchange) => {
+      if (others > 0) blob.put(version(2));
+      return answer(412, "PARSE_ERROR")(exchange);
+    };
+    service.next("download", ...Array.from({ length: others }, () => pass), rewritten);
+    const { content, restarts } = await inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 }));
+    expect([content, restarts]).toEqual(others > 0 ? [version(2), 1] : [version(1), 0]);
+  });
+
+  it("gives up on error responses that are always cut, with the last one as the cause", async () => {
+    const { service, blob } = contentBlob();
+    service.each("download", answer(500, "PARSE_ERROR"));
+    expect(await rejection(inFakeTime(downloadConsistent(blob, small)))).toMatchObject({ code: "OPERATION_TIMEOUT", cause: { code: "PARSE_ERROR" } });
   });
 
   it("outlasts connections that are cut for seconds", async () => {

@@ -63,6 +63,13 @@ describe("blobMetadata", () => {
     expect(blob.metadata["abc"]).toBe("1");
   });
 
+  it("refuses the name __proto__, which the SDK does not return", async () => {
+    const { service, blob } = counterBlob();
+    const metadata = JSON.parse('{"a":"1","__proto__":"2"}') as Record<string, string>;
+    await expect(optimisticUpdate(blobMetadata(blob), () => metadata)).rejects.toThrow(TypeError);
+    expect(service.operations).toEqual(["getProperties"]);
+  });
+
   it("refuses values that are no strings", async () => {
     const { service, blob } = counterBlob();
     await expect(optimisticUpdate(blobMetadata(blob), () => ({ a: 5 }) as never)).rejects.toBeInstanceOf(TypeError);

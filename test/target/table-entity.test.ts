@@ -85,6 +85,13 @@ describe("tableEntity", () => {
     }
   });
 
+  it("is never a row of the library, which other calls would not show", () => {
+    const { table } = setUp();
+    expect(() => tableEntity(table, "p", "~asc~fence")).toThrow(RangeError);
+    expect(() => tableEntity(table, { partitionKey: "p", rowKey: "~asc~operations" })).toThrow(/reserved for the library/);
+    expect(tableEntity(table, "~asc~", "~").kind).toBe("tableEntity");
+  });
+
   it("keeps a Double a Double when it becomes a whole number, and the other way round", async () => {
     const { table } = setUp();
     await optimisticUpdate(tableEntity(table, "p", "r"), (row) => {

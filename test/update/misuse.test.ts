@@ -20,6 +20,7 @@ describe("misuse is an error before any request", () => {
     ["negative time", { timeoutInMs: -1 }, RangeError, /timeoutInMs/],
     ["a condition of one's own", { conditions: { ifMatch: '"1"' } }, TypeError, /ifMatch/],
     ["an empty lease id", { conditions: { leaseId: "" } }, TypeError, /leaseId/],
+    ["a lease id that is no text", { conditions: { leaseId: 5 } }, TypeError, /leaseId/],
     ["a journal that is neither a name nor a boolean", { journal: 5 }, TypeError, /journal/],
     ["NaN as time", { timeoutInMs: Number.NaN }, TypeError, /timeoutInMs/],
     ["a negative delay", { retryDelayInMs: -1 }, RangeError, /retryDelayInMs/],

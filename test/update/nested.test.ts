@@ -1,10 +1,12 @@
 import { describe, expect, it, vi } from "vitest";
-import { blobMetadata, deleteIfUnchanged, leasedUpdate, optimisticUpdate, overwrite, readTarget, runTransaction } from "../../src/index.js";
+import { blobMetadata, deleteIfUnchanged, leasedUpdate, optimisticUpdate, overwrite, readTarget, runTransaction, tableEntity } from "../../src/index.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
+import type { FakeTable } from "../fakes/fake-table.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { rejection } from "../support/outcome.js";
 import { fakePartition, valueOf } from "../transaction/fakes/partition.js";
+import type { Numbered } from "../transaction/fakes/partition.js";
 
 describe("an update inside the mutator of an update of the same target", () => {
   const nested: Record<string, (blob: FakeBlockBlob) => Promise<unknown>> = {
@@ -63,6 +65,41 @@ describe("an update inside the mutator of an update of the same target", () => {
     expect(error).toBeInstanceOf(TypeError);
     expect(valueOf(table, "a")).toBe(1);
   });
+
+  const entityCalls: Record<string, (table: FakeTable) => Promise<unknown>> = {
+    optimisticUpdate: (table) => optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), (draft) => { draft.n++; }),
+    overwrite: (table) => overwrite(tableEntity<Numbered>(table, "p", "a"), { n: 7 }),
+    deleteIfUnchanged: (table) => deleteIfUnchanged(tableEntity(table, "p", "a"), "W/\"1\""),
+  };
+
+  it.each(Object.entries(entityCalls))("%s of an entity inside a runTransaction on its partition is rejected at once", async (call, inner) => {
+    const { service, table } = fakePartition({ a: 1 });
+    const error = await rejection(
+      runTransaction(table, "p", async (tx) => {
+        await tx.get("a");
+        tx.update({ rowKey: "a", n: 5 });
+        await inner(table);
+      }),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toMatch(new RegExp(`^${call} of .* inside the function of runTransaction of its partition`));
+    expect(valueOf(table, "a")).toBe(1);
+    expect(service.operations).toEqual(["getEntity"]);
+  });
+
+  it("a runTransaction inside an update of an entity of its partition is rejected at once", async () => {
+    const { service, table } = fakePartition({ a: 1 });
+    const error = await rejection(
+      optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), async (draft) => {
+        await runTransaction(table, "p", (tx) => tx.upsert({ rowKey: "a", n: 5 }));
+        draft.n++;
+      }),
+    );
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toMatch(/^runTransaction of .* inside the function of optimisticUpdate of one of its entities/);
+    expect(valueOf(table, "a")).toBe(1);
+    expect(service.operations).toEqual(["getEntity"]);
+  });
 });
 
 describe("an update inside a mutator works", () => {
@@ -76,6 +113,19 @@ describe("an update inside a mutator works", () => {
       doc.n++;
     });
     expect([blob.json, other.json]).toEqual([{ n: 1 }, { n: 1 }]);
+  });
+
+  it("on another entity of the same partition, and in a transaction on an entity of another partition", async () => {
+    const { table } = fakePartition({ a: 1, b: 1 });
+    await optimisticUpdate(tableEntity<Numbered>(table, "p", "a"), async (draft) => {
+      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => { other.n++; });
+      draft.n++;
+    });
+    await runTransaction(table, "another", async (tx) => {
+      await optimisticUpdate(tableEntity<Numbered>(table, "p", "b"), (other) => { other.n++; });
+      tx.upsert({ rowKey: "a", n: 1 });
+    });
+    expect([valueOf(table, "a"), valueOf(table, "b")]).toEqual([2, 3]);
   });
 
   it("on the same target once the outer call has ended, from work that its mutator started", async () => {
