@@ -1,6 +1,7 @@
 import type { ContainerLike } from "../clients/blob.js";
 import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import { iterate } from "../core/iterate.js";
+import { Recent } from "../core/recent.js";
 import { read } from "../core/request.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
@@ -43,6 +44,8 @@ import type { LockSet, LockSetImpl } from "./lock-set.js";
 export class BlobLocks implements LockProviderLike {
   readonly #container: ContainerLike;
   readonly #prefix: string;
+  /** The SDK takes 50 µs to create a client, and a call needs it several times. */
+  readonly #blobs = new Recent<ReturnType<ContainerLike["getBlockBlobClient"]>>(100);
   readonly #holder: string;
   readonly #fair: boolean;
   readonly #defaults: LockDefaults;
@@ -252,7 +255,7 @@ export class BlobLocks implements LockProviderLike {
 
   /** @internal The blob of a lock. */
   blobOf(name: string): ReturnType<ContainerLike["getBlockBlobClient"]> {
-    return this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name));
+    return this.#blobs.get(name, () => this.#container.getBlockBlobClient(blobNameOf(this.#prefix, name)));
   }
 
   /** @internal A blob that belongs to a lock, but is not one: a dot is never part of the encoded name of a lock. */
