@@ -180,14 +180,17 @@ export class WaiterQueue {
 
   /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
   async #endPolls({ terms: { adapter, settings }, leaseId, uncertain, sinceUnanswered }: Polls): Promise<void> {
-    const gone = !uncertain || (await tryRelease(adapter, leaseId));
-    if (settings.durationInMs !== Infinity) return;
-    if (gone) {
-      if (!settings.isIdChosen) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
+    const result = uncertain ? await tryRelease(adapter, leaseId) : "none";
+    const expires = settings.durationInMs !== Infinity;
+    if (result === "unknown") {
+      if (expires) return;
+      logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
+      releaseInBackground(adapter, leaseId);
       return;
     }
-    logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
-    releaseInBackground(adapter, leaseId);
+    // The release may have overtaken the request. If it has released something, the request had arrived: only a second send of the
+    // SDK could still come, and a lease that expires is not worth more requests.
+    if (!settings.isIdChosen && (result === "none" || !expires)) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
   }
 
   /** Gives the lease to the first waiter. Never rejects. */
