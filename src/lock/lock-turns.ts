@@ -31,6 +31,8 @@ const graceInMs = 500;
 /** Of a fair lock: longer than its waiters pause after a long turn, so that none that is alive is passed over. */
 const fairGraceInMs = 1_500;
 const maxLookDelayInMs = 60_000;
+/** A caller whose wait ends within this time has its last chance: a request for the lease, and its response. */
+const lastChanceInMs = 500;
 /** A ticket that was passed over by more than this is given up for a new one. */
 const maxPassedOver = 16;
 const timeoutInMs = 5_000;
@@ -53,6 +55,8 @@ export class LockTurns implements LockRules {
   /** Of all waiters of this process; a fair lock gives each of them its own. */
   readonly #place: PlaceInLine = { ticket: undefined };
   readonly #drawing = new WeakMap<PlaceInLine, Promise<void>>();
+  /** Of a fair lock: tickets of callers of this process that have left. Nobody comes before those behind them. */
+  readonly #abandoned = new Set<number>();
   #lastDraw: Promise<void> = Promise.resolve();
   /** How often the count of served tickets has begun anew: a foreign program deleted the lock or its tickets. */
   #restarts = 0;
@@ -90,11 +94,17 @@ export class LockTurns implements LockRules {
     this.#drawing.set(waiter.place, this.#lastDraw);
   }
 
+  left(waiter: LeaseWaiter): void {
+    const { ticket } = waiter.place;
+    if (this.#fair && ticket !== undefined && this.#restartsAtDraw.get(waiter.place) === this.#restarts) this.#abandoned.add(ticket);
+  }
+
   untilAttempt(acquisition: Acquisition): Promise<void> | undefined {
     if (!this.#tickets || acquisition.waiter.isTry) return undefined;
-    const place = this.#placeOf(acquisition.waiter);
-    if (place.ticket === undefined && !this.#fair && acquisition.attempts === 0 && !this.#mayBeInLoop()) return undefined;
-    return this.#untilTurn(place, acquisition);
+    // Also with a ticket, which a caller that has left has drawn: if those before it are dead, a caller with a short wait would
+    // never have its turn.
+    if (!this.#fair && acquisition.attempts === 0 && !this.#mayBeInLoop()) return undefined;
+    return this.#untilTurn(this.#placeOf(acquisition.waiter), acquisition);
   }
 
   async mayTry(acquisition: Acquisition): Promise<boolean> {
@@ -131,7 +141,7 @@ export class LockTurns implements LockRules {
 
   mayHandOver(waiter: LeaseWaiter, heldForInMs: number): boolean {
     if (!this.#tickets) return true;
-    if (this.#fair) return waiter.place.ticket !== undefined && waiter.place.ticket === (this.#ownTicket ?? 0) + 1;
+    if (this.#fair) return waiter.place.ticket !== undefined && waiter.place.ticket === this.#nextAfter(this.#ownTicket ?? 0);
     if (heldForInMs < maxTurnInMs) return true;
     // Not awaited: the next holder need not wait for it.
     if (!this.#sinceLookForOthers || this.#sinceLookForOthers() >= lookForOthersEveryInMs) {
@@ -174,11 +184,28 @@ export class LockTurns implements LockRules {
         await this.#look(acquisition);
         continue;
       }
-      acquisition.onTaken();
-      await delay(pacing.slowed(this.#lookDelay(distance)), abortSignal);
+      // Callers of a fair lock have made no attempt yet: what was seen before they came does not count.
+      if (this.#fair && acquisition.attempts === 0 && !looked) await this.#look(acquisition);
+      // If it is free, those with earlier tickets may be dead: that is not known yet, and a short wait is extended until it is.
+      if (!this.#fair || !this.#free) acquisition.onTaken();
+      await delay(pacing.slowed(this.#untilLook(distance, acquisition.waiter)), abortSignal);
       await this.#look(acquisition);
-      if (this.#free && this.#distanceOf(place) > 1 && this.#free.clock() >= (this.#fair ? fairGraceInMs : graceInMs) * Math.log2(distance)) return;
+      if (this.#free && this.#distanceOf(place) > 1 && this.#free.clock() >= this.#graceOf(distance, acquisition.waiter)) return;
     }
+  }
+
+  /** How long those before a waiter have to use a lock that is free. */
+  #graceOf(distance: number, waiter: LeaseWaiter): number {
+    if (!this.#fair) return graceInMs * Math.log2(distance);
+    // Long enough for all that are alive: a caller that would have to leave need not wait for longer, or nobody with a short wait
+    // would ever have a lock that is free.
+    return fairGraceInMs * (waiter.leftInMs <= lastChanceInMs ? 1 : Math.log2(distance));
+  }
+
+  #untilLook(distance: number, { leftInMs }: LeaseWaiter): number {
+    const usual = this.#lookDelay(distance);
+    if (!this.#fair || !this.#free) return usual;
+    return Math.min(usual, leftInMs > lastChanceInMs ? Math.max(minTryDelayInMs, leftInMs - 0.8 * lastChanceInMs) : lastChanceInMs / 2);
   }
 
   /** Draws a ticket if it is needed. False: try without one. */
@@ -222,7 +249,20 @@ export class LockTurns implements LockRules {
   /** How many tickets are served until it is the turn of this one, itself included; 0 or less: it was passed over, and comes first. */
   #distanceOf({ ticket = 0 }: PlaceInLine): number {
     const served = this.#epochs.known?.record.served;
-    return served === undefined || this.#servedIsUnknown ? 0 : ticket - served;
+    if (served === undefined || this.#servedIsUnknown) return 0;
+    let abandoned = 0;
+    for (const other of this.#abandoned) {
+      if (other <= served) this.#abandoned.delete(other);
+      else if (other < ticket) abandoned++;
+    }
+    return ticket - served - abandoned;
+  }
+
+  /** The next ticket to be served after this one, as far as this process knows. */
+  #nextAfter(ticket: number): number {
+    let next = ticket + 1;
+    while (this.#abandoned.has(next)) next++;
+    return next;
   }
 
   #tryDelay(): number {
@@ -278,6 +318,7 @@ export class LockTurns implements LockRules {
   #restart(): void {
     this.#restarts++;
     this.#servedIsUnknown = true;
+    this.#abandoned.clear();
   }
 
   /** Whether tickets were drawn that have not been served. */
