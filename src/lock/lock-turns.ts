@@ -37,6 +37,12 @@ const lastChanceInMs = 500;
 const maxPassedOver = 16;
 const timeoutInMs = 5_000;
 
+/** A lock that was seen to be free, and its record then. */
+interface FreeSince {
+  readonly etag: string | undefined;
+  readonly clock: Clock;
+}
+
 /**
  * When a process may try to acquire a named lock. Without competition: at once. If another process holds it, the process draws a
  * ticket. The record of the lock says which ticket was served last, so a waiter knows how many come before it: the next one
@@ -76,7 +82,7 @@ export class LockTurns implements LockRules {
   #turnInMs = 100;
   #progress: { readonly served: number; readonly etag: string | undefined; readonly clock: Clock } | undefined;
   /** The lock has been free, without a new holder in between, for as long as this says. */
-  #free: { readonly etag: string | undefined; readonly clock: Clock } | undefined;
+  #free: FreeSince | undefined;
 
   constructor(blob: BlobLike, epochs: EpochAllocator, tickets: TicketDispenser | undefined, fair: boolean) {
     this.key = JSON.stringify([epochs.key, fair]);
@@ -172,6 +178,7 @@ export class LockTurns implements LockRules {
     // Many were passed over, as the service was overloaded or many tickets were abandoned: all of them would come first now.
     if (this.#distanceOf(place) < -maxPassedOver) place.ticket = undefined;
     if (place.ticket === undefined && !(await this.#queueUp(place, acquisition))) return;
+    let seenFree: FreeSince | undefined;
     for (let looked = false; ; looked = true) {
       // A ticket from before a restart may be so large that its turn never comes.
       if (this.#restartsAtDraw.get(place) !== this.#restarts) await this.#draw(place, abortSignal, acquisition.request);
@@ -186,8 +193,10 @@ export class LockTurns implements LockRules {
       }
       // Callers of a fair lock have made no attempt yet: what was seen before they came does not count.
       if (this.#fair && acquisition.attempts === 0 && !looked) await this.#look(acquisition);
-      // If it is free, those with earlier tickets may be dead: that is not known yet, and a short wait is extended until it is.
-      if (!this.#fair || !this.#free) acquisition.onTaken();
+      // If it is free, those with earlier tickets may be dead: that is not known yet, and a short wait is extended until it is, or
+      // until another holder came in between.
+      if (!this.#fair || !this.#free || (seenFree && seenFree !== this.#free)) acquisition.onTaken();
+      seenFree = this.#free;
       await delay(pacing.slowed(this.#untilLook(distance, acquisition.waiter)), abortSignal);
       await this.#look(acquisition);
       if (this.#free && this.#distanceOf(place) > 1 && this.#free.clock() >= this.#graceOf(distance, acquisition.waiter)) return;
@@ -197,9 +206,9 @@ export class LockTurns implements LockRules {
   /** How long those before a waiter have to use a lock that is free. */
   #graceOf(distance: number, waiter: LeaseWaiter): number {
     if (!this.#fair) return graceInMs * Math.log2(distance);
-    // Long enough for all that are alive: a caller that would have to leave need not wait for longer, or nobody with a short wait
-    // would ever have a lock that is free.
-    return fairGraceInMs * (waiter.leftInMs <= lastChanceInMs ? 1 : Math.log2(distance));
+    // A caller that would have to leave does not wait for longer than those that are next: otherwise nobody with a short wait would
+    // ever have a lock that is free.
+    return fairGraceInMs * Math.min(Math.log2(distance), waiter.leftInMs <= lastChanceInMs ? 2 : Infinity);
   }
 
   #untilLook(distance: number, { leftInMs }: LeaseWaiter): number {

@@ -267,7 +267,7 @@ describe("a caller with a short wait, behind tickets of processes that died", ()
     const caller = outcomeOf(processOn(server, true).acquire("a", { waitInMs }));
     await pass(10_000);
     expect(caller.error).toBeUndefined();
-    expect(caller.at! - begin).toBeLessThan(Math.max(2_500, waitInMs));
+    expect(caller.at! - begin).toBeLessThan(Math.max(3_500, waitInMs));
     await run(caller.value!.release());
     // The tickets of the dead are served with its own.
     const next = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 0 }));
@@ -287,6 +287,26 @@ describe("a caller with a short wait, behind tickets of processes that died", ()
     for (const { error } of waiters) expect(error).toBeUndefined();
     const last = await run(processOn(server, true).acquire("a"), 5_000);
     await run(last.release());
+  });
+
+  it("does not wait for longer once others have taken a fair lock that was free", async () => {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server, true).acquire("a"));
+    const alive: { value: unknown; error: unknown }[] = [];
+    for (let i = 0; i < 3; i++) {
+      const dead = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 100 }));
+      await pass(500);
+      expect(dead.error).toBeDefined();
+      alive.push(outcomeOf(processOn(server, true).withLock("a", () => later(5).then(() => i))));
+      await pass(500);
+    }
+    await run(holder.release(), 1);
+    const begin = elapsed();
+    const caller = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 0 }));
+    await pass(20_000);
+    expect(alive.map(({ value }) => value)).toEqual([0, 1, 2]);
+    expect(caller.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("still holds") as string });
+    expect(caller.at! - begin).toBeLessThan(4_000);
   });
 });
 
