@@ -17,7 +17,7 @@ describe("BlobLocks.purge", () => {
 
   it("keeps epochs growing that ran ahead of the clock", async () => {
     const container = await freshContainer();
-    const ahead = Date.now() + 1e9;
+    const ahead = 1_000 * (Date.now() + 1e9);
     await container.getBlockBlobClient("locks/l").upload("", 0, { metadata: { asc_epoch: String(ahead), asc_reserved: "5" } });
     const locks = new BlobLocks(container);
     expect(await locks.purge({ olderThanInMs: 0 })).toEqual({ deleted: 1, kept: 0 });

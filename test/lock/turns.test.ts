@@ -292,7 +292,7 @@ describe("a caller with a short wait, behind tickets of processes that died", ()
   it("does not wait for longer once others have taken a fair lock that was free", async () => {
     const server = new FakeLeaseServer();
     const holder = await run(processOn(server, true).acquire("a"));
-    const alive: { value: unknown; error: unknown }[] = [];
+    const alive: { value?: number }[] = [];
     for (let i = 0; i < 3; i++) {
       const dead = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 100 }));
       await pass(500);
