@@ -46,15 +46,24 @@ it("gives out strictly increasing epochs over 200 acquisitions by 4 processes th
         count.broken++;
         answer("broken");
       } else {
-        // Somebody looked at a holder before all of these, and is too late. (An epoch of the same reservation would be one of the same process.)
-        if (number % 10 === 1 && number > 10 && !(await locks.break("epochs", { expectedEpoch: epochs[0]! - 1 }))) count.missed++;
+        // Somebody looked at an earlier holder, and is too late. (One of the same reservation was in the same process.)
+        if (number % 10 === 1 && number > 10) {
+          const { epoch: first } = await locks.inspect("epochs");
+          const former = epochs.findLast((earlier) => earlier < first!);
+          if (former !== undefined) {
+            expect(await locks.break("epochs", { expectedEpoch: former })).toBe(false);
+            count.missed++;
+          }
+        }
         answer("release");
       }
     }
   };
   await Promise.all([start(), start(), start(), start()].map(supervise));
 
-  expect(count).toEqual({ crashed: 3, broken: 12, missed: 19 });
+  expect(count).toMatchObject({ crashed: 3, broken: 12 });
+  // At first, all holders may have been in one process.
+  expect(count.missed).toBeGreaterThan(10);
   expect(epochs.length).toBeGreaterThanOrEqual(acquisitions);
   expect(epochs).toEqual([...new Set(epochs)].sort((a, b) => a - b));
   await using last = await locks.acquire("epochs");

@@ -4,7 +4,7 @@ import { PendingCall } from "../core/pending-call.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
-import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError } from "../core/storage-errors.js";
+import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError, toTimeoutError } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
@@ -41,6 +41,8 @@ export interface LockRules {
   readonly takesTurns: boolean;
   /** A caller waits from now on. */
   enqueued(waiter: LeaseWaiter): void;
+  /** It does not wait any more: it has the lock, or has left. */
+  left(waiter: LeaseWaiter): void;
   /** Resolves when the next attempt is due. `undefined`: the usual pace. Rejects if a request fails. */
   untilAttempt(acquisition: Acquisition): Promise<void> | undefined;
   /** Whether a caller that does not wait may try now: false if others come first. */
@@ -116,6 +118,11 @@ export class Waiter<R> extends PendingCall<R | undefined> {
     return this.#request.waitInMs === "try";
   }
 
+  /** How much of its wait is left; 0 or less if it is over, and extended until it is known whether another client has it. */
+  get leftInMs(): number {
+    return this.#request.waitInMs === "try" ? 0 : this.#request.waitInMs - this.#waitedInMs();
+  }
+
   /** An attempt for all waiters did not acquire it: another client holds it, or the request failed. */
   attempted(failure?: unknown): void {
     this.#attempted = true;
@@ -125,6 +132,11 @@ export class Waiter<R> extends PendingCall<R | undefined> {
       if (failure !== undefined) this.reject(failure);
       else this.resolve(undefined, "taken");
     }
+  }
+
+  /** A request without a response: callers know the error of a call only. */
+  override reject(error: unknown): void {
+    super.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#request.url) : error);
   }
 
   /**

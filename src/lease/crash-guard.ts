@@ -149,7 +149,7 @@ async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: Guard
   const { lease } = grant;
   try {
     // A lease that was lost with the lock may still exist. The next holder could take it over, but should not have to.
-    const released = !lease.check() || (await tryRelease(adapter, lease.leaseId));
+    const released = !lease.check() || (await tryRelease(adapter, lease.leaseId)) !== "unknown";
     await grant.release();
     if (released) lock.raiseGuarding(lock.epoch + 1);
   } finally {

@@ -6,7 +6,7 @@ import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
-import { isDefinitive, leaseLossOf } from "../core/storage-errors.js";
+import { isDefinitive, isUnauthorized, leaseLossOf } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
@@ -252,7 +252,8 @@ export class HeldLease {
   /** A finite lease expires by itself. An infinite one must not stay because of a temporary outage. */
   #releaseFailed(error: unknown): unknown {
     this.#releaseSent = true;
-    if (this.#times.durationInMs !== Infinity || isDefinitive(error)) return error;
+    // Credentials that are rejected now may be valid again soon, after a token was renewed.
+    if (this.#times.durationInMs !== Infinity || (isDefinitive(error) && !isUnauthorized(error))) return error;
     this.#backgroundReleases = this.#ids.all.map((leaseId) => releaseInBackground(this.#adapter, leaseId));
     const message = `The lease on ${this.url} could not be released, and it never expires. The release is retried in the background for two minutes. If it still fails, release the lease with its id, or call breakLease.`;
     logger.warning(message);

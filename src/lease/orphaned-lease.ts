@@ -1,7 +1,7 @@
 import { startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { request } from "../core/request.js";
-import { isDefinitive } from "../core/storage-errors.js";
+import { isDefinitive, isUnauthorized } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 
@@ -9,13 +9,16 @@ const releaseTimeoutInMs = 5_000;
 /** Two minutes in total: most network outages are over by then, and the exit of a process is not delayed for longer. */
 const retryAfterInMs: readonly number[] = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
 
-/** Releases a lease that may exist without a holder. False if it may still exist afterwards. Never rejects. */
-export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promise<boolean> {
+/** What a release has found: the lease, which is gone now; none, or none of this client; or there was no response that says so. */
+export type ReleaseResult = "released" | "none" | "unknown";
+
+/** Releases a lease that may exist without a holder. Never rejects. */
+export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promise<ReleaseResult> {
   const released = await request((abortSignal) => adapter.release(leaseId, { abortSignal }), { timeoutInMs: releaseTimeoutInMs });
-  if (released.kind === "ok") return true;
+  if (released.kind === "ok") return "released";
   logger.verbose(`a lease on ${adapter.url} that may be orphaned was not released: ${errorLabel(released.error)}`);
-  // Rejected: there is no such lease. (Or this client is not authorized to release it, and never will be.)
-  return isDefinitive(released.error);
+  // A client that is not authorized now, as its token or SAS has expired, does not learn whether there is such a lease.
+  return isDefinitive(released.error) && !isUnauthorized(released.error) ? "none" : "unknown";
 }
 
 /** No request has been observed to arrive later than the last of these. */
@@ -78,8 +81,8 @@ function releaseOnSchedule(
     attempt = () => {
       attempt = undefined;
       stopTimer?.();
-      void tryRelease(adapter, leaseId).then((gone) => {
-        if (!gone && !stopped) releaseAfter(later);
+      void tryRelease(adapter, leaseId).then((result) => {
+        if (result === "unknown" && !stopped) releaseAfter(later);
       });
     };
     stopTimer = startTimer(waitInMs, attempt);

@@ -1,8 +1,8 @@
 import { CallQueues } from "../core/call-queue.js";
 import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
-import { delay, RequestTimeoutError, startStopwatch } from "../core/deadline.js";
+import { delay, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
-import { isLeaseConflict, isTransient, toTimeoutError } from "../core/storage-errors.js";
+import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
 import type { AcquireOutcome, Acquisition, LeaseTerms, LeaseWaiter } from "./acquire.js";
@@ -59,6 +59,8 @@ export class WaiterQueue {
   readonly #waiters = new Set<LeaseWaiter>();
   /** Polling, or held by a caller of this process. */
   #busy = false;
+  /** While polling: another client had the lease, or came first, when this process last looked. */
+  #isTaken = false;
   /** The lease that a caller of this process holds, and its terms. */
   #held: { readonly lease: HeldLease; readonly terms: LeaseTerms } | undefined;
   /** How often, and since when, this process has held the lease without giving other processes a chance. */
@@ -79,7 +81,8 @@ export class WaiterQueue {
       waiter.onSettled = () => this.#leave(waiter);
       this.#waiters.add(waiter);
       waiter.terms.rules?.enqueued(waiter);
-      if (this.#held) waiter.attempted();
+      // Until the next poll, others may come first for a minute: a caller with a short wait need not wait for it.
+      if (this.#held || this.#isTaken) waiter.attempted();
     }
     if (!this.#busy) void this.#poll();
   }
@@ -93,6 +96,7 @@ export class WaiterQueue {
   /** Polls until the lease is acquired or no caller wants it any more. Never rejects. */
   async #poll(): Promise<void> {
     this.#busy = true;
+    this.#isTaken = false;
     let polls: Polls | undefined;
     for (let first = this.#first(); first; first = this.#first()) {
       if (polls && polls.terms.key !== first.terms.key) {
@@ -155,6 +159,7 @@ export class WaiterQueue {
       this.#failures?.end();
       this.#onTaken(polls);
     } else {
+      this.#isTaken = false;
       polls.uncertain ||= outcome.uncertain;
       waiter.trace.end("failed", outcome.error);
       // Aborted because no caller waited any more: that does not concern the waiters that were enqueued since.
@@ -166,11 +171,13 @@ export class WaiterQueue {
   /** The callers behind the first one have been tried for, too: one attempt counts for all. */
   #onTaken(polls: Polls): void {
     polls.uncertain = false;
+    this.#isTaken = this.#waiters.size > 0;
     for (const waiter of [...this.#waiters]) waiter.attempted();
   }
 
   async #onAcquired(lease: HeldLease, terms: LeaseTerms): Promise<void> {
     if (this.#turns === 0) this.#turnsSince = startStopwatch();
+    this.#isTaken = false;
     this.#held = { lease, terms };
     for (const waiter of this.#waiters) if (waiter !== this.#first()) waiter.attempted();
     // A holder that ignores the loss must not block the waiters behind it.
@@ -180,14 +187,17 @@ export class WaiterQueue {
 
   /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
   async #endPolls({ terms: { adapter, settings }, leaseId, uncertain, sinceUnanswered }: Polls): Promise<void> {
-    const gone = !uncertain || (await tryRelease(adapter, leaseId));
-    if (settings.durationInMs !== Infinity) return;
-    if (gone) {
-      if (!settings.isIdChosen) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
+    const result = uncertain ? await tryRelease(adapter, leaseId) : "none";
+    const expires = settings.durationInMs !== Infinity;
+    if (result === "unknown") {
+      if (expires) return;
+      logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
+      releaseInBackground(adapter, leaseId);
       return;
     }
-    logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
-    releaseInBackground(adapter, leaseId);
+    // The release may have overtaken the request. If it has released something, the request had arrived: only a second send of the
+    // SDK could still come, and a lease that expires is not worth more requests.
+    if (!settings.isIdChosen && (result === "none" || !expires)) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
   }
 
   /** Gives the lease to the first waiter. Never rejects. */
@@ -298,12 +308,13 @@ export class WaiterQueue {
     if (!transient) this.#failures.end();
     for (const waiter of this.#waiters) {
       if (!pointless) waiter.attempted(error);
-      else if (terms.key === waiter.terms.key) waiter.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#url) : error);
+      else if (terms.key === waiter.terms.key) waiter.reject(error);
     }
   }
 
   #leave(waiter: LeaseWaiter): void {
     this.#waiters.delete(waiter);
+    waiter.terms.rules?.left(waiter);
     // While the lease is held, no request is in flight that could be aborted, and an abort is expensive.
     if (this.#waiters.size === 0 && !this.#held) this.#io.abort();
   }

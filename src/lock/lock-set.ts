@@ -35,14 +35,18 @@ export async function acquireLockSet(
   // If one of the locks is lost while waiting for the others, the rest of the wait is pointless.
   const { controller, unlink } = linkSignals(options.abortSignal);
   const offs = [unlink];
+  const startHolds: (() => void)[] = [];
   try {
     for (const name of [...new Set(names)].sort()) {
       const left = Math.max(0, waitInMs - waitedInMs());
       const lock = await acquire(name, { ...options, abortSignal: controller.signal, waitInMs: left });
       held.push(lock);
+      // maxHoldInMs is for the work under the locks.
+      startHolds.push(lock.suspendHold());
       offs.push(onAbort(lock.signal, () => controller.abort(lock.signal.reason)));
     }
     for (const lock of held) lock.assertHeld();
+    for (const start of startHolds) start();
     return new LockSetImpl(held);
   } catch (error) {
     await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));

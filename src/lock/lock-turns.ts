@@ -31,9 +31,17 @@ const graceInMs = 500;
 /** Of a fair lock: longer than its waiters pause after a long turn, so that none that is alive is passed over. */
 const fairGraceInMs = 1_500;
 const maxLookDelayInMs = 60_000;
+/** A caller whose wait ends within this time has its last chance: a request for the lease, and its response. */
+const lastChanceInMs = 500;
 /** A ticket that was passed over by more than this is given up for a new one. */
 const maxPassedOver = 16;
 const timeoutInMs = 5_000;
+
+/** A lock that was seen to be free, and its record then. */
+interface FreeSince {
+  readonly etag: string | undefined;
+  readonly clock: Clock;
+}
 
 /**
  * When a process may try to acquire a named lock. Without competition: at once. If another process holds it, the process draws a
@@ -53,6 +61,8 @@ export class LockTurns implements LockRules {
   /** Of all waiters of this process; a fair lock gives each of them its own. */
   readonly #place: PlaceInLine = { ticket: undefined };
   readonly #drawing = new WeakMap<PlaceInLine, Promise<void>>();
+  /** Of a fair lock: tickets of callers of this process that have left. Nobody comes before those behind them. */
+  readonly #abandoned = new Set<number>();
   #lastDraw: Promise<void> = Promise.resolve();
   /** How often the count of served tickets has begun anew: a foreign program deleted the lock or its tickets. */
   #restarts = 0;
@@ -72,7 +82,7 @@ export class LockTurns implements LockRules {
   #turnInMs = 100;
   #progress: { readonly served: number; readonly etag: string | undefined; readonly clock: Clock } | undefined;
   /** The lock has been free, without a new holder in between, for as long as this says. */
-  #free: { readonly etag: string | undefined; readonly clock: Clock } | undefined;
+  #free: FreeSince | undefined;
 
   constructor(blob: BlobLike, epochs: EpochAllocator, tickets: TicketDispenser | undefined, fair: boolean) {
     this.key = JSON.stringify([epochs.key, fair]);
@@ -95,11 +105,17 @@ export class LockTurns implements LockRules {
     this.#drawing.set(waiter.place, this.#lastDraw);
   }
 
+  left(waiter: LeaseWaiter): void {
+    const { ticket } = waiter.place;
+    if (this.#fair && ticket !== undefined && this.#restartsAtDraw.get(waiter.place) === this.#restarts) this.#abandoned.add(ticket);
+  }
+
   untilAttempt(acquisition: Acquisition): Promise<void> | undefined {
     if (!this.#tickets || acquisition.waiter.isTry) return undefined;
-    const place = this.#placeOf(acquisition.waiter);
-    if (place.ticket === undefined && !this.#fair && acquisition.attempts === 0 && !this.#mayBeInLoop()) return undefined;
-    return this.#untilTurn(place, acquisition);
+    // Also with a ticket, which a caller that has left has drawn: if those before it are dead, a caller with a short wait would
+    // never have its turn.
+    if (!this.#fair && acquisition.attempts === 0 && !this.#mayBeInLoop()) return undefined;
+    return this.#untilTurn(this.#placeOf(acquisition.waiter), acquisition);
   }
 
   async mayTry(acquisition: Acquisition): Promise<boolean> {
@@ -137,7 +153,7 @@ export class LockTurns implements LockRules {
 
   mayHandOver(waiter: LeaseWaiter, heldForInMs: number): boolean {
     if (!this.#tickets) return true;
-    if (this.#fair) return waiter.place.ticket !== undefined && waiter.place.ticket === (this.#ownTicket ?? 0) + 1;
+    if (this.#fair) return waiter.place.ticket !== undefined && waiter.place.ticket === this.#nextAfter(this.#ownTicket ?? 0);
     if (heldForInMs < maxTurnInMs) return true;
     // Not awaited: the next holder need not wait for it.
     if (!this.#sinceLookForOthers || this.#sinceLookForOthers() >= lookForOthersEveryInMs) {
@@ -172,6 +188,7 @@ export class LockTurns implements LockRules {
     // Many were passed over, as the service was overloaded or many tickets were abandoned: all of them would come first now.
     if (this.#distanceOf(place) < -maxPassedOver) place.ticket = undefined;
     if (place.ticket === undefined && !(await this.#queueUp(place, acquisition))) return;
+    let seenFree: FreeSince | undefined;
     for (let looked = false; ; looked = true) {
       // A ticket from before a restart may be so large that its turn never comes.
       if (this.#restartsAtDraw.get(place) !== this.#restarts) await this.#draw(place, abortSignal, acquisition.request);
@@ -184,11 +201,30 @@ export class LockTurns implements LockRules {
         await this.#look(acquisition);
         continue;
       }
-      acquisition.onTaken();
-      await delay(pacing.slowed(this.#lookDelay(distance)), abortSignal);
+      // Callers of a fair lock have made no attempt yet: what was seen before they came does not count.
+      if (this.#fair && acquisition.attempts === 0 && !looked) await this.#look(acquisition);
+      // If it is free, those with earlier tickets may be dead: that is not known yet, and a short wait is extended until it is, or
+      // until another holder came in between.
+      if (!this.#fair || !this.#free || (seenFree && seenFree !== this.#free)) acquisition.onTaken();
+      seenFree = this.#free;
+      await delay(pacing.slowed(this.#untilLook(distance, acquisition.waiter)), abortSignal);
       await this.#look(acquisition);
-      if (this.#free && this.#distanceOf(place) > 1 && this.#free.clock() >= (this.#fair ? fairGraceInMs : graceInMs) * Math.log2(distance)) return;
+      if (this.#free && this.#distanceOf(place) > 1 && this.#free.clock() >= this.#graceOf(distance, acquisition.waiter)) return;
     }
+  }
+
+  /** How long those before a waiter have to use a lock that is free. */
+  #graceOf(distance: number, waiter: LeaseWaiter): number {
+    if (!this.#fair) return graceInMs * Math.log2(distance);
+    // A caller that would have to leave does not wait for longer than those that are next: otherwise nobody with a short wait would
+    // ever have a lock that is free.
+    return fairGraceInMs * Math.min(Math.log2(distance), waiter.leftInMs <= lastChanceInMs ? 2 : Infinity);
+  }
+
+  #untilLook(distance: number, { leftInMs }: LeaseWaiter): number {
+    const usual = this.#lookDelay(distance);
+    if (!this.#fair || !this.#free) return usual;
+    return Math.min(usual, leftInMs > lastChanceInMs ? Math.max(minTryDelayInMs, leftInMs - 0.8 * lastChanceInMs) : lastChanceInMs / 2);
   }
 
   /** Draws a ticket if it is needed. False: try without one. */
@@ -232,7 +268,20 @@ export class LockTurns implements LockRules {
   /** How many tickets are served until it is the turn of this one, itself included; 0 or less: it was passed over, and comes first. */
   #distanceOf({ ticket = 0 }: PlaceInLine): number {
     const served = this.#epochs.known?.record.served;
-    return served === undefined || this.#servedIsUnknown ? 0 : ticket - served;
+    if (served === undefined || this.#servedIsUnknown) return 0;
+    let abandoned = 0;
+    for (const other of this.#abandoned) {
+      if (other <= served) this.#abandoned.delete(other);
+      else if (other < ticket) abandoned++;
+    }
+    return ticket - served - abandoned;
+  }
+
+  /** The next ticket to be served after this one, as far as this process knows. */
+  #nextAfter(ticket: number): number {
+    let next = ticket + 1;
+    while (this.#abandoned.has(next)) next++;
+    return next;
   }
 
   #tryDelay(): number {
@@ -289,6 +338,7 @@ export class LockTurns implements LockRules {
     this.#restarts++;
     this.#servedIsUnknown = true;
     this.#ownTicket = undefined;
+    this.#abandoned.clear();
   }
 
   /** Whether tickets were drawn that have not been served. */

@@ -211,7 +211,9 @@ export class ReaderGroup {
       const { lease } = outcome;
       lease.onLost(() => {
         // Not released now: readers may need the safety margin to stop. The lease is released after it, if it still exists.
-        if (this.#lease === lease) this.#forgetLease();
+        if (this.#lease !== lease) return;
+        this.#forgetLease();
+        this.#becomeIdle();
       });
       // What was seen of the gate before the lease was confirmed proves nothing.
       this.#sinceFree = undefined;

@@ -71,6 +71,8 @@ export class SlotQueue {
   readonly #choice: SlotChoice;
   readonly #failures = new FailureStreak();
   #poll: SlotPoll | undefined;
+  /** Of a try whose poll had ended before: for the next one, which cannot try that slot. */
+  #lateFailure: unknown;
   #handOvers = 0;
   /** The record is checked, or the slots are looked at. */
   #isLooking = false;
@@ -177,6 +179,7 @@ export class SlotQueue {
     logger.verbose(`slot ${slot} of ${this.#name} is left out for a while: ${errorLabel(error)}`);
     poll.failed++;
     poll.lastFailure = error;
+    if (poll !== this.#poll) this.#lateFailure = error;
     this.#choice.avoid(slot);
     // The container does not exist: the other slots do not, either.
     if (isConcurrencyError(error, "TARGET_NOT_FOUND")) this.#rejectAll(error);
@@ -191,6 +194,7 @@ export class SlotQueue {
     this.#held.set(slot, held);
     this.#choice.works(slot);
     this.#failures.end();
+    this.#lateFailure = undefined;
     this.#sinceProgress = startStopwatch();
     this.#give(held, grant.token);
   }
@@ -287,13 +291,16 @@ export class SlotQueue {
   /** No slot is left to be tried. */
   #endPoll(poll: SlotPoll): void {
     this.#poll = undefined;
-    const { lastFailure: failure } = poll;
+    const failure = poll.lastFailure ?? this.#lateFailure;
+    this.#lateFailure = undefined;
     if (poll.taken > 0 || failure === undefined) {
-      this.#failures.end();
       // Without any response, it is not known whether the slots are taken.
-      if (poll.taken > 0 || this.#trying.size === 0) for (const waiter of [...this.#waiters]) waiter.attempted();
+      if (poll.taken > 0 || this.#trying.size === 0) {
+        this.#failures.end();
+        for (const waiter of [...this.#waiters]) waiter.attempted();
+      }
       if (this.#waiters.size > 0 && poll.taken > 0) this.#record.announce();
-    } else if (!isTransient(failure) || this.#failures.add()) this.#rejectAll(failure);
+    } else if (!(isTransient(failure) || isConcurrencyError(failure, "OPERATION_TIMEOUT")) || this.#failures.add()) this.#rejectAll(failure);
     else for (const waiter of [...this.#waiters]) waiter.attempted(failure);
     if (this.#waiters.size > 0) void this.#pause();
   }

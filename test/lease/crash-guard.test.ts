@@ -91,6 +91,24 @@ describe("a lease with a crash guard", () => {
     await run(dead.release().catch(() => undefined));
   });
 
+  it("is taken over by its own process if it could not be released when its lock was lost", async () => {
+    const server = newServer();
+    const { acquire } = party(server);
+    const lost = await run(acquire());
+    server.blobs.get(lockBlob)!.lease!.id = "gone";
+    await pass(31_000);
+    expect(lost.signal.aborted).toBe(true);
+    // The credentials have expired: that does not say that there is no lease.
+    server.intercept = (_, blob) => (blob === "blob" ? status(403, "AuthenticationFailed") : undefined);
+    await run(lost.release());
+    server.intercept = undefined;
+    expect(server.isLeased()).toBe(true);
+    const next = await run(acquire({ waitInMs: 1_000 }), 2_000);
+    expect(server.blobs.get("blob")!.lease!.id).toBe(next.leaseId);
+    await run(next.release());
+    expect(server.isLeased()).toBe(false);
+  });
+
   it.each([17, 40])("is taken over from a dead holder although %s callers failed after it, each of which used up a number", async (failures) => {
     const server = newServer();
     const dead = await run(party(server).acquire());

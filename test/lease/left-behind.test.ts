@@ -86,6 +86,42 @@ describe("the first send of an acquire that arrives after the release", () => {
   });
 });
 
+describe("an acquire that arrives after its caller has left, and after the release that was to undo it", () => {
+  it.each([
+    ["an infinite lease", Infinity, -1],
+    ["a lease that expires", 60, 60],
+  ])("does not leave %s behind", async (_, durationInSeconds, duration) => {
+    const server = serverWithBlob();
+    const caller = new AbortController();
+    server.intercept = (operation) => (operation === "acquire" ? hang : undefined);
+    const acquiring = outcomeOf(acquireLease(server.blob(), { durationInSeconds, abortSignal: caller.signal }));
+    await pass(100);
+    caller.abort();
+    await pass(100);
+    expect(acquiring.error).toMatchObject({ name: "AbortError" });
+    expect(server.count("release")).toBe(1);
+    server.intercept = undefined;
+    const leaseId = server.requests.find(({ operation }) => operation === "acquire")?.leaseId;
+    await done(server.blob().getBlobLeaseClient(leaseId).acquireLease(duration), 1);
+    expect(server.isLeased()).toBe(true);
+    await pass(1_000);
+    expect(server.isLeased()).toBe(false);
+    await pass(4_000);
+    expect(server.count("release")).toBe(3);
+  });
+
+  it("is not expected with an id that the caller chose, nor if no request was in flight", async () => {
+    const server = serverWithBlob();
+    const other = await done(acquireLease(server.blob(), { durationInSeconds: Infinity }));
+    await done(acquireLease(server.blob(), { waitInMs: 500 }).catch(() => undefined), 1_000);
+    server.intercept = (operation) => (operation === "acquire" ? hang : undefined);
+    await done(acquireLease(server.blob(), { leaseId: crypto.randomUUID(), abortSignal: AbortSignal.abort() }).catch(() => undefined));
+    await pass(10_000);
+    expect(server.count("release")).toBe(0);
+    await done(other.release());
+  });
+});
+
 describe("a lease that is lost because responses are lost", () => {
   it("is released for others, but not before the safety margin is over", async () => {
     const server = serverWithBlob();

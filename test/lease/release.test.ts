@@ -165,10 +165,18 @@ describe("of a lease that never expires", () => {
     expect(blob.times("release")).toEqual([0, 0]);
   });
 
-  it("is at its end when the service refuses it for good", async () => {
-    const blob = new ScriptedLeasable({ release: status(403, "AuthorizationFailure") });
+  it("goes on while the credentials are rejected: a token that has expired is renewed", async () => {
+    const blob = new ScriptedLeasable({ release: (at) => (at < 5_000 ? status(403, "AuthenticationFailed") : ok) });
     const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
-    await expect(guard.release()).rejects.toMatchObject({ statusCode: 403 });
+    await expect(guard.release()).rejects.toMatchObject({ name: "LeaseReleaseError", leaseId: guard.leaseId, cause: { statusCode: 403 } });
+    await pass(300_000);
+    expect(blob.times("release")).toEqual([0, 1_000, 3_000, 7_000]);
+  });
+
+  it("is at its end when the service refuses it for good", async () => {
+    const blob = new ScriptedLeasable({ release: status(400, "InvalidHeaderValue") });
+    const guard = (await tryAcquireLease(blob, { durationInSeconds: Infinity }))!;
+    await expect(guard.release()).rejects.toMatchObject({ statusCode: 400 });
     await pass(300_000);
     expect(blob.times("release")).toEqual([0]);
   });

@@ -25,7 +25,7 @@ it("tryAcquire fails within 6.5 seconds if the write of the epoch and reading it
   const began = performance.now();
   const attempt = outcomeOf(locksOn(server).tryAcquire("a").finally(() => expect(performance.now() - began).toBeLessThanOrEqual(6_500)));
   await pass(60_000);
-  expect(attempt.error).toMatchObject({ name: "RequestTimeoutError" });
+  expect(attempt.error).toMatchObject({ name: "OperationTimeoutError", code: "OPERATION_TIMEOUT", cause: { name: "RequestTimeoutError" } });
 });
 
 it("tryAcquire rejects with the error of the SDK, and its status, if reading back the epoch is rejected", async () => {

@@ -162,6 +162,8 @@ describe("stop", () => {
       await pass(20);
       expect(server.isLeased("locks/scheduler"), `stopped after ${at} ms`).toBe(false);
     }
+    // Until no request can arrive late any more.
+    await pass(5_000);
   });
 
   it("can be called at any time, and twice", async () => {

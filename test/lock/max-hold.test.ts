@@ -58,6 +58,19 @@ describe("maxHoldInMs", () => {
     expect(tooLong.error).toMatchObject({ reason: "maxHold" });
   });
 
+  it("begins for several locks when all of them are held", async () => {
+    const server = new FakeLeaseServer();
+    const other = await run(locksOn(server).acquire("b"));
+    const work = outcomeOf(locksOn(server).withLocks(["a", "b"], () => later(800), { maxHoldInMs: 1_000 }));
+    await pass(5_000);
+    await run(other.release());
+    await pass(3_000);
+    expect(work.error).toBeUndefined();
+    const tooLong = outcomeOf(locksOn(server).withLocks(["a", "b"], () => later(1_500), { maxHoldInMs: 1_000 }));
+    await pass(3_000);
+    expect(tooLong.error).toMatchObject({ reason: "maxHold" });
+  });
+
   it("is over by the clock, even if no timer could run", async () => {
     for (const stop of [blockEventLoop, suspendMachine]) {
       const server = new FakeLeaseServer();

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
+import { readerGroupFor } from "../../src/lock/reader-group.js";
 import { ReaderWriterLock } from "../../src/lock/reader-writer-lock.js";
 import type { LockHandleLike } from "../../src/lease/lease-handle.js";
 import { after, hang, ok, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
-import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
+import { blockEventLoop, countedAbort, elapsed, outcomeOf, pass, suspendMachine, useFakeClock } from "../lease/fakes/time.js";
 import { later, run } from "./support.js";
 
 useFakeClock();
@@ -202,6 +203,29 @@ describe("a writer that waits", () => {
     await pass(2_000);
     await release(writing.value);
   });
+
+  it.each([
+    ["the event loop is blocked", blockEventLoop],
+    ["the machine is suspended", suspendMachine],
+  ])("does not begin if %s past its lease while it looks for readers, and waits anew", async (_, stop) => {
+    const server = new FakeLeaseServer();
+    let looks = 0;
+    server.intercept = (operation) => (operation === "list" && looks++ === 0 ? after(50, ok) : undefined);
+    const writing = outcomeOf(lockOn(server).acquireWriteLock());
+    while (looks === 0) await pass(1);
+    await pass(20);
+    // The response finds no readers, and arrives before any timer has run.
+    stop(16_000);
+    await pass(40);
+    expect(() => writing.value?.assertHeld()).not.toThrow();
+    // By the clock of the service the lease may have just begun.
+    await pass(20_000);
+    writing.value!.assertHeld();
+    expect(looks).toBe(2);
+    await release(writing.value);
+    expect(server.isLeased("locks/orders~2Fwrite")).toBe(false);
+    await pass(20_000);
+  });
 });
 
 describe("calls that do not wait", () => {
@@ -316,6 +340,19 @@ describe("a lost reader", () => {
     expect(readerBlobs(server)).toHaveLength(1);
     await release(third);
     expect(readerBlobs(server)).toEqual([]);
+  });
+
+  it("is forgotten, with its group", async () => {
+    const server = new FakeLeaseServer();
+    const locks = new BlobLocks(server.container());
+    const group = readerGroupFor(locks, "orders", {});
+    const reader = await run(new ReaderWriterLock(locks, "orders").acquireReadLock());
+    expect(readerGroupFor(locks, "orders", {})).toBe(group);
+    server.blobs.delete(readerBlobs(server)[0]!);
+    await pass(12_000);
+    expect(reader.signal.aborted).toBe(true);
+    expect(readerGroupFor(locks, "orders", {})).not.toBe(group);
+    await reader.release().catch(() => undefined);
   });
 
   it("rejects the call that runs under it", async () => {

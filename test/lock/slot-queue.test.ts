@@ -207,6 +207,25 @@ describe("a slot that cannot be used", () => {
     expect(server.requests.length - length).toBeLessThan(20);
   });
 
+  it("is waited for if it does not respond for a while, and there is no other", async () => {
+    const server = new FakeLeaseServer();
+    await release(await hold(semaphoreOn(server, 1), 1));
+    server.intercept = (operation) => (operation === "acquire" ? hang : undefined);
+    const semaphore = semaphoreOn(server, 1);
+    const waiting = outcomeOf(semaphore.acquire());
+    await pass(12_000);
+    expect(waiting.at).toBeUndefined();
+    server.intercept = undefined;
+    await pass(15_000);
+    await release([waiting.value]);
+    // One that does not wait is told.
+    server.intercept = (operation) => (operation === "acquire" ? hang : undefined);
+    const attempt = outcomeOf(semaphoreOn(server, 1).tryAcquire());
+    await pass(15_000);
+    expect(attempt.error).toMatchObject({ name: "OperationTimeoutError" });
+    await pass(31_000);
+  });
+
   it("does not make a call without time to wait wait for long", async () => {
     const server = new FakeLeaseServer();
     server.intercept = () => hang;

@@ -225,6 +225,149 @@ describe("the tickets of a lock", () => {
   });
 });
 
+describe("a caller with a short wait, behind tickets of processes that died", () => {
+  /** The lock is free, and the tickets of `dead` processes come first. */
+  async function withDeadWaiters(fair: boolean, dead: number): Promise<FakeLeaseServer> {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server, fair).acquire("a"));
+    const waiting = Array.from({ length: dead }, () => outcomeOf(processOn(server, fair).acquire("a", { waitInMs: 1_000 })));
+    await pass(2_000);
+    for (const { error } of waiting) expect(error).toBeDefined();
+    await run(holder.release());
+    expect(server.isLeased(blob)).toBe(false);
+    return server;
+  }
+
+  it.each([0, 100, 300, 1_000])("gets a lock that is free at once, although its process has an old ticket: waitInMs %s", async (waitInMs) => {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server).acquire("a"));
+    const dead = Array.from({ length: 3 }, () => outcomeOf(processOn(server).acquire("a", { waitInMs: 1_000 })));
+    await pass(300);
+    const here = processOn(server);
+    const left = outcomeOf(here.acquire("a", { waitInMs: 500 }));
+    await pass(2_000);
+    for (const { error } of [...dead, left]) expect(error).toMatchObject({ name: "LeaseUnavailableError" });
+    await run(holder.release());
+    const lock = await run(here.acquire("a", { waitInMs }), 50);
+    await run(lock.release());
+  });
+
+  it.each([
+    [0, 1],
+    [0, 40],
+    [500, 3],
+    [1_000, 1],
+    [2_000, 40],
+    [4_000, 400],
+    [6_000, 40],
+  ])("gets a fair lock that is free, in a process of its own: waitInMs %s, %s dead", async (waitInMs, dead) => {
+    const server = await withDeadWaiters(true, Math.min(dead, 40));
+    server.blobs.get(tickets)!.blocks += dead - Math.min(dead, 40);
+    const begin = elapsed();
+    const caller = outcomeOf(processOn(server, true).acquire("a", { waitInMs }));
+    await pass(10_000);
+    expect(caller.error).toBeUndefined();
+    expect(caller.at! - begin).toBeLessThan(Math.max(3_500, waitInMs));
+    await run(caller.value!.release());
+    // The tickets of the dead are served with its own.
+    const next = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 0 }));
+    await pass(100);
+    await run(next.value!.release());
+  });
+
+  it("does not get a fair lock before those who are alive", async () => {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server, true).acquire("a"));
+    const waiters = Array.from({ length: 4 }, () => outcomeOf(processOn(server, true).withLock("a", () => later(100))));
+    await pass(20_000);
+    await run(holder.release(), 1);
+    const impatient = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 100 }));
+    await pass(10_000);
+    expect(impatient.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("still holds") as string });
+    for (const { error } of waiters) expect(error).toBeUndefined();
+    const last = await run(processOn(server, true).acquire("a"), 5_000);
+    await run(last.release());
+  });
+
+  it("does not wait for longer once others have taken a fair lock that was free", async () => {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server, true).acquire("a"));
+    const alive: { value?: number }[] = [];
+    for (let i = 0; i < 3; i++) {
+      const dead = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 100 }));
+      await pass(500);
+      expect(dead.error).toBeDefined();
+      alive.push(outcomeOf(processOn(server, true).withLock("a", () => later(5).then(() => i))));
+      await pass(500);
+    }
+    await run(holder.release(), 1);
+    const begin = elapsed();
+    const caller = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 0 }));
+    await pass(20_000);
+    expect(alive.map(({ value }) => value)).toEqual([0, 1, 2]);
+    expect(caller.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("still holds") as string });
+    expect(caller.at! - begin).toBeLessThan(4_000);
+  });
+});
+
+it("a fair lock does not wait for callers of the same process that have left", async () => {
+  const server = new FakeLeaseServer();
+  const locks = processOn(server, true);
+  const holder = await run(locks.acquire("a"));
+  const caller = countedAbort();
+  const order: number[] = [];
+  const all = Array.from({ length: 60 }, (_, i) =>
+    outcomeOf(locks.withLock("a", () => void order.push(i), i % 20 === 19 ? {} : { abortSignal: caller.signal })),
+  );
+  await pass(2_000);
+  caller.abort();
+  await pass(100);
+  const released = elapsed();
+  await run(holder.release());
+  await pass(1_000);
+  expect(order).toEqual([19, 39, 59]);
+  expect(Math.max(...[19, 39, 59].map((i) => all[i]!.at!)) - released).toBeLessThan(200);
+  expect(await run(locks.withLock("a", () => "next"), 100)).toBe("next");
+});
+
+describe("while callers of the process wait in line, far back", () => {
+  async function farBack(): Promise<{ server: FakeLeaseServer; locks: BlobLocks; end: () => Promise<void> }> {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server).acquire("a"));
+    server.addBlob(tickets).blocks = 400;
+    const locks = processOn(server);
+    const caller = countedAbort();
+    const waiting = outcomeOf(locks.acquire("a", { abortSignal: caller.signal }));
+    await pass(3_000);
+    return {
+      server,
+      locks,
+      end: async () => {
+        expect(waiting.at).toBeUndefined();
+        caller.abort();
+        await run(holder.release());
+        await pass(5_000);
+      },
+    };
+  }
+
+  it.each([0, 200])("another caller leaves after its waitInMs of %s ms, and is told why", async (waitInMs) => {
+    const { locks, end } = await farBack();
+    const begin = elapsed();
+    const outcome = outcomeOf(locks.acquire("a", { waitInMs }));
+    await pass(waitInMs + 50);
+    expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", message: expect.stringContaining("still holds") as string });
+    expect(outcome.at! - begin).toBeLessThanOrEqual(waitInMs + 50);
+    await end();
+  });
+
+  it("a try does not wait for the next poll", async () => {
+    const { locks, end } = await farBack();
+    expect(await run(locks.tryAcquire("a"), 20)).toBeUndefined();
+    await end();
+  });
+});
+
 describe("waiting on a dead network", () => {
   it.each([
     [0, false],
