@@ -27,8 +27,8 @@ describe("the record of the granularity", () => {
     };
     const [first, second] = [new TableLock(table, through, { granularity: "partition" }), new TableLock(table, other, { granularity: "partition" })];
     const [a, b, c] = [await costs(first), await costs(first), await costs(second)];
-    // With the first acquire, the lock's blob is created (2 requests more), its record is read and written (2), and the floor of a purge
-    // is read. The second process finds the blob, and reads and writes the record.
+    // With the first acquire, the lock's blob is created (2 requests more), its record is read and written (2), and
+    // the floor of purged locks is read (1). The second process finds the blob, and reads and writes the record.
     expect([a - b, c - b]).toEqual([2 + 5, 1 + 2]);
   });
 
