@@ -1,6 +1,7 @@
 import type { AppendBlobLike, BlobCallOptions, BlobLike, ContainerLike, LeasePropertiesLike } from "../clients/blob.js";
 import { delay, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { Recent } from "../core/recent.js";
 import { request } from "../core/request.js";
 import { fullJitter, jitter } from "../core/retry.js";
 import { isNotFound, isTransient } from "../core/storage-errors.js";
@@ -355,26 +356,17 @@ export class LockTurns implements LockRules {
 
 /** The rules of one lock survive its queue, so that the next acquisition can use what this process knows. Bounded: there may be a lock for each order. */
 const maxRemembered = 1_000;
-const remembered = new WeakMap<object, Map<string, LockTurns>>();
+const remembered = new WeakMap<object, Recent<LockTurns>>();
 
 export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerLike, prefix: string, blobName: string, info: HolderInfo): LockTurns {
   let locks = remembered.get(owner);
-  if (!locks) remembered.set(owner, (locks = new Map<string, LockTurns>()));
-  const id = JSON.stringify([key, prefix, info]);
-  let rules = locks.get(id);
-  if (rules) locks.delete(id);
-  else {
+  if (!locks) remembered.set(owner, (locks = new Recent<LockTurns>(maxRemembered)));
+  // One that is in use stays alive with its queue, even if it is forgotten here.
+  return locks.get(JSON.stringify([key, prefix, info]), () => {
     const blob = container.getBlockBlobClient(blobName);
     const tickets = container.getAppendBlobClient && new TicketDispenser((generation) => ticketBlobOf(container, blobName, generation));
-    rules = new LockTurns(blob, new EpochAllocator(blob, info, new EpochFloor(container, prefix)), tickets, info.fair);
-  }
-  locks.set(id, rules);
-  // The one that was used least recently. One that is in use stays alive with its queue.
-  for (const oldest of locks.keys()) {
-    if (locks.size <= maxRemembered) break;
-    locks.delete(oldest);
-  }
-  return rules;
+    return new LockTurns(blob, new EpochAllocator(blob, info, new EpochFloor(container, prefix)), tickets, info.fair);
+  });
 }
 
 function ticketBlobOf(container: ContainerLike, blobName: string, generation: number): AppendBlobLike {

@@ -1,5 +1,6 @@
 import { delay, startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { Recent } from "../core/recent.js";
 import { pollDelay } from "../core/retry.js";
 import { isTransient, isUnauthorized } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
@@ -337,20 +338,12 @@ function find<T>(items: Iterable<T>, accept: (item: T) => boolean): T | undefine
 
 /** The queues that this process knows. Bounded: the one that was used least recently is forgotten. */
 const maxRemembered = 1_000;
-const remembered = new WeakMap<object, Map<string, SlotQueue>>();
+const remembered = new WeakMap<object, Recent<SlotQueue>>();
 
 /** The queue of all callers in this process that use the same semaphore with the same credentials. */
 export function slotQueueFor(locks: BlobLocks, name: string, slots: number, list: (abortSignal: AbortSignal) => Promise<ReadonlySet<number>>): SlotQueue {
   const { owner, key } = leaseAdapterOf(locks.blobOf(name));
   let queues = remembered.get(owner);
-  if (!queues) remembered.set(owner, (queues = new Map<string, SlotQueue>()));
-  const id = JSON.stringify([key, slots]);
-  const queue = queues.get(id) ?? new SlotQueue(name, slots, new SlotRecord(locks.sideBlobOf(name, "slots"), JSON.stringify(name), slots), list);
-  queues.delete(id);
-  queues.set(id, queue);
-  for (const oldest of queues.keys()) {
-    if (queues.size <= maxRemembered) break;
-    queues.delete(oldest);
-  }
-  return queue;
+  if (!queues) remembered.set(owner, (queues = new Recent<SlotQueue>(maxRemembered)));
+  return queues.get(JSON.stringify([key, slots]), () => new SlotQueue(name, slots, new SlotRecord(locks.sideBlobOf(name, "slots"), JSON.stringify(name), slots), list));
 }
