@@ -6,8 +6,9 @@ import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/st
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, FencedError, isConcurrencyError, OperationTimeoutError } from "../errors.js";
+import { CommitUnknownError, createError, FencedError, isConcurrencyError, OperationTimeoutError } from "../errors.js";
 import { blobOptions } from "../target/blob-requests.js";
+import { newWriteId } from "../target/journal.js";
 import { readOnlyReason, withSignal } from "../target/target.js";
 import type { RequestContext } from "../target/target.js";
 import { checkTargetSettings, requireWritable } from "../update/options.js";
@@ -38,12 +39,15 @@ export interface PageWriter {
    * the default of 30 s.
    * @throws {@link FencedError} if another writer has claimed the blob. `writtenBytes`: how much was written before.
    * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`. `writtenBytes`: how much is written.
+   * @throws {@link CommitUnknownError} if a request got no response, and the client does not send it again. Repeat the call: that does no
+   * harm. There is no journal, so that its `operationId` identifies nothing.
    */
   write(offset: number, data: Uint8Array, options?: TimedCallOptions): Promise<void>;
   /**
    * Sets pages to zero. Costs 1 request.
    * @throws {@link FencedError} if another writer has claimed the blob.
    * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`.
+   * @throws {@link CommitUnknownError} as `write`.
    */
   clear(offset: number, count: number, options?: TimedCallOptions): Promise<void>;
 }
@@ -163,6 +167,8 @@ class FencedPageWriter implements PageWriter {
     try {
       await running;
     } catch (error) {
+      // The reason of the caller's own signal.
+      if (options.abortSignal?.aborted) throw error;
       throw withProgress(name, this.#url, error, call);
     }
   }
@@ -207,7 +213,7 @@ interface PageCall {
   ended: Promise<void> | undefined;
 }
 
-/** The error of a call that is too late or fenced, which says how much of the range is written. */
+/** The error of a call that says how much of the range is written, if it is too late, fenced, or of unknown outcome. */
 function withProgress(name: string, url: string, error: unknown, { from, to, writtenBytes, wasSent, isUncertain }: PageCall): unknown {
   const total = to - from;
   if (isConcurrencyError(error, "OPERATION_TIMEOUT")) {
@@ -221,6 +227,11 @@ function withProgress(name: string, url: string, error: unknown, { from, to, wri
     const rest = isUncertain ? " A try that got no response may have been written, too." : "";
     const message = `Another writer has claimed ${url} during ${name}: its sequence number is ${fencedBy}, not ${epoch}. ${writtenBytes} of ${total} bytes were written before.${rest}`;
     return createError(FencedError, message, { url, epoch, fencedBy, writtenBytes, committed: "unknown", cause: error });
+  }
+  // Also an error that says that nothing was written: that is true of the last try only.
+  if (isUncertain) {
+    const message = `It is unknown how much ${name} has written on ${url}: ${writtenBytes} of ${total} bytes are written, and a try for those behind them got no response. Write all of them again, which does no harm.`;
+    return createError(CommitUnknownError, message, { url, attempts: 1, operationId: newWriteId(), cause: error });
   }
   return error;
 }

@@ -98,6 +98,7 @@ export function defineTarget<T>(adapter: TargetAdapter<T>): UpdateTarget<T> {
     key: JSON.stringify([kind, url]),
     staleETag: "superseded",
     journaled: true,
+    mayLackJournal: true,
     decode: (raw) => structuredClone(raw),
     encode(value) {
       if (value === undefined) throw new TypeError(`${kind}: a value is needed; got undefined.`);

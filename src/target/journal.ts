@@ -55,12 +55,15 @@ export function journalAfter(
 /** Whether the write that carried `written` is part of the history that is now stored as `found`. */
 export function outcomeOf(written: Pick<Journal, "lineage" | "seq" | "entries">, found: Journal | undefined): "committed" | "not committed" | "unknown" {
   if (found?.lineage !== written.lineage) return "unknown";
+  const [own = ""] = written.entries.map(writeIdOf);
+  // It began the lineage, as a create or an overwrite: found under any number of later writes.
+  if (written.seq === 1 && written.lineage === own) return "committed";
   const position = found.seq - written.seq;
   // One behind: our base is still stored, or a client that leaves the journal unchanged has modified it.
   if (position === -1) return "not committed";
   const entry = found.entries[position];
   if (entry === undefined) return "unknown";
-  return writeIdOf(entry) === writeIdOf(written.entries[0] ?? "") ? "committed" : "not committed";
+  return writeIdOf(entry) === own ? "committed" : "not committed";
 }
 
 function writeIdOf(entry: string): string {
@@ -75,6 +78,21 @@ export function hasOperation(journal: Journal | undefined, operationId: string, 
   if (token && outcomeOf(token, journal) === "committed") return true;
   const key = keyOf(operationId, scope);
   return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(key, 1) > 0);
+}
+
+/**
+ * Whether the place that an id of the library names has left the journal: whether the write was committed cannot be found out any more. An
+ * id of the caller names no place.
+ */
+export function hasLeft(journal: Journal | undefined, operationId: string): boolean {
+  const token = parseToken(operationId);
+  if (!token || journal?.lineage !== token.lineage || outcomeOf(token, journal) !== "unknown") return false;
+  return journal.seq >= token.seq;
+}
+
+/** The `cause` of the error for such a repetition. */
+export function hasLeftError(): Error {
+  return new Error("So many writes have followed that the journal does not show any more whether the operation was committed.");
 }
 
 /**

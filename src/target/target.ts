@@ -100,6 +100,8 @@ export interface ServiceAdapter<T, Raw> {
   readonly notFoundAdvice?: string;
   /** Whether a write can carry a journal. Otherwise a lost response is resolved by comparing the intended with the stored value. */
   readonly journaled: boolean;
+  /** Whether the store may drop the journal of a write: what is stored without one may then be a write of this library. */
+  readonly mayLackJournal?: true;
   /**
    * Distinguishes the operations of this target in a journal that it shares with another one: the same `operationId` for the content and
    * for the metadata of a blob are two operations. Letters only. Absent: the journal is its own, or that of the content.

@@ -2,7 +2,7 @@ import { eventLoopTurn, watchEventLoop } from "../core/deadline.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import { hasOperation, maxOperationIds, newWriteId } from "../target/journal.js";
+import { hasLeft, hasLeftError, hasOperation, maxOperationIds, newWriteId } from "../target/journal.js";
 import type { Snapshot, ServiceAdapter } from "../target/target.js";
 
 /**
@@ -163,6 +163,10 @@ export class Batch<T, Raw> {
 
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<T, Raw>> {
     if (this.#isRepetition(call, base)) return this.#repeat(call, base);
+    if (call.operationId !== undefined && call.settings.onUnknown === "throw" && hasLeft(base.snapshot?.journal, call.operationId)) {
+      call.rejectUnknown(hasLeftError());
+      return { kind: "abandoned" };
+    }
     call.attempts++;
     call.inFlight = false;
     call.currentETag = base.snapshot?.etag;
@@ -356,7 +360,8 @@ function rejectChangedDraft<T, Raw>(adapter: Pick<ServiceAdapter<T, Raw>, "decod
   try {
     raw = adapter.encode(draft, start);
   } catch {
-    // It was valid before the mutator ran.
+    // It was valid before the mutator ran. Unless what is stored cannot be encoded either, because it has too many levels: throws that error.
+    adapter.encode(adapter.decode(start), start);
   }
   // The codec of a caller may encode a value in another way than it was stored: then its own encoding of the start counts.
   if (raw !== undefined && (adapter.equals(start, raw) || adapter.equals(adapter.encode(adapter.decode(start), start), raw))) return;

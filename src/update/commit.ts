@@ -1,7 +1,8 @@
 import { resolveWrite } from "../core/resolve-write.js";
 import type { TryLimit } from "../core/request.js";
 import type { Recognition } from "../core/resolve-write.js";
-import { isServerBusy } from "../core/storage-errors.js";
+import { isNotFound, isServerBusy } from "../core/storage-errors.js";
+import { isConcurrencyError } from "../errors.js";
 import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf, tokenOf, tokenWithoutJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
@@ -43,7 +44,7 @@ export type CommitOutcome<Raw> =
 /** The members of an adapter that a commit needs. */
 export type CommitAdapter<Raw> = Pick<
   ServiceAdapter<never, Raw>,
-  "journaled" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  "journaled" | "mayLackJournal" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
 >;
 
 /**
@@ -104,6 +105,7 @@ async function commitWith<Raw>(
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
   if (outcome.kind === "conflict" && outcome.found !== undefined) return afterConflict(adapter, plan, journal, { ...outcome, found: outcome.found });
+  if (outcome.kind === "conflict" && onConflict) return afterUnreadConflict(plan, outcome.error);
   if (outcome.kind !== "recognised") return outcome;
   const { found } = outcome;
   return { kind: "committed", found, superseded: found !== null && !isLatest(adapter, plan, journal, found) };
@@ -123,11 +125,23 @@ function afterConflict<Raw>(
   if (draft !== undefined) {
     // A write without a journal leaves that of others as it is.
     const isOfOther = found?.journal?.lineage !== base?.journal?.lineage || found?.journal?.seq !== base?.journal?.seq;
-    return { ...outcome, mayBeOwn: !journal && !isOfOther && found !== null && adapter.equals(found.raw, draft) };
+    const wasJournaled = journal && !(adapter.mayLackJournal && found && !found.journal);
+    return { ...outcome, mayBeOwn: !wasJournaled && !isOfOther && found !== null && adapter.equals(found.raw, draft) };
   }
   // A delete whose target is gone.
   if (found) return outcome;
   return mayRepeat ? { kind: "committed", found, superseded: false } : { kind: "unknown", error, found, wasRejected: true };
+}
+
+/**
+ * The same if reading what is stored has failed. The service says of a delete that its target is gone, or the store of a caller does not say
+ * why it rejected it: a copy may have deleted the target.
+ */
+function afterUnreadConflict<Raw>({ draft, mayRepeat }: Plan<Raw>, error: unknown): CommitOutcome<Raw> {
+  const isGone = isNotFound(error);
+  if (draft !== undefined || !(isGone || isConcurrencyError(error, "PRECONDITION"))) return { kind: "conflict", error };
+  if (mayRepeat) return isGone ? { kind: "committed", found: null, superseded: false } : { kind: "conflict", error };
+  return { kind: "unknown", error, wasRejected: isGone };
 }
 
 /** A write of several requests gets the time of as many tries. */

@@ -60,7 +60,7 @@ export async function deleteIfUnchanged(
         throw outcome.error;
       case "unknown":
         if (outcome.wasRejected) throw goneError(adapter.url, outcome.error);
-        throw createError(CommitUnknownError, `It is unknown whether this call deleted ${adapter.url}: ${outcome.found === null ? "it does not exist any more, but another client may have deleted it" : "another client may have created it again"}.`, {
+        throw createError(CommitUnknownError, `It is unknown whether this call deleted ${adapter.url}: ${reasonOf(outcome.found)}.`, {
           url: adapter.url,
           attempts: 1,
           operationId,
@@ -70,6 +70,11 @@ export async function deleteIfUnchanged(
         throw versionError(adapter.url, { started, attempts: 1, consequence: "It was not deleted." }, outcome.found, outcome.error);
     }
   }, { targetKind: adapter.kind });
+}
+
+function reasonOf(found: unknown): string {
+  if (found === undefined) return "what is stored could not be read";
+  return found === null ? "it does not exist any more, but another client may have deleted it" : "another client may have created it again";
 }
 
 /** The service says that it does not exist. But it may say so to a copy of the request that was made below the SDK. */

@@ -14,8 +14,8 @@ import { runCall } from "./run-call.js";
  * - `"notCommitted"`: another write is in its place, so it is not stored and never will be. Only for ids of the library: an id of the
  *   caller does not say on which version the operation was based.
  * - `"unknown"`: it is not in the journal, but may have been: 32 writes have followed, the target was deleted, or the journal was
- *   dropped. Or the target is unchanged, so that the request may still arrive. Repeat the call with the same `operationId`: it is applied
- *   once in that case.
+ *   dropped. Or the target is unchanged, so that the request may still arrive. Repeat the call with the same `operationId`: in that
+ *   case it is applied once. After 32 writes, an id of the library is a {@link CommitUnknownError} again.
  *
  * @example
  * ```ts

@@ -294,6 +294,30 @@ describe("a writer", () => {
     }
   });
 
+  it.each([
+    { what: "loses its response", fault: loseAnswerForGood },
+    { what: "is lost", fault: loseRequest },
+  ])("says that it does not know if its request $what, and the client does not retry", async ({ fault }) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    for (const call of [() => writer.write(512, page(1)), () => writer.clear(512, 512)]) {
+      service.next(service.operations.includes("uploadPages") ? "clearPages" : "uploadPages", fault);
+      const error = await rejection(call());
+      expect(error).toMatchObject({ name: "CommitUnknownError", committed: "unknown", attempts: 1, cause: { code: "ECONNRESET" } });
+      expect(error.message).toContain("which does no harm");
+    }
+    await writer.write(512, page(3));
+    expect(blob.pages[1]).toBe(3);
+  });
+
+  it("says that it does not know if a later try is rejected because of a lease", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", hangAfterCommit, answer(412, "LeaseIdMissing"));
+    expect(await rejection(writer.write(0, page(1), { tryTimeoutInMs: 20 }))).toMatchObject({ name: "CommitUnknownError", committed: "unknown", cause: { name: "LeaseUnavailableError" } });
+    expect(blob.pages[0]).toBe(1);
+  });
+
   it("raises its number also after a re-send of the SDK that went well, and only then", async () => {
     const { service, blob } = disk();
     const writer = await claimPages(blob);

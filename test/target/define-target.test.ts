@@ -215,6 +215,30 @@ describe("a lost response", () => {
     expect(store.current?.value).toEqual({ n: 1 });
   });
 
+  it("of a write that was copied below the adapter is not applied twice if the store has no place for a journal", async () => {
+    const { store, target } = counter({ keepsJournal: false });
+    store.next("write", async (carryOut) => {
+      carryOut();
+      return carryOut();
+    });
+    expect(await rejection(inFakeTime(optimisticUpdate(target, increment)))).toBeInstanceOf(CommitUnknownError);
+    expect(store.current?.value).toEqual({ n: 1 });
+  });
+
+  it("of a delete that was copied below the adapter, and after which no read succeeds, is a CommitUnknownError", async () => {
+    const calls: ((target: UpdateTarget<Counter>) => Promise<unknown>)[] = [(target) => deleteIfUnchanged(target, "v1"), (target) => optimisticUpdate(target, () => DELETE)];
+    for (const call of calls) {
+      const { store, target } = counter();
+      store.next("delete", async (carryOut) => {
+        carryOut();
+        store.next("read", ...Array<typeof loseWrite>(9).fill(loseWrite));
+        return carryOut();
+      });
+      expect(await rejection(inFakeTime(call(target)))).toMatchObject({ code: "COMMIT_UNKNOWN", committed: "unknown" });
+      expect(store.current).toBeUndefined();
+    }
+  });
+
   it("of a write that did not arrive is sent again without a journal, too: nothing has changed", async () => {
     const { store, target } = counter({ keepsJournal: false });
     store.next("write", loseWrite);

@@ -293,6 +293,14 @@ describe("a mutator that changes its draft and returns another value", () => {
     expect(service.count("write")).toBe(0);
   });
 
+  it("is not said of a draft with too many levels to be encoded, whose mutator left it as it is", async () => {
+    const levels = 20_000;
+    const { service, blob } = blobOf(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
+    const error = await rejection(optimisticUpdate<Doc>(blob, () => ({ n: 1 })));
+    expect(error).toBeInstanceOf(RangeError);
+    expect(service.count("write")).toBe(0);
+  });
+
   it("may return the draft itself, or delete the target", async () => {
     const { blob } = blobOf('{"n":0}');
     const { value } = await optimisticUpdate<Doc>(blob, (doc) => {

@@ -32,6 +32,40 @@ describe("the operationId of a CommitUnknownError", () => {
     expect(own.blob.json).toEqual({ n: 2 });
   });
 
+  it("is not applied a second time when it has left the journal, unless the caller accepts that", async () => {
+    for (const fault of [loseAnswerForGood, loseRequest]) {
+      const own = counterBlob();
+      await optimisticUpdate<Counter>(own.blob, increment);
+      const token = await unknown(own, fault);
+      for (let i = 0; i < 40; i++) await optimisticUpdate<Counter>(own.blob, increment);
+      const { n } = own.blob.json as Counter;
+      expect(await resolveOutcome(own.blob, token)).toBe("unknown");
+      expect(await inFakeTime(rejection(optimisticUpdate<Counter>(own.blob, increment, { operationId: token })))).toMatchObject({ code: "COMMIT_UNKNOWN", operationId: token });
+      expect(own.blob.json).toEqual({ n });
+      await optimisticUpdate<Counter>(own.blob, increment, { operationId: token, onUnknown: "retry" });
+      expect(own.blob.json).toEqual({ n: n + 1 });
+    }
+  });
+
+  it("of a create or an overwrite is found under any number of later writes", async () => {
+    const created = counterBlob();
+    created.blob.drop();
+    const token = await unknown(created, loseAnswerForGood, { initial: { n: 0 } });
+    const { service, blob } = counterBlob();
+    service.next("upload", hangAfterCommit);
+    service.each("download", hang);
+    const error = rejection(overwrite<Counter>(blob, { n: 10 }, { timeoutInMs: 100 }));
+    await vi.advanceTimersByTimeAsync(100);
+    service.heal();
+    for (let i = 0; i < 40; i++) for (const each of [created.blob, blob]) await optimisticUpdate<Counter>(each, increment);
+    const { operationId } = (await error) as unknown as CommitUnknownError;
+    for (const [each, id] of [[created.blob, token], [blob, operationId]] as const) expect(await resolveOutcome(each, id)).toBe("committed");
+    await optimisticUpdate<Counter>(created.blob, increment, { operationId: token });
+    await overwrite<Counter>(blob, { n: 10 }, { operationId });
+    expect(created.blob.json).toEqual({ n: 41 });
+    expect(blob.json).toEqual({ n: 50 });
+  });
+
   it("is found although other callers of the same write know that it was committed", async () => {
     const { service, blob } = counterBlob();
     service.next("upload", hangAfterCommit);

@@ -3,7 +3,7 @@ import { appendExactlyOnce, blobHttpHeaders, createIfNotExists, DELETE, deleteIf
 import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { before, copyBelowSdk, hang, pass } from "../fakes/faults.js";
+import { answer, before, copyBelowSdk, hang, pass } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { rejection } from "../support/outcome.js";
@@ -41,6 +41,32 @@ describe("a delete that is copied below the SDK", () => {
     const entity = await readTarget(tableEntity(table, "p", "r"));
     table.service.next("deleteEntity", copyBelowSdk);
     expect(await rejection(deleteIfUnchanged(tableEntity(table, "p", "r"), entity.etag))).toMatchObject({ code: "TARGET_NOT_FOUND", committed: "unknown" });
+  });
+
+  it("never says that it deleted nothing if what is stored cannot be read", async () => {
+    const calls = [
+      { expected: "TARGET_NOT_FOUND", run: async (blob: ReturnType<typeof counterBlob>["blob"], etag: string) => deleteIfUnchanged(blob, etag) },
+      { expected: "COMMIT_UNKNOWN", run: async (blob: ReturnType<typeof counterBlob>["blob"]) => optimisticUpdate<Counter>(blob, () => DELETE) },
+      { expected: "COMMIT_UNKNOWN", run: async (blob: ReturnType<typeof counterBlob>["blob"]) => optimisticUpdate<Counter>(blob, () => DELETE, { initial: { n: 7 } }) },
+    ];
+    for (const { expected, run } of calls) {
+      const { service, blob } = counterBlob();
+      const { etag } = await readTarget(blob);
+      service.next("delete", (exchange) => {
+        service.each("download", answer(403, "AuthorizationFailure"));
+        return copyBelowSdk(exchange);
+      });
+      expect(await inFakeTime(rejection(run(blob, etag)))).toMatchObject({ code: expected, committed: "unknown" });
+      expect(blob.stored).toBeUndefined();
+    }
+  });
+
+  it("that met the change of another client is a conflict as before, also if what is stored cannot be read", async () => {
+    const { service, blob } = counterBlob();
+    const { etag } = await readTarget(blob);
+    service.next("delete", before(() => blob.putKeeping({ n: 5 })));
+    service.each("download", answer(403, "AuthorizationFailure"));
+    expect(await inFakeTime(rejection(deleteIfUnchanged(blob, etag)))).toMatchObject({ code: "CONFLICT", committed: false });
   });
 
   it("that met the change of another client is a conflict as before", async () => {
