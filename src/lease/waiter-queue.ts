@@ -2,7 +2,7 @@ import { CallQueues } from "../core/call-queue.js";
 import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
 import { delay, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
-import { isLeaseConflict, isTransient } from "../core/storage-errors.js";
+import { isLeaseConflict, isTransient, toNotFoundError } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
 import type { AcquireOutcome, Acquisition, LeaseTerms, LeaseWaiter } from "./acquire.js";
@@ -302,7 +302,9 @@ export class WaiterQueue {
     return this.#waiters.values().next().value;
   }
 
-  #pollFailed(error: unknown, transient: boolean, terms: LeaseTerms): void {
+  #pollFailed(failure: unknown, transient: boolean, terms: LeaseTerms): void {
+    // Not only the request for the lease finds out that the container is missing: a fair lock draws a ticket, and looks, before it.
+    const error = toNotFoundError(failure, this.#url, undefined) ?? failure;
     this.#failures ??= new FailureStreak();
     const pointless = !transient || this.#failures.add();
     if (!transient) this.#failures.end();

@@ -237,6 +237,9 @@ export class EpochAllocator {
         given === undefined
           ? { ...written, next: epoch, end: epoch + reserved, previousEpoch: base.record.epoch }
           : { ...written, next: epoch + 1, end: epoch + reserved, previousEpoch: epoch };
+      // If the response came after the lease was lost, this process may have acquired the lock again, and reserved larger epochs. The
+      // ETag would not tell: it is that of this record when the new lease was acquired.
+      if (lease.check()) return own;
       this.#own = own;
       this.#known = written;
       this.#lease = lease;

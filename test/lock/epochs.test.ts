@@ -191,6 +191,22 @@ describe("epochs", () => {
     await run(outcome.value!.release());
   });
 
+  it("are not continued from a reservation whose answer came after its lease was lost and the lock was acquired anew", async () => {
+    const server = new FakeLeaseServer();
+    // The first write is carried out, and answered three seconds later.
+    server.disturb = (operation) => (operation === "metadata" && server.count("metadata") === 1 ? { ...ok, afterInMs: 3_000 } : undefined);
+    const locks = locksOn(server);
+    const [first, second] = [1, 2].map(() => outcomeOf(locks.acquire("a", { renewIntervalInMs: 1_000 })));
+    await pass(500);
+    expect(await run(locksOn(server).break("a"))).toBe(true);
+    await pass(1_500);
+    const { epoch } = first!.value!;
+    await pass(2_000);
+    await run(first!.value!.release());
+    expect(second!.value!.epoch).toBeGreaterThan(epoch);
+    await run(second!.value!.release());
+  });
+
   it.each([
     ["a failure that will not pass, and all who wait are told", status(403), 1, 1],
     ["failures that might have passed, for ten seconds, with pauses", status(503), 5, 60],

@@ -73,6 +73,20 @@ describe("looking at locks", () => {
     await expect(run(locks.acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
   });
 
+  it("reports a missing container to the callers of a fair lock, which look before they try", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = () => status(404, "ContainerNotFound");
+    const locks = new BlobLocks(server.container(), { fair: true });
+    await expect(run(locks.acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+    await expect(run(locks.tryAcquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+  });
+
+  it("reports a container that is deleted before the epoch of a waiter is allocated", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation) => (operation === "properties" ? status(404, "ContainerNotFound") : undefined);
+    await expect(run(locksOn(server).acquire("a"))).rejects.toMatchObject({ name: "TargetNotFoundError" });
+  });
+
   it("ends in time when the service does not answer", async () => {
     const server = new FakeLeaseServer();
     server.intercept = () => deafHang;
