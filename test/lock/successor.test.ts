@@ -150,7 +150,7 @@ describe("the next process in line", () => {
     await pass(30_000);
   });
 
-  it("does not take its own ticket for that of a process that waits", async () => {
+  it("does not take its own ticket for that of a process that waits", { timeout: 60_000 }, async () => {
     const server = new FakeLeaseServer();
     server.latencyInMs = 5;
     const locks = locksOn(server, "crowd");
