@@ -107,7 +107,8 @@ it("gives the lease another id before it looks whether a write whose answer was 
   await file.uploadData(Buffer.from("a"));
   proxy.reset([dropResponse({ when: (r) => r.query.get("comp") === "range", times: 1 })]);
   await leasedUpdate(textFile(shareThrough(1).rootDirectoryClient.getFileClient("file")), () => "b");
-  const steps = proxy.log.map((r) => r.headers["x-ms-lease-action"] ?? `${r.method} ${r.query.get("comp") ?? ""}`.trim());
+  // Leases of the tests before are released once more in the background, in case that a request arrives late.
+  const steps = proxy.log.filter((r) => r.url.includes(share.name)).map((r) => r.headers["x-ms-lease-action"] ?? `${r.method} ${r.query.get("comp") ?? ""}`.trim());
   expect(steps).toEqual(["acquire", "GET", "PUT range", "change", "GET", "release"]);
 });
 

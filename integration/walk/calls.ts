@@ -55,7 +55,7 @@ export const calls: readonly Call[] = [
   {
     name: "withLock",
     heading: "BlobLocks.withLock",
-    limit: 23,
+    limit: 24,
     async prepare({ BlobLocks }, { connectionString }) {
       const locks = new BlobLocks(await container(connectionString));
       return (trace) => trace(() => locks.withLock("name", () => undefined));
@@ -95,7 +95,7 @@ export const calls: readonly Call[] = [
   {
     name: "leasedUpdate",
     heading: "leasedUpdate",
-    limit: 37,
+    limit: 38,
     async prepare({ BlobLocks, jsonFile, leasedUpdate }, { connectionString, fileServer }) {
       const share = await freshShare(fileServer);
       const file = share.rootDirectoryClient.getFileClient("list.json");
