@@ -35,7 +35,7 @@ export const tableMaintenance: Sample = {
         timeline.set(row, "waits");
         await lock.withReadLock(async ({ signal }) => {
           timeline.set(row, "holds");
-          check(!isMaintained, "nobody writes during the maintenance");
+          check(!isMaintained, "no other client writes during the maintenance");
           await pause(60);
           await optimisticUpdate(tableEntity<Order>(table, "orders", rowKey), (order) => { order.writes++; }, { abortSignal: signal });
           written++;
@@ -57,7 +57,7 @@ export const tableMaintenance: Sample = {
       isMaintained = true;
       for await (const { rowKey = "", writes } of table.listEntities<Order>()) {
         await pause(60);
-        // A plain write: what was read is still true, as nobody else writes.
+        // A plain write: what was read is still true, as no other client writes.
         await table.updateEntity({ partitionKey: "orders", rowKey, writes, total: writes * 10 }, "Merge");
       }
       isMaintained = false;

@@ -36,7 +36,7 @@ export async function runSamples(samples: readonly Sample[]): Promise<Seen[]> {
       say.result(outcome);
       say.text(sample.lesson);
       seen.push({ sample, outcome, elapsedInMs: performance.now() - started });
-      // Somebody is reading along: most scenes are over faster than that.
+      // A person is reading along: most scenes are over faster than that.
       if (isTerminal && sample !== samples.at(-1)) await pause(breathInMs);
     } catch (error) {
       // An interrupted sample loses its storage in the middle; that is no failure.

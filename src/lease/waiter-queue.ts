@@ -59,7 +59,7 @@ export class WaiterQueue {
   readonly #waiters = new Set<LeaseWaiter>();
   /** Polling, or held by a caller of this process. */
   #busy = false;
-  /** While polling: another client had the lease, or came first, when this process last looked. */
+  /** While polling: another client had the lease, or came first, at the last poll of this process. */
   #isTaken = false;
   /** The lease that a caller of this process holds, and its terms. */
   #held: { readonly lease: HeldLease; readonly terms: LeaseTerms } | undefined;

@@ -88,7 +88,7 @@ export interface HolderInfo {
  *
  * While processes wait, a holder reserves one more epoch, for the ticket after its own. Its successor has read the record when it
  * waited, and if the ETag shows that it is still the same, the successor begins its work at once, and writes the record meanwhile.
- * It may die before that is done. So nobody carries a reservation to another lease if the record names a ticket: its epoch, which
+ * It may die before that is done. So no process carries a reservation to another lease if the record names a ticket: its epoch, which
  * is larger, may have been used.
  */
 export class EpochAllocator {
@@ -341,7 +341,7 @@ class LockRecordBlob {
   }
 
   /**
-   * The epoch to start with if there is no record: nobody has used the lock yet, or a foreign program deleted the blob or replaced
+   * The epoch to start with if there is no record: no process has used the lock yet, or a foreign program deleted the blob or replaced
    * its metadata. The time in millionths of a second is larger than every epoch before: a process with many callers hands a lock
    * over, or reserves epochs, far more than a thousand times a second, but not a million times. If a purge deleted
    * it, the floor is larger in any case.

@@ -62,13 +62,13 @@ export class LockTurns implements LockRules {
   /** Of all waiters of this process; a fair lock gives each of them its own. */
   readonly #place: PlaceInLine = { ticket: undefined };
   readonly #drawing = new WeakMap<PlaceInLine, Promise<void>>();
-  /** Of a fair lock: tickets of callers of this process that have left. Nobody comes before those behind them. */
+  /** Of a fair lock: tickets of callers of this process that have left. No caller comes before those behind them. */
   readonly #abandoned = new Set<number>();
   #lastDraw: Promise<void> = Promise.resolve();
   /** How often the count of served tickets has begun anew: a foreign program deleted the lock or its tickets. */
   #restarts = 0;
   readonly #restartsAtDraw = new WeakMap<PlaceInLine, number>();
-  /** Since the last restart, no ticket was served: nobody knows who comes first. */
+  /** Since the last restart, no ticket was served: it is not known who comes first. */
   #servedIsUnknown = false;
   /** The ticket of the current or last holder in this process. */
   #ownTicket: number | undefined;
@@ -77,7 +77,7 @@ export class LockTurns implements LockRules {
   #sinceRelease: Clock | undefined;
   #sinceLookForOthers: Clock | undefined;
   #othersWait = false;
-  /** The last ticket that was drawn, when this process looked. */
+  /** The last ticket that was drawn, when this process last read the count. */
   #lastTicket = 0;
   /** How long a turn takes, as seen from here. */
   #turnInMs = 100;
@@ -126,7 +126,7 @@ export class LockTurns implements LockRules {
     if (!(await this.#lookForOthers(this.#tickets, abortSignal, request))) return true;
     const free = this.#free;
     if (!free) return false;
-    // Those who drew the tickets may have left or died: then nobody takes the lock, and the tickets are served with this call.
+    // Those who drew the tickets may have left or died: then no process takes the lock, and the tickets are served with this call.
     await delay(fairGraceInMs, abortSignal);
     await this.#look(acquisition);
     if (this.#free !== free) return false;
@@ -190,12 +190,12 @@ export class LockTurns implements LockRules {
     if (this.#distanceOf(place) < -maxPassedOver) place.ticket = undefined;
     if (place.ticket === undefined && !(await this.#queueUp(place, acquisition))) return;
     let seenFree: FreeSince | undefined;
-    for (let looked = false; ; looked = true) {
+    for (let isFirst = true; ; isFirst = false) {
       // A ticket from before a restart may be so large that its turn never comes.
       if (this.#restartsAtDraw.get(place) !== this.#restarts) await this.#draw(place, abortSignal, acquisition.request);
       const distance = this.#distanceOf(place);
       if (distance <= 1) {
-        if (looked || acquisition.attempts === 0) return;
+        if (!isFirst || acquisition.attempts === 0) return;
         await delay(pacing.slowed(this.#tryDelay()), abortSignal);
         if (distance === 1) return;
         // Passed over, or it is not known which ticket was served last.
@@ -203,7 +203,7 @@ export class LockTurns implements LockRules {
         continue;
       }
       // Callers of a fair lock have made no attempt yet: what was seen before they came does not count.
-      if (this.#fair && acquisition.attempts === 0 && !looked) await this.#look(acquisition);
+      if (this.#fair && acquisition.attempts === 0 && isFirst) await this.#look(acquisition);
       // If it is free, those with earlier tickets may be dead: that is not known yet, and a short wait is extended until it is, or
       // until another holder came in between.
       if (!this.#fair || !this.#free || (seenFree && seenFree !== this.#free)) acquisition.onTaken();
@@ -217,7 +217,7 @@ export class LockTurns implements LockRules {
   /** How long those before a waiter have to use a lock that is free. */
   #graceOf(distance: number, waiter: LeaseWaiter): number {
     if (!this.#fair) return graceInMs * Math.log2(distance);
-    // A caller that would have to leave does not wait for longer than those that are next: otherwise nobody with a short wait would
+    // A caller that would have to leave does not wait for longer than those that are next: otherwise no caller with a short wait would
     // ever have a lock that is free.
     return fairGraceInMs * Math.min(Math.log2(distance), waiter.leftInMs <= lastChanceInMs ? 2 : Infinity);
   }
@@ -252,7 +252,7 @@ export class LockTurns implements LockRules {
       return false;
     }
     this.#failedDraws = 0;
-    // Nobody else waits: the next turn needs no ticket.
+    // No other process waits: the next turn needs no ticket.
     this.#wasContended = attempts > 0 || this.#distanceOf(place) > 1;
     return true;
   }
@@ -304,10 +304,10 @@ export class LockTurns implements LockRules {
   async #look({ abortSignal, request: { onRequest, tracingOptions }, pacing }: Acquisition): Promise<void> {
     onRequest?.();
     const options = (signal: AbortSignal): BlobCallOptions => ({ abortSignal: signal, ...(tracingOptions && { tracingOptions }) });
-    const looked = await request<LeasePropertiesLike>((signal) => this.#blob.getProperties(options(signal)), { timeoutInMs, abortSignal });
-    pacing.polled(pollResultOf(looked));
-    if (looked.kind !== "ok" && !isNotFound(looked.error)) throw looked.error;
-    const properties = looked.kind === "ok" ? looked.value : {};
+    const found = await request<LeasePropertiesLike>((signal) => this.#blob.getProperties(options(signal)), { timeoutInMs, abortSignal });
+    pacing.polled(pollResultOf(found));
+    if (found.kind !== "ok" && !isNotFound(found.error)) throw found.error;
+    const properties = found.kind === "ok" ? found.value : {};
     const { etag, leaseState } = properties;
     const record = parseLockRecord(properties.metadata);
     this.#epochs.learn({ record, etag: etag ?? "" });

@@ -178,7 +178,7 @@ class Purge {
 
 /**
  * Whether a holder of this crash guard may have left a lease behind that never expires: its successor finds out by the record
- * which ids that lease can have. Without the record nobody could take it over.
+ * which ids that lease can have. Without the record no client could take it over.
  */
 function mayGuard(record: LockRecord): boolean {
   return record.lowestGuarding !== undefined && record.lowestGuarding < nextEpoch(record);

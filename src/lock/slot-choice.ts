@@ -22,7 +22,7 @@ export class SlotPoll {
   free: number[] | undefined;
   readonly #maxTaken: number;
 
-  /** @param open - How many slots this process does not hold. A single one is tried, several are looked at first. Undefined: nothing is known yet. */
+  /** @param open - How many slots this process does not hold. A single one is tried, several are listed first. Undefined: nothing is known yet. */
   constructor(open?: number) {
     this.#maxTaken = open === undefined ? takenBeforeLook : open === 1 ? 1 : 0;
   }

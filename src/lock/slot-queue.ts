@@ -75,7 +75,7 @@ export class SlotQueue {
   /** Of a try whose poll had ended before: for the next one, which cannot try that slot. */
   #lateFailure: unknown;
   #handOvers = 0;
-  /** The record is checked, or the slots are looked at. */
+  /** The record is checked, or the slots are listed. */
   #isLooking = false;
   #mayList = true;
   #pausing: AbortController | undefined;

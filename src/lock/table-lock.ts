@@ -254,7 +254,7 @@ const recordValidInMs = 30_000;
 /** Even a caller that does not wait for the lock gives the service the time for a response. */
 const minRecordWaitInMs = 2_000;
 
-/** What another program has written in place of the record is none: nobody knows which granularity is in use. */
+/** What another program has written in place of the record is none: it is not known which granularity is in use. */
 function granularityIn(text: string): string {
   try {
     const { granularity } = JSON.parse(text) as { granularity?: unknown };
