@@ -21,7 +21,7 @@ import { blobTags } from "../target/blob-tags.js";
 import type { HttpHeaders } from "../target/property-set.js";
 import { requireClient } from "../target/target.js";
 import type { ReadResult, UpdateTarget } from "../target/target.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import type { LeasedUpdateOptions } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";

@@ -17,7 +17,7 @@ import { fileHttpHeaders, fileMetadata } from "../target/file-properties.js";
 import type { HttpHeaders } from "../target/property-set.js";
 import { requireClient } from "../target/target.js";
 import type { LeasedTarget, ReadResult } from "../target/target.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import { createIfNotExists } from "../update/create-if-not-exists.js";
 import { leaseOptionsOf } from "../update/exclusive-access.js";
 import type { LeasedUpdateOptions } from "../update/exclusive-access.js";

@@ -10,7 +10,7 @@ import type { CommitConsumerOptions, QueueConsumerOptions } from "../queue/optio
 import { redrive } from "../queue/redrive.js";
 import type { RedriveOptions, RedriveResult } from "../queue/redrive.js";
 import { queueMetadata } from "../target/queue-metadata.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import type { LeasedUpdateOptions, NamedLockRef } from "../update/exclusive-access.js";
 import { leasedUpdate } from "../update/leased-update.js";
 

@@ -15,7 +15,7 @@ import type { RunTransactionOptions } from "../transaction/run-transaction.js";
 import { purgeTombstones } from "../transaction/tombstone-cleanup.js";
 import type { PurgeTombstonesOptions } from "../transaction/tombstone-cleanup.js";
 import type { Transaction } from "../transaction/transaction.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import type { OptimisticUpdateOptions } from "../update/options.js";
 import { checkDefaults, TargetFacade } from "./concurrent-target.js";
 import type { ConcurrentTarget, TargetDefaults } from "./concurrent-target.js";

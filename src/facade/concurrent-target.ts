@@ -7,7 +7,7 @@ import type { WatchOptions } from "../read/poller.js";
 import { watch } from "../read/watch.js";
 import type { Watch } from "../read/watch.js";
 import type { ReadResult, UpdateTarget } from "../target/target.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import { createIfNotExists } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
 import type { OptimisticUpdateOptions, TargetOptions } from "../update/options.js";

@@ -1,24 +1,19 @@
-import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients/blob.js";
+import type { BlobLike } from "../clients/blob.js";
 import { startTimer } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { resolveWrite } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
-import { requireETag } from "../core/validate.js";
 import { createError, LockModeMismatchError } from "../errors.js";
 import type { HeldLease } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { FencingToken } from "../lease/lease-handle.js";
 import type { EpochFloor } from "./epoch-floor.js";
-import { formatLockRecord, nextEpoch, parseLockRecord } from "./lock-record.js";
-import type { LockRecord } from "./lock-record.js";
+import { LockRecordBlob, nextEpoch } from "./lock-record.js";
+import type { LockRecord, StoredRecord } from "./lock-record.js";
 
 /** Under one reservation, the record names the first of its holders: operators see the others only after {@link recordAfterInMs}. */
 const minReservation = 32;
 const maxReservation = 1_000;
-const timeoutInMs = 5_000;
-/** Short: waiters of this process and of others wait for it. */
-const readBackTimeoutInMs = 1_000;
 /** A holder that has an epoch without a write is written to the record if it holds the lock for this long. */
 const recordAfterInMs = 1_000;
 
@@ -33,11 +28,6 @@ const maxAttempts = 5;
 
 /** The mark of a crash guard is raised with the next write of the record; with one of its own if it is this far behind. */
 const maxGuardingBehind = 8;
-
-export interface StoredRecord {
-  readonly record: LockRecord;
-  readonly etag: string;
-}
 
 /** Epochs that this process may use as long as the record has this ETag: no other process has allocated one since. */
 interface Reservation extends StoredRecord {
@@ -325,89 +315,4 @@ class RecordChanged extends Error {
 function servedAfter(before: number | undefined, { ticket, restarted }: EpochRequest): number {
   if (ticket === undefined || before === undefined) return ticket ?? before ?? 0;
   return restarted ? ticket : Math.max(before, ticket);
-}
-
-/** The blob of a lock, read and written under its lease. */
-class LockRecordBlob {
-  readonly #blob: BlobLike;
-  readonly #lease: HeldLease;
-  readonly #request: Omit<LeaseRequest, "abortSignal">;
-  #lastModified: Date | undefined;
-
-  constructor(blob: BlobLike, lease: HeldLease, request: Omit<LeaseRequest, "abortSignal">) {
-    this.#blob = blob;
-    this.#lease = lease;
-    this.#request = request;
-  }
-
-  /**
-   * The epoch to start with if there is no record: no process has used the lock yet, or a foreign program deleted the blob or replaced
-   * its metadata. The time in millionths of a second is larger than every epoch before: a process with many callers hands a lock
-   * over, or reserves epochs, far more than a thousand times a second, but not a million times. If a purge deleted
-   * it, the floor is larger in any case.
-   */
-  async startEpoch({ epoch }: LockRecord, floor: EpochFloor): Promise<number> {
-    if (epoch > 0) return 1;
-    // Read under the lease: a purge that deleted the lock before has raised it by now.
-    const [lastEpoch] = await Promise.all([floor.read(this.#request), this.#lastModified ? undefined : this.read()]);
-    const [now, lastModified] = [Date.now(), this.#lastModified?.getTime() ?? 0];
-    // The clock of this process is behind that of the service, which tells the time in seconds.
-    return Math.max(lastEpoch + 1, Math.ceil(1_000 * (lastModified > now ? lastModified + 1_000 : now)));
-  }
-
-  async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {
-    const options = this.#options({ leaseId: this.#lease.leaseId });
-    const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
-    this.#lastModified = (properties as { lastModified?: Date }).lastModified ?? new Date(0);
-    return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
-  }
-
-  /** Rejects if the record could not be written. Returns a conflict, for the caller to handle. */
-  async write(record: LockRecord, ifMatch: string): Promise<StoredRecord | { readonly conflict: unknown; readonly found: StoredRecord | undefined }> {
-    const metadata = formatLockRecord(record);
-    const outcome = await resolveWrite<StoredRecord, StoredRecord>(
-      {
-        send: async (abortSignal) => {
-          const options = this.#options({ leaseId: this.#lease.leaseId, ifMatch });
-          const { etag } = await this.#blob.setMetadata(metadata, { ...options, abortSignal });
-          return { record, etag: requireETag(etag, redactUrl(this.#blob.url)) };
-        },
-        readBack: () => this.read(readBackTimeoutInMs),
-        recognise: ({ record: found, etag }) => {
-          if (etag === ifMatch) return "unchanged";
-          return isSameRecord(found, record) ? "committed" : "not committed";
-        },
-        onConflict: () => 0,
-      },
-      // A write that was not committed is not sent again: the queue releases the lease and continues to poll.
-      { tryLimit: { timeoutInMs: () => this.#timeout() }, maxResends: 0, maxReadBacks: 1 },
-    );
-    switch (outcome.kind) {
-      case "committed":
-        return outcome.value;
-      case "recognised":
-        return { record, etag: outcome.found.etag };
-      case "conflict":
-        return { conflict: outcome.error, found: outcome.found };
-      case "rejected":
-        throw outcome.error;
-      case "unknown":
-        throw outcome.readError ?? outcome.error;
-    }
-  }
-
-  #timeout(limitInMs: number = timeoutInMs): number {
-    return Math.min(limitInMs, Math.max(1, this.#lease.remainingInMs));
-  }
-
-  #options(conditions: BlobConditions): Omit<BlobCallOptions, "abortSignal"> {
-    const { tracingOptions, onRequest } = this.#request;
-    onRequest?.();
-    return { conditions, ...(tracingOptions && { tracingOptions }) };
-  }
-}
-
-/** The time distinguishes the writes of one holder from each other. */
-function isSameRecord(a: LockRecord, b: LockRecord): boolean {
-  return a.holder === b.holder && a.epoch === b.epoch && a.reserved === b.reserved && a.acquiredOn?.getTime() === b.acquiredOn?.getTime();
 }

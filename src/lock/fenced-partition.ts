@@ -16,7 +16,7 @@ import { limitOf } from "../transaction/operations.js";
 import { readRows } from "../transaction/read-rows.js";
 import { readRow } from "../transaction/row.js";
 import type { Row } from "../transaction/row.js";
-import type { Mutator, UpdateResult } from "../update/batch.js";
+import type { Mutator, UpdateResult } from "../update/mutator.js";
 import { updateDefaults } from "../update/options.js";
 import { rowOptionsOf } from "./fence.js";
 import type { Fence, FencedRequest } from "./fence.js";

@@ -8,7 +8,7 @@ import { createError, CommitUnknownError, ConflictError } from "../errors.js";
 import { newWriteId } from "../target/journal.js";
 import { checkedResult, readSnapshot } from "../target/target.js";
 import type { Snapshot, Target } from "../target/target.js";
-import type { UpdateResult } from "./batch.js";
+import type { UpdateResult } from "./mutator.js";
 import { commit, tokensOf } from "./commit.js";
 import { checkTargetSettings, requireWritable, resolveTarget, targetOptionNames } from "./options.js";
 import type { TargetOptions } from "./options.js";

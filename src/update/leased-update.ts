@@ -9,7 +9,7 @@ import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
 import { readSnapshot } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
-import type { Mutator, UpdateResult } from "./batch.js";
+import type { Mutator, UpdateResult } from "./mutator.js";
 import { commit, tokensOf } from "./commit.js";
 import type { CommitOutcome } from "./commit.js";
 import { checkLeasedOptions, planAccess } from "./exclusive-access.js";
