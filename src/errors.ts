@@ -18,6 +18,7 @@ export interface ConcurrencyErrorMap {
   LEASE_RELEASE_FAILED: LeaseReleaseError;
   FILE_IN_USE: FileInUseError;
   MESSAGE_LOST: MessageLostError;
+  IDEMPOTENCY_MISMATCH: IdempotencyMismatchError;
   SCHEMA: SchemaError;
   CONTENT_CHANGED: ContentChangedError;
   CONTENT_TOO_LARGE: ContentTooLargeError;
@@ -288,9 +289,19 @@ export class MessageLostError extends ConcurrencyError {
   declare readonly messageId: string;
   /**
    * `"taken"`: according to the queue, another consumer has received or deleted it. `"expired"`: it could not be renewed in
-   * time. `"claim"`: its inbox record was taken over, or could not be renewed in time.
+   * time. `"claim"`: its inbox record was taken over, or could not be renewed in time. `"timeToLive"`: the queue has deleted it,
+   * as its time to live was over.
    */
-  declare readonly reason: "taken" | "expired" | "claim";
+  declare readonly reason: "taken" | "expired" | "claim" | "timeToLive";
+}
+
+/** An idempotency key was used before, for another payload: {@link CommitInbox}. Nothing was written. */
+export class IdempotencyMismatchError extends ConcurrencyError {
+  /** @internal */
+  static override readonly kind: ErrorKind = { name: "IdempotencyMismatchError", code: "IDEMPOTENCY_MISMATCH", retryable: false };
+  declare readonly code: "IDEMPOTENCY_MISMATCH";
+  /** The key that was used twice. */
+  declare readonly key: string;
 }
 
 /** The stored value, or the new one, is not valid: it does not match the schema of a {@link jsonBlob}, for example. Nothing was written. */

@@ -36,6 +36,7 @@ export {
   LeaseUnavailableError,
   LimitError,
   LockModeMismatchError,
+  IdempotencyMismatchError,
   MessageLostError,
   OperationTimeoutError,
   PreconditionError,

@@ -23,6 +23,7 @@ const errors: { readonly [code in ConcurrencyErrorCode]: AnyConcurrencyError } =
   LEASE_RELEASE_FAILED: createError(library.LeaseReleaseError, "m", { url, leaseId: "l", cause: "c" }),
   FILE_IN_USE: createError(library.FileInUseError, "m", { url, attempts: 1, elapsedInMs: 2, reason: "SharingViolation", cause: "c" }),
   MESSAGE_LOST: createError(library.MessageLostError, "m", { url, messageId: "1", reason: "taken", cause: "c" }),
+  IDEMPOTENCY_MISMATCH: createError(library.IdempotencyMismatchError, "m", { url, key: "k", cause: "c" }),
   SCHEMA: createError(library.SchemaError, "m", { url, phase: "read", issues: [{ message: "secret" }], etag: undefined, cause: "c" }),
   CONTENT_CHANGED: createError(library.ContentChangedError, "m", { url, etag: "e", restarts: 1, cause: "c" }),
   CONTENT_TOO_LARGE: createError(library.ContentTooLargeError, "m", { url, sizeInBytes: 2, maxSizeInBytes: 1, cause: "c" }),

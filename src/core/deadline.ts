@@ -71,6 +71,31 @@ export function linkSignals(...signals: readonly (AbortSignalLike | undefined)[]
   };
 }
 
+/**
+ * The same signal, whose `aborted` and `throwIfAborted` call `check` first, which may abort it: after the process or its event loop was
+ * blocked, no timer has fired yet that would do so.
+ */
+export function clockDriven(signal: AbortSignal, check: () => unknown): AbortSignal {
+  const isSet = (): boolean => Boolean(abortedOf?.call(signal));
+  return Object.defineProperties(signal, {
+    aborted: {
+      configurable: true,
+      get: () => {
+        if (!isSet()) check();
+        return isSet();
+      },
+    },
+    throwIfAborted: {
+      configurable: true,
+      value: () => {
+        if (signal.aborted) throw signal.reason;
+      },
+    },
+  });
+}
+
+const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get; // eslint-disable-line @typescript-eslint/unbound-method -- called on the signal
+
 /** The maximum delay of `setTimeout`; with a longer delay it fires immediately. */
 const maxTimerInMs = 2 ** 31 - 1;
 

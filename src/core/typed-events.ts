@@ -2,7 +2,8 @@ import { errorLabel, errorType, logger } from "./telemetry.js";
 
 /**
  * Typed events of a component. A listener gets one argument, the detail of the event. A listener that throws, or whose promise
- * rejects, has no effect on the component. The first `error` event without a listener is written to the console.
+ * rejects, has no effect on the component. The first `error` event without a listener is written to the console, and so is the first
+ * other event that reports a failure, if neither that event nor `error` has a listener.
  * @example
  * ```ts
  * consumer.on("error", (error) => console.error(error));
@@ -60,9 +61,10 @@ export class EventDispatcher<E> {
     if (index >= 0) this.#listeners.set(event, (this.#listeners.get(event) ?? []).toSpliced(index, 1));
   }
 
-  emit<K extends keyof E & string>(event: K, detail: E[K]): void {
+  /** @param failure - What the event reports, if it is a failure: it must not pass unnoticed. */
+  emit<K extends keyof E & string>(event: K, detail: E[K], failure: unknown = event === "error" ? detail : undefined): void {
     const entries = this.#listeners.get(event) ?? [];
-    if (event === "error" && entries.length === 0) this.#writeToConsole(detail);
+    if (failure !== undefined && entries.length === 0 && !this.#listeners.get("error")?.length) this.#writeToConsole(failure);
     for (const entry of entries) {
       if (entry.once) this.#listeners.set(event, (this.#listeners.get(event) ?? []).filter((other) => other !== entry));
       this.#call(event, entry.listener as (detail: E[K]) => unknown, detail);

@@ -51,10 +51,6 @@ export class ClaimLease {
     return this.#loop.isHeld();
   }
 
-  letExpire(): void {
-    this.#loop.letExpire();
-  }
-
   /**
    * Retries as long as the message is held: work that is done must not be repeated because the inbox cannot be reached. False: another
    * consumer has taken over, or the time is over.

@@ -4,7 +4,7 @@ import { ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, StopOptions } from "../core/background-service.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { TypedEvents } from "../core/typed-events.js";
-import { isParentNotFound } from "../core/storage-errors.js";
+import { isParentNotFound, isUnauthorized } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import { consumerEventNames } from "./context.js";
@@ -24,8 +24,12 @@ import { PollingLoop } from "./polling-loop.js";
 export interface QueueConsumerHealth {
   /** Whether the consumer has started, and `stop` has not been called since. */
   readonly isRunning: boolean;
+  /** Whether it polls less, or not at all: see the event `paused`. */
+  readonly isPaused: boolean;
   /** Messages that are being processed. */
   readonly inFlight: number;
+  /** Handlers that were abandoned, and still run. */
+  readonly abandoned: number;
   /** When a receive was last sent. */
   readonly lastPollOn: Date | undefined;
   /** When a message was last completed, or recognised as a duplicate. */
@@ -57,6 +61,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   readonly #events: EventDispatcher<QueueConsumerEvents>;
   readonly #service: ServiceRunner;
   #loop: PollingLoop<T> | undefined;
+  #paused = false;
 
   /** With a {@link CommitInbox} and `partitionOf`, the handler commits its effect: `context.commit(actions)`. */
   constructor(queue: QueueLike, handler: MessageHandler<T, CommitMessageContext>, options: CommitConsumerOptions<T>);
@@ -70,6 +75,10 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
     if (typeof handler !== "function") throw new TypeError("QueueConsumer: the handler must be a function");
     this.#settings = consumerSettings(options);
     this.#queue = checkQueue("QueueConsumer", queue);
+    const { poisonQueue } = this.#settings;
+    if (poisonQueue && redactUrl(poisonQueue.url) === redactUrl(queue.url)) {
+      throw new TypeError(`QueueConsumer: the poison queue must be another queue than ${queue.name}: its messages would be handled again and again`);
+    }
     // The context has what the handler needs: the overloads tie both to the inbox.
     this.#handler = handler as ConsumerContext<T>["handler"];
     const name = `QueueConsumer of ${queue.name}`;
@@ -78,7 +87,11 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
       name,
       drainTimeoutInMs: this.#settings.drainTimeoutInMs,
       prepare: (request) => this.#prepare(request),
-      launch: () => (this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit)),
+      launch: () => {
+        this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit);
+        if (this.#paused) this.#loop.pause();
+        return this.#loop;
+      },
     });
   }
 
@@ -113,6 +126,18 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
     return this.#service.run(options);
   }
 
+  /** Stops polling until {@link QueueConsumer.resume} is called; handlers go on. Remembered if it has not started. */
+  pause(): void {
+    this.#paused = true;
+    this.#loop?.pause();
+  }
+
+  /** Polls again, at once. */
+  resume(): void {
+    this.#paused = false;
+    this.#loop?.resume();
+  }
+
   /** Polls at once. To be called when it is known that the queue has a message. */
   notify(): void {
     this.#loop?.notify();
@@ -120,7 +145,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
 
   /** The current state, without a request. */
   health(): QueueConsumerHealth {
-    const idle = { inFlight: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
+    const idle = { isPaused: false, inFlight: 0, abandoned: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
     return { isRunning: this.isRunning, ...(this.#loop?.health ?? idle) };
   }
 
@@ -151,22 +176,46 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
     const { poisonQueue, inbox, commits } = this.#settings;
     await withSpan("QueueConsumer.start", { abortSignal, tracingOptions: parent }, async (tracingOptions = {}) => {
       const request = { abortSignal, tracingOptions };
-      try {
-        await this.#queue.getProperties(request);
-      } catch (error) {
-        if (!isParentNotFound(error)) throw error;
-        const url = redactUrl(this.#queue.url);
-        throw createError(TargetNotFoundError, `The queue ${url} does not exist. Create it, or check its name.`, { url, cause: error });
-      }
-      await poisonQueue?.createIfNotExists(request);
+      await checkExists(this.#queue, request);
+      if (poisonQueue) await createPoisonQueue(poisonQueue, request);
       await (commits?.inbox ?? inbox)?.prepare(request);
     }, { targetKind: "queue", url: this.#queue.url });
   }
 
   readonly #emit: Emit = (event, detail) => {
     logEvent(this.#queue.name, event, detail);
-    this.#events.emit(event, detail);
+    this.#events.emit(event, detail, failureOf(event, detail));
   };
+}
+
+/** A SAS that may receive messages need not allow to ask for the properties: then the first poll shows whether the queue exists. */
+async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<void> {
+  try {
+    await queue.getProperties(request);
+  } catch (error) {
+    if (isUnauthorized(error)) return;
+    if (!isParentNotFound(error)) throw error;
+    const url = redactUrl(queue.url);
+    throw createError(TargetNotFoundError, `The queue ${url} does not exist. Create it, or check its name.`, { url, cause: error });
+  }
+}
+
+/** A SAS for one queue cannot create another one. */
+async function createPoisonQueue(poisonQueue: QueueLike, request: AdapterRequest): Promise<void> {
+  try {
+    await poisonQueue.createIfNotExists(request);
+  } catch (error) {
+    if (!isUnauthorized(error)) throw error;
+    await checkExists(poisonQueue, request);
+  }
+}
+
+/** What an event reports that a developer must see, even without a listener. Being stopped is no failure. */
+function failureOf(event: keyof QueueConsumerEvents, detail: unknown): unknown {
+  if (event === "error") return detail;
+  if (event === "poisoned" || event === "abandoned") return (detail as { error?: unknown }).error ?? new Error(event);
+  const { error } = detail as { error?: unknown };
+  return event === "retried" && (error as Error | undefined)?.name !== "AbortError" ? error : undefined;
 }
 
 /** A failure that is not retried is a warning; one that is retried is not. Of a message only the id is logged. */

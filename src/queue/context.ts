@@ -7,12 +7,17 @@ import type { MessageLostError } from "../errors.js";
 import type { CommitResult } from "./inbox/commit-inbox.js";
 import type { MessageProperties } from "./message-properties.js";
 import type { ConsumerSettings } from "./options.js";
+import type { PollPace } from "./poll-pace.js";
 
 /** What events and handlers know of a message. See {@link QueueConsumer}. */
 export interface MessageInfo extends MessageProperties {
   /** The idempotency key that the sender set, or that of `idempotencyKeyOf`, or the message id. */
   readonly idempotencyKey: string;
-  /** 1 for the first attempt. Deliveries that never reached a handler are not counted. */
+  /**
+   * 1 plus the number of failed attempts. Deliveries without a failure are not counted: lost responses, a process that ended, a consumer
+   * that was stopped, an inbox that could not be reached. A message of a producer without an envelope cannot carry the count: an inbox
+   * that claims keys counts instead, or else its deliveries are counted.
+   */
   readonly attempt: number;
 }
 
@@ -29,9 +34,16 @@ export interface MessageContext extends MessageInfo {
   /**
    * Aborts with a `MessageLostError` before another consumer can receive the message, with an `OperationTimeoutError` when
    * `maxProcessingTimeInMs` is over, and with an `AbortError` when the consumer stops and waits no longer. After that, a return
-   * of the handler is ignored; only a commit takes effect.
+   * of the handler is ignored. `aborted` and `throwIfAborted` read the clock, as {@link MessageContext.assertHeld} does; listeners are
+   * called up to a second later, if the process or its event loop was blocked.
    */
   readonly signal: AbortSignal;
+  /**
+   * Call it right before an effect: by the clock, and without a request, it checks that no other consumer can have the message or the
+   * claim now, even if the process was suspended a moment ago.
+   * @throws {@link MessageLostError} if message or claim are not held any more.
+   */
+  readonly assertHeld: () => void;
   /** What an earlier attempt passed to {@link MessageContext.checkpoint}, if it was written. */
   readonly lastCheckpoint: unknown;
   /** The parent for the spans of the handler's own requests. */
@@ -71,9 +83,12 @@ export interface CommitMessageContext extends MessageContext {
   /**
    * Writes entities of the partition, and the record that this key is completed, in one transaction. It is committed once for each
    * key, however many consumers call it, and however often. A conflict of the entities themselves is thrown as the SDK raises it;
-   * read again and call again. At most 99 actions.
+   * read again and call again, or throw it: conflicts and an unreachable table are not counted as failures of the message. At most 99
+   * actions, and one commit for a message. If the handler fails after it, the message is retried, and `commit` returns `"duplicate"`.
    * @throws {@link CommitUnknownError} if the outcome cannot be determined; throw it from the handler.
+   * @throws {@link IdempotencyMismatchError} if the key was committed before, for another payload. The message is moved to the poison queue.
    * @throws {@link MessageLostError} if another consumer has the message.
+   * @throws `TypeError` if it is called a second time, also while the first call is in progress.
    * @throws `RangeError` if an entity is of another partition, or there are more than 99 actions.
    */
   readonly commit: (actions: readonly TableAction[], options?: CallOptions) => Promise<CommitResult>;
@@ -84,6 +99,9 @@ export interface CommitMessageContext extends MessageContext {
  * {@link QueueConsumer}.
  */
 export type MessageHandler<T, C extends MessageContext = MessageContext> = (payload: T, context: C) => unknown;
+
+/** Why a {@link QueueConsumer} has paused. */
+export type PauseReason = "requested" | "failures" | "infrastructure";
 
 /**
  * The events of a {@link QueueConsumer}, with their details.
@@ -105,11 +123,18 @@ export interface QueueConsumerEvents {
   poisoned: MessageInfo & { readonly reason: string; readonly error: unknown };
   /** This consumer has lost a message; it will be delivered again. */
   lost: MessageInfo & { readonly error: MessageLostError };
+  /** A handler did not end after its signal had aborted, and is not waited for any more. Its message is retried. */
+  abandoned: MessageInfo & { readonly durationInMs: number };
+  /**
+   * The consumer polls less, or not at all: `pause` was called (`"requested"`), handlers fail one after the other (`"failures"`), or the
+   * inbox cannot be used (`"infrastructure"`).
+   */
+  paused: { readonly reason: PauseReason; readonly error: unknown };
   /** A poll received no messages. */
   empty: { readonly nextPollInMs: number };
   /** `stop` has ended. */
   stopped: Record<string, never>;
-  /** A failure that is retried: the queue, the poison queue or the inbox cannot be reached. */
+  /** A failure of something else than a handler: the queue, the poison queue or the inbox cannot be reached, for example. */
   error: unknown;
 }
 
@@ -120,6 +145,8 @@ export const consumerEventNames: EventNames<QueueConsumerEvents> = {
   retried: 1,
   poisoned: 1,
   lost: 1,
+  abandoned: 1,
+  paused: 1,
   empty: 1,
   stopped: 1,
   error: 1,
@@ -135,6 +162,12 @@ export interface ConsumerContext<T> {
   readonly handler: (payload: T, context: MessageContext) => unknown;
   readonly settings: ConsumerSettings<T>;
   readonly emit: Emit;
+  /** What the handlers and the inbox show about when to poll. */
+  readonly pace: Pick<PollPace, "handlerFailed" | "handlerSucceeded" | "infrastructureFailed" | "infrastructureWorks">;
+  /** The delay before the next attempt. Never throws. */
+  readonly retryDelay: (attempt: number, error: unknown) => number;
+  /** A handler that goes on although the consumer does not wait for it any more. */
+  readonly abandon: (handling: Promise<unknown>) => void;
   /** Aborts when the consumer is stopping and has waited long enough for handlers: they must end. */
   readonly stopHandlers: AbortSignal;
   /** Aborts when it has waited long enough after that, too: all messages are dropped as they are. */

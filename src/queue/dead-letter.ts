@@ -2,13 +2,15 @@ import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
 import { request } from "../core/request.js";
 import { logger } from "../core/telemetry.js";
+import { isConcurrencyError } from "../errors.js";
+import type { SchemaError } from "../errors.js";
 import type { ConsumerContext } from "./context.js";
 import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, StoredPoisonDetails } from "./envelope.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays hidden that should be dead-lettered and cannot. */
-const blockedDelayInSeconds = 300;
+const blockedDelayInMs = 300_000;
 
 /**
  * Moves a message to the poison queue: first sends it there, then deletes it. A crash in between leaves two copies with the same
@@ -18,9 +20,14 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
   const { emit, settings, queue, dropAll } = consumer;
   const { info, message, lease, content } = received;
   const { poisonQueue } = settings;
+  // Another consumer may have it now: a copy would be one too many.
+  if (lease.remainingInMs <= 0) {
+    emit("lost", { ...info, error: lease.lostError });
+    return false;
+  }
   if (!poisonQueue) {
-    emit("error", new Error(`Message ${info.messageId} cannot be moved to a poison queue (${reason}): set the option poisonQueue. It stays in ${queue.name}.`));
-    await lease.release(blockedDelayInSeconds);
+    emit("error", new Error(`Message ${info.messageId} cannot be moved to a poison queue (${reason}): set the option poisonQueue. It stays in ${queue.name}.`, { cause: error }));
+    await received.releaseFailed(blockedDelayInMs, info.attempt - 1);
     return false;
   }
   const details = {
@@ -41,7 +48,7 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
   });
   if (sent.kind !== "ok") {
     emit("error", sent.error);
-    await lease.release(Math.ceil(settings.retryDelay(info.attempt, sent.error) / 1_000));
+    await received.releaseUnpoisoned(consumer.retryDelay(info.attempt, sent.error), truncate(reason, 2_000), error === undefined ? undefined : truncate(describe(error), 2_000));
     return false;
   }
   const off = onAbort(dropAll, () => lease.abandon());
@@ -54,6 +61,8 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
 /** Never throws: an application may throw anything, and its message must be moved all the same. */
 function describe(error: unknown): string {
   try {
+    if (typeof error === "string") return error;
+    if (isConcurrencyError(error, "SCHEMA")) return `${error.name}: ${error.message}: ${issuesOf(error)}`;
     if (error instanceof Error) return `${error.name}: ${error.message}`;
     const json = JSON.stringify(error) as string | undefined;
     if (json !== undefined) return json;
@@ -65,6 +74,11 @@ function describe(error: unknown): string {
   } catch {
     return "unknown error";
   }
+}
+
+/** With the schema's own messages, which may quote the payload: the poison queue contains the payload as well. */
+function issuesOf({ issues }: SchemaError): string {
+  return issues.map(({ message, path }) => `${(path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".") || "payload"}: ${message}`).join("; ");
 }
 
 /**

@@ -55,13 +55,20 @@ export interface Envelope {
   readonly key?: string | undefined;
   readonly body?: unknown;
   readonly text?: string | undefined;
-  /** How many of the deliveries that the queue has counted never reached a handler. */
+  /** How often a handler has failed at it. */
+  readonly failures?: number | undefined;
+  /** How many of the deliveries that the queue has counted were given back: no handler was started, or its end says nothing about the message. */
   readonly uncharged?: number | undefined;
   readonly checkpoint?: unknown;
+  /** It is to be moved to the poison queue, which could not be reached. */
+  readonly poisonPending?: { readonly reason: string; readonly error?: string | undefined } | undefined;
   readonly poison?: StoredPoisonDetails | undefined;
 }
 
-/** The envelope of a message. A message without an envelope becomes `text`. @throws `Error` if the encoding is wrong. */
+/**
+ * The envelope of a message. A message without an envelope becomes `text`.
+ * @throws `Error` if the encoding is wrong.
+ */
 export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
   const text = decodeText(messageText, encoding);
   return parseEnvelope(text) ?? { asc: 1, text };
@@ -73,7 +80,8 @@ export function sealEnvelope(envelope: Envelope, encoding: QueueEncoding): strin
   return encodeText(json, encoding);
 }
 
-function parseEnvelope(text: string): Envelope | undefined {
+/** Undefined: the text of a message that another producer sent without an envelope. */
+export function parseEnvelope(text: string): Envelope | undefined {
   if (!text.startsWith("{")) return undefined;
   let value: unknown;
   try {

@@ -121,6 +121,11 @@ export class MessageLease {
     return this.#lost.signal.aborted ? 0 : this.#loop.remainingInMs;
   }
 
+  /** How long until the queue deletes the message because its time to live is over. */
+  get lifeInMs(): number {
+    return this.#received.expiresInMs - this.#received.clock();
+  }
+
   /** Sets a new text for the message, which is sent with the next update. */
   setText(text: string): void {
     this.#text = text;
@@ -134,11 +139,6 @@ export class MessageLease {
     this.#loop.adopt(renewal);
     if (this.#lost.signal.aborted) throw this.#lost.signal.reason;
     if (renewal.kind === "failed") throw renewal.error;
-  }
-
-  /** Stops the renewals: the message becomes visible when its visibility timeout is over. */
-  letExpire(): void {
-    this.#loop.letExpire();
   }
 
   /** Deletes the message. Retries until it is deleted or the time is over. */
@@ -277,7 +277,7 @@ export class MessageLease {
   }
 
   #beforeExpiry(seconds: number, min: number): number {
-    const left = Math.floor((this.#received.expiresInMs - this.#received.clock()) / 1_000);
+    const left = Math.floor(this.lifeInMs / 1_000);
     return Math.max(min, Math.min(seconds, left));
   }
 
@@ -287,13 +287,11 @@ export class MessageLease {
     this.#lost.abort(this.#lostBy(reason, cause));
   }
 
-  #lostBy(reason: "taken" | "expired", cause: unknown): MessageLostError {
+  #lostBy(noticed: "taken" | "expired", cause: unknown): MessageLostError {
     const { messageId } = this.#received;
-    const what =
-      reason === "taken"
-        ? "was lost: another consumer received it, or it was deleted"
-        : "was lost: it could not be renewed in time, so another consumer may receive it";
-    return createError(MessageLostError, `Message ${messageId} of queue ${this.#queue.name} ${what}. Stop working on it.`, {
+    // The queue has deleted it, and says the same as if another consumer had received it.
+    const reason = this.lifeInMs <= 0 ? "timeToLive" : noticed;
+    return createError(MessageLostError, `Message ${messageId} of queue ${this.#queue.name} was lost: ${lossTexts[reason]}. Stop working on it.`, {
       url: redactUrl(this.#queue.url),
       messageId,
       reason,
@@ -301,6 +299,12 @@ export class MessageLease {
     });
   }
 }
+
+const lossTexts = {
+  taken: "another consumer received it, or it was deleted",
+  expired: "it could not be renewed in time, so another consumer may receive it",
+  timeToLive: "its time to live was over while it was handled, and the queue has deleted it",
+};
 
 class NotReleased extends Error {
   constructor(cause: unknown) {

@@ -36,6 +36,12 @@ export interface QueueConsumerOptions<T> {
   /** After this many failed attempts, a message is moved to the poison queue. @defaultValue 5, as Azure Functions has it */
   maxAttempts?: number | undefined;
   /**
+   * After this many deliveries without an outcome, a message is moved to the poison queue: it ends its process each time, for example.
+   * Deliveries that were given back are not counted.
+   * @defaultValue 50: far more than a message meets by deployments and lost responses
+   */
+  maxDeliveries?: number | undefined;
+  /**
    * How long until a failed message is delivered again: rounded up to whole seconds.
    * @defaultValue 1 s after the first attempt, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not overloaded
    */
@@ -44,7 +50,11 @@ export interface QueueConsumerOptions<T> {
   minPollIntervalInMs?: number | undefined;
   /** The longest wait while the queue stays empty. @defaultValue 10_000: 9,000 requests a day when nothing happens */
   maxPollIntervalInMs?: number | undefined;
-  /** After this time the signal of a handler aborts, and its message is no longer renewed. @defaultValue Infinity: only the caller knows */
+  /**
+   * After this time the signal of a handler aborts, which counts as a failure. If it has not ended five seconds later, it is abandoned: its
+   * slot is free again, and its message is retried.
+   * @defaultValue Infinity: only the caller knows
+   */
   maxProcessingTimeInMs?: number | undefined;
   /**
    * How long `stop` waits for handlers before it aborts their signals.
@@ -96,6 +106,7 @@ export interface ConsumerSettings<T> {
   readonly concurrency: number;
   readonly visibilityTimeoutInSeconds: number;
   readonly maxAttempts: number;
+  readonly maxDeliveries: number;
   readonly retryDelay: (attempt: number, error: unknown) => number;
   readonly minPollInMs: number;
   readonly maxPollInMs: number;
@@ -120,6 +131,7 @@ export const consumerOptionNames: OptionNames<AnyConsumerOptions<never>> = {
   concurrency: 1,
   visibilityTimeoutInSeconds: 1,
   maxAttempts: 1,
+  maxDeliveries: 1,
   retryDelayInMs: 1,
   minPollIntervalInMs: 1,
   maxPollIntervalInMs: 1,
@@ -135,6 +147,7 @@ const defaults = Object.freeze({
   concurrency: 16,
   visibilityTimeoutInSeconds: 60,
   maxAttempts: 5,
+  maxDeliveries: 50,
   minPollInMs: 100,
   maxPollInMs: 10_000,
   maxProcessingTimeInMs: Infinity,
@@ -158,6 +171,7 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
       { min: 1, max: 7 * 86_400, integer: true },
     ),
     maxAttempts: checkNumber("maxAttempts", given.maxAttempts ?? defaults.maxAttempts, { min: 1, integer: true }),
+    maxDeliveries: checkNumber("maxDeliveries", given.maxDeliveries ?? defaults.maxDeliveries, { min: 1, integer: true }),
     retryDelay: retryDelayOf(retryDelayInMs),
     minPollInMs,
     maxPollInMs: checkNumber("maxPollIntervalInMs", given.maxPollIntervalInMs ?? Math.max(defaults.maxPollInMs, minPollInMs), { min: minPollInMs }),
@@ -215,7 +229,7 @@ function retryDelayOf(retryDelayInMs: number | ((attempt: number, error: unknown
   return () => constant;
 }
 
-function defaultRetryDelay(attempt: number): number {
+export function defaultRetryDelay(attempt: number): number {
   // Jitter, so that messages that failed together are not delivered again together.
   return jitter(Math.min(300_000, 1_000 * 2 ** Math.min(attempt - 1, 20)), 0.2);
 }

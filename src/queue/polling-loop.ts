@@ -1,26 +1,34 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
-import { Deadline, delay, isAborted, onAbort } from "../core/deadline.js";
-import { read } from "../core/request.js";
-import { fullJitter, jitter, retry } from "../core/retry.js";
-import { startStopwatch } from "../core/deadline.js";
+import { Deadline, delay, isAborted, onAbort, RequestTimeoutError, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { read } from "../core/request.js";
+import { isConcurrencyError } from "../errors.js";
 import { Capacity } from "./capacity.js";
+import { claimBatch } from "./claim-batch.js";
 import type { ConsumerContext, Emit } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import { callInbox } from "./inbox/call-inbox.js";
-import type { Inbox, InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
+import type { InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
+import { defaultRetryDelay } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
+import { PollPace } from "./poll-pace.js";
 import { processMessage } from "./process-message.js";
 import { ReceivedMessage } from "./received-message.js";
+import { failMessage } from "./settle.js";
 
 /** How long handlers may take to end after their signals were aborted, and then how long the release of their messages may take. */
 const graceInMs = 1_000;
 
 const unusedReleaseTimeoutInMs = 5_000;
 
+/** Messages whose payloads are decoded in this time are claimed together. A decoder that takes longer delays its own message only. */
+const openTogetherInMs = 100;
+
 /** The health of a polling loop. */
 export interface PollingHealth {
+  isPaused: boolean;
   inFlight: number;
+  abandoned: number;
   lastPollOn: Date | undefined;
   lastSuccessOn: Date | undefined;
   consecutiveErrors: number;
@@ -29,6 +37,7 @@ export interface PollingHealth {
 /** One run of a consumer, from start to stop: the poller, and the messages in flight. */
 export class PollingLoop<T> {
   readonly #consumer: ConsumerContext<T>;
+  readonly #pace: PollPace;
   readonly #capacity: Capacity;
   readonly #stopping = new AbortController();
   readonly #stopHandlers = new AbortController();
@@ -37,13 +46,13 @@ export class PollingLoop<T> {
   readonly #messages = new Set<ReceivedMessage<T>>();
   readonly #polling: Promise<void>;
   #wake = new AbortController();
+  #abandoned = 0;
   #lastPollOn: Date | undefined;
   #lastSuccessOn: Date | undefined;
-  #errors = 0;
-  #inboxErrors = 0;
 
   constructor(queue: QueueLike, handler: ConsumerContext<T>["handler"], settings: ConsumerSettings<T>, emit: Emit) {
     this.#capacity = new Capacity(settings.concurrency);
+    this.#pace = new PollPace(settings, emit, () => this.#wake.abort());
     this.#consumer = {
       queue,
       handler,
@@ -51,6 +60,20 @@ export class PollingLoop<T> {
       emit: (event, detail) => {
         if (event === "completed" || event === "duplicate") this.#lastSuccessOn = new Date();
         emit(event, detail);
+      },
+      pace: this.#pace,
+      retryDelay: (attempt, error) => {
+        try {
+          return settings.retryDelay(attempt, error);
+        } catch (thrown) {
+          // The message is retried all the same: it must not stay hidden because of it.
+          emit("error", thrown);
+          return defaultRetryDelay(attempt);
+        }
+      },
+      abandon: (handling) => {
+        this.#abandoned++;
+        void handling.finally(() => this.#abandoned--);
       },
       stopHandlers: this.#stopHandlers.signal,
       dropAll: this.#dropAll.signal,
@@ -60,11 +83,21 @@ export class PollingLoop<T> {
 
   get health(): PollingHealth {
     return {
+      isPaused: this.#pace.isPaused,
       inFlight: this.#capacity.taken,
+      abandoned: this.#abandoned,
       lastPollOn: this.#lastPollOn,
       lastSuccessOn: this.#lastSuccessOn,
-      consecutiveErrors: this.#errors + this.#inboxErrors,
+      consecutiveErrors: this.#pace.consecutiveErrors,
     };
+  }
+
+  pause(): void {
+    this.#pace.pause();
+  }
+
+  resume(): void {
+    this.#pace.resume();
   }
 
   /** Ends the wait for the next poll. */
@@ -93,32 +126,23 @@ export class PollingLoop<T> {
 
   /** The loop ends with `stop()`, and for no other reason. */
   async #poll(): Promise<void> {
-    const { settings, emit } = this.#consumer;
-    let interval = settings.minPollInMs;
     while (!this.#isStopping()) {
       const capacity = await this.#capacity.acquire();
       if (this.#isStopping()) break;
       // From here on, a call of notify() ends the pause that follows.
       this.#wake = new AbortController();
-      try {
-        const received = await this.#receive(capacity);
-        this.#errors = 0;
-        if (received > 0) {
-          interval = settings.minPollInMs;
-          // While the inbox cannot be reached, more messages would only wait with the others.
-          if (this.#inboxErrors > 0) await this.#pause(this.#backoff(this.#inboxErrors));
-          continue;
-        }
-        const nextPollInMs = jitter(interval, 0.2);
-        interval = Math.min(interval * 2, settings.maxPollInMs);
-        emit("empty", { nextPollInMs });
-        if (await this.#pause(nextPollInMs)) interval = settings.minPollInMs;
-      } catch (error) {
-        if (isAborted(this.#stopHandlers.signal)) break;
-        this.#errors++;
-        emit("error", error);
-        await this.#pause(this.#backoff(this.#errors));
-      }
+      const waitInMs = this.#pace.isPauseRequested ? Infinity : await this.#pollOnce(this.#pace.messages(capacity));
+      if (isAborted(this.#stopHandlers.signal)) break;
+      if (waitInMs > 0 && (await this.#pause(waitInMs))) this.#pace.notified();
+    }
+  }
+
+  /** Returns how long to wait. */
+  async #pollOnce(messages: number): Promise<number> {
+    try {
+      return this.#pace.received(await this.#receive(messages));
+    } catch (error) {
+      return isAborted(this.#stopHandlers.signal) ? 0 : this.#pace.receiveFailed(error);
     }
   }
 
@@ -145,31 +169,55 @@ export class PollingLoop<T> {
   }
 
   async #accept(messages: readonly QueueMessageLike[], clock: Clock, receivedOn: Date | undefined): Promise<void> {
-    const { queue, settings, emit } = this.#consumer;
+    const { queue, settings } = this.#consumer;
     const batch = messages.map((message) => new ReceivedMessage(queue, message, settings, clock, receivedOn));
     for (const message of batch) this.#messages.add(message);
-    const opened = await Promise.all(batch.map((message) => this.#open(message)));
-    const readable = batch.filter((_, i) => opened[i]);
-    for (const message of readable) emit("received", message.info);
-    const outcomes = await this.#claim(readable);
-    readable.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#settled(message))));
+    const together: ReceivedMessage<T>[] = [];
+    let collects = true;
+    const opened = batch.map(async (message) => {
+      if (!(await this.#open(message))) return;
+      this.#consumer.emit("received", message.info);
+      if (collects) together.push(message);
+      else await this.#start([message]);
+    });
+    for (const task of opened) this.#track(task);
+    await within(openTogetherInMs, Promise.all(opened).then(() => undefined));
+    collects = false;
+    await this.#start(together);
+  }
+
+  /** Claims messages, and dispatches each of them. */
+  async #start(messages: readonly ReceivedMessage<T>[]): Promise<void> {
+    const outcomes = await this.#claim(messages);
+    messages.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#settled(message))));
   }
 
   /** Whether the message can be decoded. One that cannot is moved to the poison queue. */
   async #open(message: ReceivedMessage<T>): Promise<boolean> {
+    const { visibilityTimeoutInSeconds, maxProcessingTimeInMs } = this.#consumer.settings;
+    const timeoutInMs = Math.min(visibilityTimeoutInSeconds * 1_000, maxProcessingTimeInMs);
+    // Raced: the decoder and the schema are functions of the application, which may never settle.
+    const limit = new Deadline(timeoutInMs, () => new RequestTimeoutError(timeoutInMs, "the payload was not decoded in time"), this.#stopHandlers.signal);
     try {
-      await message.open();
+      await limit.race(message.open());
       return true;
     } catch (error) {
-      const task = this.#isStopping() ? message.releaseUnstarted() : deadLetter(this.#consumer, message, "cannot be decoded", error);
-      const ended = task.finally(() => {
+      const ended = this.#settleUnopened(message, error).finally(() => {
         // Also if it failed: the message would be renewed for ever, even after stop().
         message.lease.abandon();
         this.#settled(message);
       });
-      this.#track(ended.then(() => undefined));
+      this.#track(ended);
       return false;
+    } finally {
+      limit.dispose();
     }
+  }
+
+  async #settleUnopened(message: ReceivedMessage<T>, error: unknown): Promise<void> {
+    if (this.#isStopping()) await message.giveBack();
+    else if (error instanceof RequestTimeoutError) await failMessage(this.#consumer, message, { error });
+    else await deadLetter(this.#consumer, message, isConcurrencyError(error, "SCHEMA") ? "does not match the schema" : "cannot be decoded", error);
   }
 
   #settled(message: ReceivedMessage<T>): void {
@@ -177,37 +225,18 @@ export class PollingLoop<T> {
     this.#capacity.release();
   }
 
-  /**
-   * Claims the messages in the inbox, and retries while it cannot be reached: no message is processed without it. The messages
-   * are renewed meanwhile. After a visibility timeout they are released, as another consumer may be able to reach the inbox. A
-   * message without an outcome is to be released.
-   */
+  /** A message without an outcome is to be given back. */
   async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxClaimResult | "no inbox")[]> {
     const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
-    if (this.#isStopping()) return [];
+    if (this.#isStopping() || batch.length === 0) return [];
     if (!inbox) return batch.map(() => "no inbox");
-    const { signal } = this.#stopping;
-    const timeoutInMs = visibilityTimeoutInSeconds * 1_000;
-    const elapsedInMs = startStopwatch();
-    try {
-      const claimOnce = (): Promise<readonly InboxClaimResult[]> => claimAll(inbox, batch, Math.max(1, timeoutInMs - elapsedInMs()), signal);
-      const outcomes = await retry(claimOnce, {
-        maxAttempts: Infinity,
-        timeoutInMs,
-        shouldRetry: () => true,
-        onFailure: (error) => {
-          if (signal.aborted) return;
-          this.#inboxErrors++;
-          this.#consumer.emit("error", error);
-        },
-        backoff: (attempt) => fullJitter(attempt - 1, 100, 10_000),
-        abortSignal: signal,
-      });
-      this.#inboxErrors = 0;
-      return outcomes;
-    } catch {
-      return [];
-    }
+    const outcomes = await claimBatch(inbox, batch, {
+      timeoutInMs: visibilityTimeoutInSeconds * 1_000,
+      abortSignal: this.#stopping.signal,
+      onFailure: (error) => void this.#pace.infrastructureFailed(error),
+    });
+    if (outcomes.length > 0) this.#pace.infrastructureWorks();
+    return outcomes;
   }
 
   async #dispatch(message: ReceivedMessage<T>, outcome: InboxClaimResult | "no inbox" | undefined): Promise<void> {
@@ -219,17 +248,19 @@ export class PollingLoop<T> {
         // The handler was not started. The next delivery takes the claim over in any case, and then does not count this one.
         if (typeof outcome === "object" && outcome.kind === "claimed") await this.#releaseUnused(outcome.claim);
       } else if (outcome === undefined) {
-        await message.releaseUnstarted();
+        await message.giveBack();
       } else if (outcome === "no inbox") {
         await processMessage(this.#consumer, message, undefined);
       } else if (outcome.kind === "claimed") {
-        message.setInboxFailures(outcome.claim.failures);
+        message.setClaimFailures(outcome.claim.failures);
         await processMessage(this.#consumer, message, outcome.claim);
       } else if (outcome.kind === "completed") {
         await lease.delete();
         emit("duplicate", info);
       } else if (outcome.kind === "busy") {
-        await message.releaseUnstarted(busyDelayInSeconds(outcome.retryAfterInMs, message.uncountedDeliveries));
+        await message.giveBack(busyDelayInMs(outcome.retryAfterInMs, message.givenBack));
+      } else if (outcome.kind === "payloadMismatch") {
+        await deadLetter(this.#consumer, message, "its idempotency key was used before, for another payload", undefined);
       }
       // Superseded: another consumer has the message.
     } catch (error) {
@@ -241,11 +272,6 @@ export class PollingLoop<T> {
 
   #releaseUnused(claim: InboxClaim): Promise<void> {
     return callInbox((request) => claim.release(false, request), { timeoutInMs: unusedReleaseTimeoutInMs, abortSignals: [this.#dropAll.signal] });
-  }
-
-  #backoff(errors: number): number {
-    const { minPollInMs, maxPollInMs } = this.#consumer.settings;
-    return jitter(Math.min(maxPollInMs, minPollInMs * 2 ** Math.min(errors, 20)), 0.2);
   }
 
   /** Waits until the time is over, or `notify` or `stop` is called. Returns whether it was cut short. */
@@ -273,28 +299,8 @@ export class PollingLoop<T> {
 }
 
 /** Most handlers of another message with the same key end soon: the first delay is short, and the following ones are longer. */
-function busyDelayInSeconds(retryAfterInMs: number, earlierDeliveries: number): number {
-  return Math.ceil(Math.min(retryAfterInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10)) / 1_000);
-}
-
-const claimKinds: readonly string[] = ["claimed", "completed", "busy", "superseded"] satisfies readonly InboxClaimResult["kind"][];
-
-/** An inbox without types may return anything: no message may be handled on a claim that is not there. */
-async function claimAll<T>(inbox: Inbox, batch: readonly ReceivedMessage<T>[], timeoutInMs: number, signal: AbortSignal): Promise<readonly InboxClaimResult[]> {
-  const deliveries = batch.map(({ delivery }) => delivery);
-  const results = await callInbox((request) => inbox.claim(deliveries, request), { timeoutInMs, abortSignals: [signal] });
-  if (!Array.isArray(results) || results.length !== batch.length || results.some((result: InboxClaimResult) => !claimKinds.includes(result.kind))) {
-    throw new TypeError(`Inbox: claim must return one result for each of the ${batch.length} deliveries`);
-  }
-  // The attempts are counted by it: with anything else, the message would be retried for ever.
-  if (results.some((result: InboxClaimResult) => result.kind === "claimed" && !isCount((result.claim as InboxClaim | undefined)?.failures))) {
-    throw new TypeError("Inbox: the failures of a claim must be a whole number of 0 or more");
-  }
-  return results as readonly InboxClaimResult[];
-}
-
-function isCount(value: number | undefined): boolean {
-  return Number.isInteger(value) && Number(value) >= 0;
+function busyDelayInMs(retryAfterInMs: number, earlierDeliveries: number): number {
+  return Math.min(retryAfterInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10));
 }
 
 /** Whether the task ended in time. */

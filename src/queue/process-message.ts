@@ -1,33 +1,32 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
-import type { CallOptions } from "../clients/call.js";
-import { linkSignals, onAbort, startTimer } from "../core/deadline.js";
-import { startStopwatch } from "../core/deadline.js";
+import { clockDriven, linkSignals, onAbort, startStopwatch, startTimer } from "../core/deadline.js";
 import { describeSpan, failSpan, inSpan, redactUrl } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
-import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, OperationTimeoutError, MessageLostError } from "../errors.js";
 import { ClaimLease } from "./claim-lease.js";
 import type { CommitMessageContext, ConsumerContext, Emit, MessageContext } from "./context.js";
-import { deadLetter } from "./dead-letter.js";
-import { callInbox } from "./inbox/call-inbox.js";
-import type { CommitResult } from "./inbox/commit-inbox.js";
+import { HandlerCommits } from "./handler-commits.js";
 import type { InboxClaim } from "./inbox/inbox.js";
+import { maxDelayInMs } from "./received-message.js";
 import type { ReceivedMessage } from "./received-message.js";
+import { failMessage, giveBackMessage, poisonMessage, retryConflict } from "./settle.js";
 
 /**
  * Processes one delivery of a message: runs the handler, and settles the message according to its outcome.
  *
- * | handler                             | message                                                                        |
- * |-------------------------------------|--------------------------------------------------------------------------------|
- * | returned                            | inbox record done, then deleted: a crash in between is a duplicate, not a loss |
- * | threw, or requested a retry         | visible again after the delay; poison after the last attempt                   |
- * | requested poison                    | sent to the poison queue, then deleted                                         |
- * | ended after the message was lost    | nothing: another consumer may have it                                          |
- * | ended after `stop()` aborted it     | visible again at once                                                          |
- * | had committed                       | deleted, whatever else happened                                                |
+ * | handler                                 | message                                                                        |
+ * |-----------------------------------------|--------------------------------------------------------------------------------|
+ * | returned                                | inbox record done, then deleted: a crash in between is a duplicate, not a loss |
+ * | threw, or requested a retry             | a failure: visible again after the delay; poison after the last attempt        |
+ * | the same, after its commit failed       | by the kind of that failure: the table cannot be used, or a conflict: no failure |
+ * | requested poison                        | sent to the poison queue, then deleted                                         |
+ * | ended after the message was lost        | nothing: another consumer may have it                                          |
+ * | ended after `stop()` aborted it         | visible again at once, no failure                                              |
+ * | did not end after the abort             | abandoned: as if it had ended                                                  |
  *
- * After an abort, a return does not count as done, as handlers return early when they see it.
+ * After an abort, a return does not count as done, as handlers return early when they see it. A handler that has committed is no
+ * exception: what it does after the commit may be missing. The next delivery finds the commit done, and goes on.
  */
 export async function processMessage<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined): Promise<void> {
   const delivery = new Delivery(consumer, message, claim);
@@ -38,10 +37,8 @@ export async function processMessage<T>(consumer: ConsumerContext<T>, message: R
   }
 }
 
-/** The longest time for which the service hides a message. */
-const maxDelayInMs = 7 * 86_400_000;
-
-const commitNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
+/** How long a handler may take to end after its signal has aborted. Then it is abandoned. */
+const graceInMs = 5_000;
 
 /** What the handler has requested for its message. */
 type HandlerRequest = { readonly kind: "retry"; readonly delayInMs: number | undefined } | { readonly kind: "poison"; readonly reason: string };
@@ -52,9 +49,9 @@ class Delivery<T> {
   readonly #claim: ClaimLease | undefined;
   readonly #controller: AbortController;
   readonly #unlink: () => void;
+  readonly #ended = new AbortController();
+  #commits: HandlerCommits | undefined;
   #request: HandlerRequest | undefined;
-  #committed: CommitResult | undefined;
-  #commits = 0;
   /** The last event that is not an error: how the delivery ended. */
   #outcome: string | undefined;
 
@@ -87,34 +84,39 @@ class Delivery<T> {
   }
 
   async #run(tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
-    const { emit, settings, stopHandlers } = this.#consumer;
-    const { info } = this.#message;
-    if (info.attempt > settings.maxAttempts) return this.#poison(`given up after ${settings.maxAttempts} attempts`, undefined);
+    const { settings, pace } = this.#consumer;
+    const message = this.#message;
+    const pending = message.poisonPending;
+    if (pending) return this.#poison(pending.reason, pending.error);
+    if (message.deliveries > settings.maxDeliveries) return this.#poison(`delivered ${message.deliveries} times without an outcome (maxDeliveries)`, undefined);
     // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
-    this.#claim?.isHeld();
+    this.#isHeld();
     const elapsedInMs = startStopwatch();
-    let error: unknown;
-    try {
-      if (!this.#controller.signal.aborted) await this.#handle(tracingOptions);
-    } catch (thrown) {
-      error = thrown ?? new Error("The handler rejected without a reason");
-      failSpan(span, error);
-    }
-    if (this.#committed) return this.#finish(elapsedInMs());
+    const failed = this.#controller.signal.aborted ? undefined : await this.#handle(tracingOptions, elapsedInMs);
+    if (failed) failSpan(span, failed.error);
+    const commitFailure = this.#commits?.failure;
+    if (this.#commits?.result) pace.infrastructureWorks();
+    this.#isHeld();
     const { signal } = this.#controller;
-    if (signal.aborted) {
-      if (isConcurrencyError(signal.reason, "MESSAGE_LOST")) {
-        emit("lost", { ...info, error: signal.reason });
-        return;
+    if (signal.aborted && !isConcurrencyError(signal.reason, "OPERATION_TIMEOUT")) return this.#endAborted(signal.reason);
+    if (this.#request?.kind === "poison") return this.#poison(this.#request.reason, failed?.error);
+    const error: unknown = signal.aborted ? signal.reason : failed?.error;
+    if (failed && commitFailure && commitFailure.kind !== "failure") {
+      switch (commitFailure.kind) {
+        case "infrastructure":
+          return giveBackMessage(this.#consumer, message, pace.infrastructureFailed(commitFailure.error), error);
+        case "conflict":
+          return retryConflict(this.#consumer, message, error);
+        case "mismatch":
+          return this.#poison("its idempotency key was used before, for another payload", commitFailure.error);
       }
-      // The inbox record stays claimed: the next delivery of the same message takes it over at once.
-      if (stopHandlers.aborted) return this.#retry(0, signal.reason);
-      error = signal.reason;
     }
-    if (this.#request?.kind === "poison") return this.#poison(this.#request.reason, error);
-    if (error === undefined && !this.#request) return this.#finish(elapsedInMs());
-    if (info.attempt >= settings.maxAttempts) return this.#poison(`failed ${info.attempt} times`, error);
-    return this.#retry(this.#request?.delayInMs ?? settings.retryDelay(info.attempt, error), error);
+    if (!signal.aborted && !failed && !this.#request) {
+      pace.handlerSucceeded();
+      return this.#finish(elapsedInMs());
+    }
+    if (error !== undefined) pace.handlerFailed(error);
+    return failMessage(this.#consumer, message, { error, delayInMs: this.#request?.delayInMs, claim: this.#claim });
   }
 
   /** Removes all listeners and timers, and cuts off the requests in flight. */
@@ -122,22 +124,61 @@ class Delivery<T> {
     this.#unlink();
     this.#claim?.end();
     this.#message.lease.abandon();
+    this.#ended.abort(this.#message.lease.lostError);
   }
 
-  async #handle(tracingOptions: OperationTracingOptions): Promise<void> {
-    const { handler, settings, dropAll } = this.#consumer;
-    const { payload } = this.#message;
+  /** The message is lost, or the consumer stops. */
+  async #endAborted(reason: unknown): Promise<void> {
+    const { info } = this.#message;
+    if (isConcurrencyError(reason, "MESSAGE_LOST")) this.#consumer.emit("lost", { ...info, error: reason });
+    // The inbox record stays claimed: the next delivery of the same message takes it over at once.
+    else await giveBackMessage(this.#consumer, this.#message, 0, reason);
+  }
+
+  /** Returns how the handler failed, if it did. */
+  async #handle(tracingOptions: OperationTracingOptions, elapsedInMs: () => number): Promise<{ readonly error: unknown } | undefined> {
+    const { handler, settings } = this.#consumer;
+    const { payload, info } = this.#message;
     const stopTimer = this.#startTimer(settings.maxProcessingTimeInMs);
-    let off: (() => void) | undefined;
+    const overdue = this.#overdue();
     try {
-      const handling = Promise.resolve(handler(payload, this.#context(tracingOptions)));
-      // A handler that does not end after the abort is no longer awaited, and its result is ignored.
-      const dropped = new Promise<void>((resolve) => (off = onAbort(dropAll, resolve)));
-      await Promise.race([handling, dropped]);
+      const handling = this.#handling(() => handler(payload, this.#context(tracingOptions)));
+      const failed = await Promise.race([handling, overdue.promise]);
+      if (failed !== "overdue") return failed;
+      this.#consumer.abandon(handling);
+      this.#consumer.emit("abandoned", { ...info, durationInMs: elapsedInMs() });
+      return { error: this.#controller.signal.reason as unknown };
     } finally {
       stopTimer();
-      off?.();
+      overdue.stop();
     }
+  }
+
+  /** Ends when the handler and all that it has begun have ended. Never rejects. */
+  async #handling(run: () => unknown): Promise<{ readonly error: unknown } | undefined> {
+    let failed: { readonly error: unknown } | undefined;
+    try {
+      await run();
+    } catch (thrown) {
+      failed = { error: thrown ?? new Error("The handler rejected without a reason") };
+    }
+    const notAwaited = await this.#commits?.end();
+    return failed ?? (notAwaited === undefined ? undefined : { error: notAwaited });
+  }
+
+  /** A handler that does not end after the abort is no longer awaited, and its result is ignored. */
+  #overdue(): { readonly promise: Promise<"overdue">; readonly stop: () => void } {
+    const offs: (() => void)[] = [];
+    const promise = new Promise<"overdue">((resolve) => {
+      const end = (): void => resolve("overdue");
+      offs.push(onAbort(this.#controller.signal, () => offs.push(startTimer(graceInMs, end))), onAbort(this.#consumer.dropAll, end));
+    });
+    return {
+      promise,
+      stop: () => {
+        for (const off of offs) off();
+      },
+    };
   }
 
   #recordOutcome(emit: Emit): Emit {
@@ -150,18 +191,29 @@ class Delivery<T> {
   #startTimer(afterInMs: number): () => void {
     return startTimer(afterInMs, () => {
       this.#controller.abort(
-        createError(OperationTimeoutError, `The handler took longer than maxProcessingTimeInMs (${afterInMs} ms). Its message is not renewed any more.`, { url: redactUrl(this.#consumer.queue.url), elapsedInMs: afterInMs }),
+        createError(OperationTimeoutError, `The handler took longer than maxProcessingTimeInMs (${afterInMs} ms). It should end now.`, { url: redactUrl(this.#consumer.queue.url), elapsedInMs: afterInMs }),
       );
-      this.#message.lease.letExpire();
-      this.#claim?.letExpire();
     });
   }
+
+  /** By the clock. A loss that is noticed here aborts the signal at once. */
+  #isHeld(): boolean {
+    const claimHeld = this.#claim?.isHeld() ?? true;
+    return this.#message.lease.remainingInMs > 0 && claimHeld;
+  }
+
+  readonly #assertHeld = (): void => {
+    if (this.#isHeld()) return;
+    const { signal } = this.#controller;
+    throw isConcurrencyError(signal.reason, "MESSAGE_LOST") ? signal.reason : this.#message.lease.lostError;
+  };
 
   #context(tracingOptions: OperationTracingOptions): MessageContext | CommitMessageContext {
     const message = this.#message;
     const context: MessageContext = {
       ...message.info,
-      signal: this.#controller.signal,
+      signal: clockDriven(this.#controller.signal, () => this.#isHeld()),
+      assertHeld: this.#assertHeld,
       lastCheckpoint: message.checkpoint,
       tracingOptions,
       extend: async (options = {}) => {
@@ -182,25 +234,16 @@ class Delivery<T> {
       checkpoint: (data) => message.setCheckpoint(data),
     };
     const { commits } = this.#consumer.settings;
-    if (!commits || message.partitionKey === undefined) return context;
-    const { partitionKey } = message;
-    const commit: CommitMessageContext["commit"] = async (actions, options = {}) => {
-      checkOptions("commit", options, commitNames);
-      if (this.#committed) throw new TypeError("commit: it was called before. All that belongs to a message goes into one commit.");
-      // A late commit would be recognised as a duplicate anyway, but no caller would wait for it.
-      if (message.lease.signal.aborted) throw message.lease.signal.reason;
-      const call = ++this.#commits;
-      const limits = { tracingOptions: options.tracingOptions ?? tracingOptions, abortSignals: [this.#consumer.dropAll, options.abortSignal] };
-      const result = await callInbox((request) => commits.inbox.commit(message.delivery, call, partitionKey, actions, request), limits);
-      return this.#recordCommit(result);
-    };
-    return { ...context, partitionKey, commit } satisfies CommitMessageContext;
-  }
-
-  /** Of two calls at the same time one is a duplicate of the other. */
-  #recordCommit(result: CommitResult): CommitResult {
-    if (this.#committed !== "committed") this.#committed = result;
-    return result;
+    const { partitionKey, delivery } = message;
+    if (!commits || partitionKey === undefined) return context;
+    this.#commits = new HandlerCommits(commits.inbox, {
+      delivery,
+      partitionKey,
+      tracingOptions,
+      abortSignals: [this.#consumer.dropAll, this.#ended.signal],
+      assertHeld: this.#assertHeld,
+    });
+    return { ...context, partitionKey, commit: this.#commits.commit } satisfies CommitMessageContext;
   }
 
   async #finish(durationInMs: number): Promise<void> {
@@ -215,24 +258,16 @@ class Delivery<T> {
     const off = onAbort(this.#consumer.dropAll, () => lease.abandon());
     const settled = await lease.delete();
     off();
-    const recorded = this.#claim !== undefined || this.#committed !== undefined;
-    if (settled === "lost" && !recorded) emit("lost", { ...info, error: lease.lostError });
-    else if (this.#committed === "duplicate") emit("duplicate", info);
+    const committed = this.#commits?.result;
+    // Without a record, a message that could not be deleted is handled again, as if its handler had not run.
+    const recorded = this.#claim !== undefined || committed !== undefined;
+    if (settled !== "done" && !recorded) emit("lost", { ...info, error: lease.lostError });
+    else if (committed === "duplicate") emit("duplicate", info);
     else emit("completed", { ...info, durationInMs });
   }
 
-  async #retry(delayInMs: number, error: unknown): Promise<void> {
-    const { emit } = this.#consumer;
-    const { info, lease } = this.#message;
-    const settled = await lease.release(Math.ceil(Math.min(maxDelayInMs, delayInMs) / 1_000));
-    if (settled === "lost") emit("lost", { ...info, error: lease.lostError });
-    else emit("retried", { ...info, delayInMs, error });
-  }
-
-  async #poison(reason: string, error: unknown): Promise<void> {
-    const sent = await deadLetter(this.#consumer, this.#message, reason, error);
-    // A redrive sends the key again as another message, which should not have to wait until the claim expires.
-    if (sent) await this.#claim?.release(true).catch((failed: unknown) => this.#consumer.emit("error", failed));
+  #poison(reason: string, error: unknown): Promise<void> {
+    return poisonMessage(this.#consumer, this.#message, reason, error, this.#claim);
   }
 
   #claimLost(cause: unknown): MessageLostError {

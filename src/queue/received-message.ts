@@ -1,17 +1,28 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import type { Clock } from "../core/deadline.js";
+import { fingerprint } from "../core/identity.js";
 import { redactUrl } from "../core/telemetry.js";
 import { createError, SchemaError } from "../errors.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";
 import type { MessageInfo } from "./context.js";
-import { byteLength, checkKey, maxMessageBytes, openEnvelope, sealEnvelope } from "./envelope.js";
+import { byteLength, checkKey, decodeText, maxMessageBytes, parseEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
+import type { SettleResult } from "./message-lease.js";
 import type { MessageProperties } from "./message-properties.js";
 import { observed } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
+
+/** The longest time for which the service hides a message. */
+export const maxDelayInMs: number = 7 * 86_400_000;
+
+/** With this room, the counts of a message can be written into its envelope: in base64, too. */
+const roomForCounts = 128;
+
+/** At most this many deliveries for each one that is counted: whatever the envelope says. */
+const maxGivenBackShare = 20;
 
 /** A message from its receipt until it is settled. */
 export class ReceivedMessage<T> {
@@ -24,12 +35,15 @@ export class ReceivedMessage<T> {
   readonly #receivedOn: Date;
   readonly #receivedAfterInMs: number;
   #envelope: Envelope | undefined;
+  /** Sent by another producer, without an envelope: other programs may read it, so it is never rewritten, except for a checkpoint. */
+  #foreign = false;
   #key: string | undefined;
   #checkpoint: unknown;
   #payload: T | undefined;
   #partitionKey: string | undefined;
-  /** As counted by the inbox, which may be lower than the count of the queue. */
-  #attempts = Infinity;
+  #payloadHash = "";
+  /** As counted by the inbox, for a message that cannot carry the count itself. */
+  #claimFailures: number | undefined;
 
   /** `clock` was started before the receive was sent; `receivedOn` is the time of the service's response. */
   constructor(queue: QueueLike, message: QueueMessageLike, settings: ConsumerSettings<T>, clock: Clock, receivedOn: Date | undefined) {
@@ -51,10 +65,14 @@ export class ReceivedMessage<T> {
   /** Decodes the message. @throws `Error` if it cannot be decoded. */
   async open(): Promise<void> {
     const { decode, schema, encoding, idempotencyKeyOf, commits } = this.#settings;
-    const envelope = openEnvelope(this.message.messageText, encoding);
+    const text = decodeText(this.message.messageText, encoding);
+    const parsed = parseEnvelope(text);
+    const envelope: Envelope = parsed ?? { asc: 1, text };
+    this.#foreign = parsed === undefined;
     this.#envelope = envelope;
-    this.#key = envelope.key;
+    if (envelope.key !== undefined) this.#key = checkKey("the key of the message", envelope.key);
     this.#checkpoint = envelope.checkpoint;
+    this.#payloadHash = fingerprint(envelope.text ?? JSON.stringify(envelope.body));
     const decoded = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#properties()) : (contentOf(envelope) as T);
     const payload = schema ? await outputOf(schema, decoded, this.#queue.url) : decoded;
     if (idempotencyKeyOf && envelope.key === undefined) this.#key = checkKey("idempotencyKeyOf", observed(idempotencyKeyOf(payload, this.#properties())));
@@ -82,18 +100,43 @@ export class ReceivedMessage<T> {
     return this.#checkpoint;
   }
 
-  /** How often a handler was started for this message, including this delivery. */
+  /** 1 plus the number of failed attempts. */
   get attempt(): number {
-    return Math.max(1, Math.min(this.#attempts, this.message.dequeueCount - this.uncountedDeliveries));
+    return this.#failures + 1;
   }
 
-  /** How many earlier deliveries never reached a handler. */
-  get uncountedDeliveries(): number {
-    return this.#envelope?.uncharged ?? 0;
+  /** How many deliveries may have started a handler, including this one: those that were given back are not counted. */
+  get deliveries(): number {
+    const { dequeueCount } = this.message;
+    // A sender can write anything into its envelope: the count must grow all the same.
+    return Math.max(dequeueCount - this.#givenBack, Math.floor(dequeueCount / maxGivenBackShare), 1);
   }
 
-  setInboxFailures(failures: number): void {
-    this.#attempts = failures + 1;
+  /** How often it was given back, as far as the message says so. */
+  get givenBack(): number {
+    return this.#givenBack;
+  }
+
+  /** Why it should be in the poison queue already, which could not be reached at that time. */
+  get poisonPending(): { readonly reason: string; readonly error: string | undefined } | undefined {
+    const pending: unknown = this.#envelope?.poisonPending;
+    if (typeof pending !== "object" || pending === null) return undefined;
+    const { reason, error } = pending as Record<string, unknown>;
+    return typeof reason === "string" ? { reason, error: typeof error === "string" ? error : undefined } : undefined;
+  }
+
+  /** Whether only the inbox can count the failures. */
+  get needsClaimFailures(): boolean {
+    return !this.#hasRoomForCount;
+  }
+
+  setClaimFailures(failures: number): void {
+    this.#claimFailures = failures;
+  }
+
+  /** How long until the queue deletes it because its time to live is over. */
+  get lifeInMs(): number {
+    return this.lease.lifeInMs;
   }
 
   get info(): MessageInfo {
@@ -116,6 +159,7 @@ export class ReceivedMessage<T> {
       ...this.#properties(),
       queueUrl: redactUrl(this.#queue.url),
       idempotencyKey: this.key,
+      payloadHash: this.#payloadHash,
       // Twice the visibility timeout: the claim is then renewed half as often, and only for long handlers.
       claimDurationInMs: this.#settings.visibilityTimeoutInSeconds * 2_000,
       receivedOn: this.#receivedOn,
@@ -127,12 +171,53 @@ export class ReceivedMessage<T> {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`checkpoint: with this data the message would be larger than ${maxMessageBytes} bytes`);
     this.#checkpoint = checkpoint;
+    // From now on it has an envelope.
+    this.#foreign = false;
     this.lease.setText(text);
   }
 
-  /** Releases a message whose handler was not started: the delivery is not counted as an attempt. */
-  releaseUnstarted(delayInSeconds = 0): Promise<unknown> {
-    return this.lease.release(delayInSeconds, this.#textWith({ uncharged: this.uncountedDeliveries + 1 }));
+  /** Releases the message as it is: the delivery counts, but not as a failure. */
+  release(delayInMs: number): Promise<SettleResult> {
+    return this.#release(delayInMs, {});
+  }
+
+  /** Gives the message back without a failure: no handler was started, or its end says nothing about the message. */
+  giveBack(delayInMs = 0): Promise<SettleResult> {
+    return this.#release(delayInMs, { uncharged: this.#givenBack + 1 });
+  }
+
+  /** Releases the message after a failed attempt, which is counted in the same request. */
+  releaseFailed(delayInMs: number, failures: number = this.attempt): Promise<SettleResult> {
+    return this.#release(delayInMs, { failures });
+  }
+
+  /** Releases a message that the poison queue did not take. The next delivery tries that again, without a handler. */
+  releaseUnpoisoned(delayInMs: number, reason: string, error: string | undefined): Promise<SettleResult> {
+    return this.#release(delayInMs, { failures: this.#failures, poisonPending: { reason, ...(error !== undefined && { error }) } });
+  }
+
+  /** At half of its remaining life at the latest: the queue deletes a message whose life is over, however often it was released. */
+  #release(delayInMs: number, change: Partial<Envelope>): Promise<SettleResult> {
+    const inMs = Math.min(delayInMs, maxDelayInMs, Math.max(0, this.lifeInMs / 2));
+    return this.lease.release(Math.ceil(inMs / 1_000), this.#foreign ? undefined : this.#textWith(change));
+  }
+
+  /** A damaged or forged count is replaced by what the queue says. */
+  get #failures(): number {
+    const before = Math.max(0, this.message.dequeueCount - 1);
+    if (!this.#envelope) return 0;
+    if (!this.#hasRoomForCount) return this.#claimFailures ?? before;
+    const { failures = 0 } = this.#envelope;
+    return isCount(failures) ? Math.min(failures, before) : before;
+  }
+
+  get #givenBack(): number {
+    const given = this.#envelope?.uncharged;
+    return isCount(given) ? Math.min(given, Math.max(0, this.message.dequeueCount - 1)) : 0;
+  }
+
+  get #hasRoomForCount(): boolean {
+    return !this.#foreign && byteLength(this.message.messageText) <= maxMessageBytes - roomForCounts;
   }
 
   #textWith(change: Partial<Envelope>): string | undefined {
@@ -145,6 +230,10 @@ export class ReceivedMessage<T> {
     const { messageId, insertedOn, dequeueCount } = this.message;
     return { messageId, insertedOn, dequeueCount };
   }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 function contentOf({ text, body }: Envelope): unknown {

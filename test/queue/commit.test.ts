@@ -53,16 +53,49 @@ describe("a commit", () => {
     expect(queue.messages).toEqual([]);
   });
 
-  it("counts as done although the handler threw, or was told to stop, afterwards", async () => {
+  it("is followed by a retry if the handler fails afterwards: the next run finds it done, and goes on", async () => {
     await enqueue(queue, "p");
-    await consume(async (_, { commit }) => {
-      await commit([["create", { rowKey: "r" }]]);
-      throw new Error("too late");
+    const results: string[] = [];
+    const followUps: string[] = [];
+    await consume(async (_, { commit, attempt }) => {
+      results.push(await commit([["create", { rowKey: "r" }]]));
+      if (attempt === 1) throw new Error("no mail server");
+      followUps.push("mail");
     });
     await pass(10);
-    expect(effects()).toEqual(["r"]);
-    expect(events).toEqual(["completed"]);
+    expect([effects(), events, followUps]).toEqual([["r"], ["retried"], []]);
+    await pass(20_000);
+    expect([effects(), events, followUps]).toEqual([["r"], ["retried", "duplicate"], ["mail"]]);
+    expect(results).toEqual(["committed", "duplicate"]);
     expect(queue.messages).toEqual([]);
+  });
+
+  it.each<[string, (context: CommitMessageContext) => void, string]>([
+    ["retry", ({ retry }) => retry(), "retried"],
+    ["poison", ({ poison }) => poison("no mail server"), "poisoned"],
+  ])("does not make the consumer forget that the handler asked for %s", async (_, ask, event) => {
+    await enqueue(queue, "p");
+    await consume(async (_payload, context) => {
+      await context.commit([["create", { rowKey: "r" }]]);
+      ask(context);
+    });
+    await pass(10);
+    expect(events).toEqual([event]);
+  });
+
+  it("that the handler does not await takes effect before the message is deleted", async () => {
+    await enqueue(queue, "p");
+    table.faults.next("transaction", "busy");
+    await consume((_, { commit }) => void commit([["create", { rowKey: "r" }]]));
+    await pass(5_000);
+    expect([effects(), events, queue.messages]).toEqual([["r"], ["completed"], []]);
+  });
+
+  it("that the handler does not await, and that fails, is a failure of the message", async () => {
+    await enqueue(queue, "p");
+    await consume((_, { commit }) => void commit([["bogus" as never, { rowKey: "r" }]]), { maxAttempts: 1 });
+    await pass(5_000);
+    expect([effects(), events]).toEqual([[], ["poisoned"]]);
   });
 
   it("may be called once", async () => {
@@ -75,15 +108,20 @@ describe("a commit", () => {
     expect(results).toEqual(["committed", expect.any(TypeError)]);
   });
 
-  it("of two that are called together takes effect once, and the message counts as completed", async () => {
+  it.each([true, false])("of two that are called together the second is rejected, and the message fails (awaited: %s)", async (awaited) => {
     await enqueue(queue, "p");
     const results: unknown[] = [];
-    await consume(async (_, { commit }) => {
-      results.push(...(await Promise.all([commit([["create", { rowKey: "a" }]]), commit([["create", { rowKey: "b" }]])])));
-    });
+    await consume(
+      async (_, { commit }) => {
+        const both = Promise.allSettled([commit([["create", { rowKey: "a" }]]), commit([["create", { rowKey: "b" }]])]);
+        void both.then((settled) => results.push(...settled));
+        if (awaited) await both;
+      },
+      { maxAttempts: 1 },
+    );
     await pass(10);
-    expect(results.toSorted()).toEqual(["committed", "duplicate"]);
-    expect([effects().length, events]).toEqual([1, ["completed"]]);
+    expect(results).toMatchObject([{ value: "committed" }, { reason: expect.any(TypeError) as unknown }]);
+    expect([effects(), events]).toEqual([["a"], ["poisoned"]]);
   });
 
   it("with an entity of another partition, or an unknown option, is rejected before any request", async () => {

@@ -247,7 +247,7 @@ describe("an inbox that", () => {
     await pass(10);
     expect(deliveries).toEqual([
       {
-        queueUrl: "https://account.queue.example/jobs", idempotencyKey: "k", messageId: "jobs-1", dequeueCount: 1,
+        queueUrl: "https://account.queue.example/jobs", idempotencyKey: "k", messageId: "jobs-1", dequeueCount: 1, payloadHash: expect.stringMatching(/^[0-9a-f]{16}$/) as string,
         insertedOn: expect.any(Date) as Date, receivedOn: expect.any(Date) as Date, claimDurationInMs: 20_000,
       },
     ]); // prettier-ignore

@@ -100,8 +100,8 @@ export class ClaimInbox implements Inbox {
   #resultOf(write: ClaimWrite, partitionKey: string, delivery: InboxDelivery): InboxClaimResult {
     const { result } = write;
     if (result.kind !== "claimed") return result;
-    const { messageId, dequeueCount, claimDurationInMs } = delivery;
-    const record = { owner: write.owner, messageId, dequeueCount, attempts: result.attempts, claimDurationInMs };
+    const { messageId, dequeueCount, payloadHash, claimDurationInMs } = delivery;
+    const record = { owner: write.owner, messageId, dequeueCount, payloadHash, failures: result.failures, claimDurationInMs };
     const held: HeldClaim = { partitionKey, rowKey: write.rowKey, record, etag: result.etag, ended: false };
     return { kind: "claimed", claim: claimOf(held, this.#batcherOf(partitionKey, delivery)) };
   }
@@ -119,11 +119,11 @@ function claimOf(held: HeldClaim, batcher: WriteBatcher): InboxClaim {
     return write.succeeded;
   };
   return {
-    failures: held.record.attempts - 1,
+    failures: held.record.failures,
     renew: async (request) => ((await transition(new TransitionWrite(held, "claimed"), request)) ? "renewed" : "lost"),
     complete: async (request) => ((await transition(new TransitionWrite(held, "done"), request)) ? "completed" : "lost"),
     release: async (failed, request) => {
-      await transition(new TransitionWrite(held, "released", !failed), request);
+      await transition(new TransitionWrite(held, "released", failed), request);
     },
   };
 }

@@ -72,9 +72,9 @@ export class CommitInbox {
     const prepared = actionsIn(partitionKey, actions, "commit");
     // The record itself is the hundredth action.
     if (actions.length >= maxGroup) throw new RangeError(`commit: at most ${maxGroup - 1} actions fit into a transaction with the record; got ${actions.length}`);
-    const { messageId, dequeueCount } = delivery;
-    const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
-    const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), delivery.idempotencyKey);
-    return commitOnce(this.#table, { partitionKey, rowKey, record, actions: prepared }, request);
+    const { messageId, dequeueCount, payloadHash, idempotencyKey } = delivery;
+    const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount, payloadHash };
+    const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), idempotencyKey);
+    return commitOnce(this.#table, { partitionKey, rowKey, idempotencyKey, record, actions: prepared }, request);
   }
 }

@@ -3,8 +3,8 @@ import type { TransactionActionLike, TableLike } from "../../clients/table.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { fullJitter } from "../../core/retry.js";
 import { redactUrl } from "../../core/telemetry.js";
-import { createError, CommitUnknownError } from "../../errors.js";
-import { entityOf, readRecord } from "./record.js";
+import { createError, CommitUnknownError, IdempotencyMismatchError } from "../../errors.js";
+import { entityOf, isSamePayload, readRecord } from "./record.js";
 import type { InboxRecord } from "./record.js";
 
 /** The writes of one handler, and the record that its key is done. */
@@ -12,7 +12,8 @@ export interface InboxCommit {
   readonly partitionKey: string;
   readonly rowKey: string;
   /** `owner` identifies this call: it distinguishes its record from that of another delivery. */
-  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount">;
+  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount"> & { readonly payloadHash: string };
+  readonly idempotencyKey: string;
   readonly actions: readonly TransactionActionLike[];
 }
 
@@ -27,7 +28,7 @@ const maxResends = 9;
  * |-------------------------------|-------------------|------------------------------------------------------------------|
  * | 2xx                           |                   | committed                                                        |
  * | a conflict                    | own               | committed: the response to the first send was lost               |
- * | a conflict                    | another's         | duplicate                                                        |
+ * | a conflict                    | another's         | duplicate; for another payload: an `IdempotencyMismatchError`      |
  * | a conflict, sent once or more | none              | the caller's own entities are in conflict: its error             |
  * | none, 5xx                     | own, another's    | committed, duplicate                                             |
  * | none, 5xx                     | none              | sent again; only one of the two sends can be committed           |
@@ -56,8 +57,12 @@ export async function commitOnce(
     case "recognised":
       return "committed";
     case "conflict":
-      if (outcome.found) return "duplicate";
-      throw outcome.error;
+      if (!outcome.found) throw outcome.error;
+      if (isSamePayload(outcome.found, record)) return "duplicate";
+      throw createError(IdempotencyMismatchError, `The idempotency key of message ${record.messageId} was committed before, for another payload.`, {
+        url: redactUrl(table.url),
+        key: commit.idempotencyKey,
+      });
     case "rejected":
       throw outcome.error;
     case "unknown":

@@ -39,6 +39,8 @@ export interface InboxDelivery extends MessageProperties {
   readonly queueUrl: string;
   /** What must not be handled by two handlers at a time, nor again once it is completed. */
   readonly idempotencyKey: string;
+  /** A fingerprint of the payload as it was sent: two payloads with one key are a mistake of the sender. Not a cryptographic hash. */
+  readonly payloadHash: string;
   /** How long the claim must last, counted from when it is written, unless it is renewed. */
   readonly claimDurationInMs: number;
   /** When the message was received, by the clock of the queue service: for comparison with times that a service has stored. */
@@ -50,20 +52,22 @@ export interface InboxDelivery extends MessageProperties {
  * - `claimed`: the handler may start.
  * - `completed`: a handler has completed the key before. The consumer deletes the message.
  * - `busy`: another message with the same key has the claim. The consumer delivers this one again, after `retryAfterInMs` at most.
+ * - `payloadMismatch`: the key is completed, but for another payload. The consumer moves the message to the poison queue.
  * - `superseded`: a later delivery of the same message has the claim, so another consumer has the message. The consumer drops it.
  */
 export type InboxClaimResult =
   | { readonly kind: "claimed"; readonly claim: InboxClaim }
   | { readonly kind: "completed" }
   | { readonly kind: "busy"; readonly retryAfterInMs: number }
-  | { readonly kind: "superseded" };
+  | { readonly kind: "superseded" }
+  | { readonly kind: "payloadMismatch" };
 
 /**
  * The right to handle a key until it expires. See {@link Inbox}. `renew` and `complete` are repeated if they reject or their response
  * is lost, and must then find their own earlier effect and return the same. `"lost"`: another consumer has taken over.
  */
 export interface InboxClaim {
-  /** How many earlier attempts of this message were claimed, and not released with `failed: false`. */
+  /** How many claims of this key were released with `failed: true`. Used for messages that cannot carry the count themselves. */
   readonly failures: number;
   /**
    * Lets the claim last for another `claimDurationInMs` from now.

@@ -5,6 +5,7 @@ interface MemoryRecord {
   readonly messageId: string;
   readonly dequeueCount: number;
   readonly failures: number;
+  readonly payloadHash: string;
   readonly expiresAt: number;
 }
 
@@ -37,11 +38,11 @@ export class MemoryInbox implements Inbox {
 
   /** As {@link ClaimInbox} decides it; all times are those of this process. */
   #claim(delivery: InboxDelivery): InboxClaimResult {
-    const { queueUrl, idempotencyKey, messageId, dequeueCount, claimDurationInMs } = delivery;
+    const { queueUrl, idempotencyKey, messageId, dequeueCount, payloadHash, claimDurationInMs } = delivery;
     const id = JSON.stringify([queueUrl, idempotencyKey]);
     const found = this.#records.get(id);
     const isSameMessage = found?.messageId === messageId;
-    if (found?.state === "completed") return { kind: "completed" };
+    if (found?.state === "completed") return { kind: found.payloadHash === payloadHash ? "completed" : "payloadMismatch" };
     if (found?.state === "claimed" && isSameMessage) {
       if (found.dequeueCount === dequeueCount) return { kind: "claimed", claim: this.#claimOf(id, found, delivery) };
       if (found.dequeueCount > dequeueCount) return { kind: "superseded" };
@@ -49,8 +50,8 @@ export class MemoryInbox implements Inbox {
       const retryAfterInMs = found.expiresAt - Date.now();
       if (retryAfterInMs > 0) return { kind: "busy", retryAfterInMs };
     }
-    const failures = found && isSameMessage ? found.failures + 1 : 0;
-    const record: MemoryRecord = { state: "claimed", messageId, dequeueCount, failures, expiresAt: Date.now() + claimDurationInMs };
+    const failures = found?.failures ?? 0;
+    const record: MemoryRecord = { state: "claimed", messageId, dequeueCount, failures, payloadHash, expiresAt: Date.now() + claimDurationInMs };
     this.#records.set(id, record);
     return { kind: "claimed", claim: this.#claimOf(id, record, delivery) };
   }
@@ -67,7 +68,7 @@ export class MemoryInbox implements Inbox {
       renew: () => Promise.resolve(change({ expiresAt: Date.now() + claimDurationInMs }) ? "renewed" : "lost"),
       complete: () => Promise.resolve(change({ state: "completed" }) ? "completed" : "lost"),
       release: (failed) => {
-        change({ state: "released", ...(!failed && { failures: claimed.failures - 1 }) });
+        change({ state: "released", ...(failed && { failures: claimed.failures + 1 }) });
         return Promise.resolve();
       },
     };

@@ -12,8 +12,10 @@ export interface InboxRecord {
   readonly owner: string;
   readonly messageId: string;
   readonly dequeueCount: number;
-  /** How many handlers were started for this message. */
-  readonly attempts: number;
+  /** How many claims of the key were released as failed. */
+  readonly failures: number;
+  /** Of the payload with which the key was claimed or committed last. Undefined: written by a version that did not store it. */
+  readonly payloadHash: string | undefined;
   /** How long the claim lasts, counted from `writtenAt`. */
   readonly claimDurationInMs: number;
   /** Identifies the group of writes with which it was last written. */
@@ -24,11 +26,12 @@ export interface InboxRecord {
 }
 
 export type ClaimDecision =
-  | { readonly kind: "free"; readonly attempts: number }
+  | { readonly kind: "free"; readonly failures: number }
   | { readonly kind: "own" }
   | { readonly kind: "completed" }
   | { readonly kind: "busy"; readonly retryAfterInMs: number }
-  | { readonly kind: "superseded" };
+  | { readonly kind: "superseded" }
+  | { readonly kind: "payloadMismatch" };
 
 /**
  * Decides whether this delivery may start. Every transition is conditional on the ETag of the record on which the decision is
@@ -37,7 +40,8 @@ export type ClaimDecision =
  * | record                 | delivery                            | decision                                                    |
  * |------------------------|-------------------------------------|-------------------------------------------------------------|
  * | none                   | any                                 | free: create, claimed                                       |
- * | done                   | any                                 | completed (final; removed by purge only)                    |
+ * | done                   | the same payload                    | completed (final; removed by purge only)                    |
+ * | done                   | another payload                     | payload mismatch: the sender uses a key for two things      |
  * | released               | any                                 | free: update, claimed                                       |
  * | claimed by this owner  | the same delivery                   | own: the response to the claim was lost                     |
  * | claimed                | same message, later delivery        | free at once: the queue has ended the earlier delivery      |
@@ -48,15 +52,19 @@ export type ClaimDecision =
  * The holder of a claim changes it from claimed to claimed (renewed), done or released, if the ETag is unchanged.
  */
 export function decideClaim(record: InboxRecord | undefined, delivery: InboxDelivery, owner: string, serviceTime: number): ClaimDecision {
-  if (!record) return { kind: "free", attempts: 1 };
-  if (record.state === "done") return { kind: "completed" };
-  const sameMessage = record.messageId === delivery.messageId;
-  const attempts = sameMessage ? record.attempts + 1 : 1;
-  if (record.state === "released") return { kind: "free", attempts };
+  if (!record) return { kind: "free", failures: 0 };
+  if (record.state === "done") return { kind: isSamePayload(record, delivery) ? "completed" : "payloadMismatch" };
+  const { failures } = record;
+  if (record.state === "released") return { kind: "free", failures };
   if (record.owner === owner) return { kind: "own" };
-  if (sameMessage) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", attempts } : { kind: "superseded" };
+  if (record.messageId === delivery.messageId) return record.dequeueCount < delivery.dequeueCount ? { kind: "free", failures } : { kind: "superseded" };
   const retryAfterInMs = record.writtenAt + record.claimDurationInMs - serviceTime;
-  return retryAfterInMs > 0 ? { kind: "busy", retryAfterInMs } : { kind: "free", attempts };
+  return retryAfterInMs > 0 ? { kind: "busy", retryAfterInMs } : { kind: "free", failures };
+}
+
+/** Whether a key was used for the payload of this delivery, as far as the record says so. */
+export function isSamePayload({ payloadHash }: Pick<InboxRecord, "payloadHash">, delivery: Pick<InboxDelivery, "payloadHash">): boolean {
+  return payloadHash === undefined || payloadHash === delivery.payloadHash;
 }
 
 /** The name of a queue, which is the last part of its URL. */
@@ -89,9 +97,9 @@ function hex(byte: number): string {
 }
 
 export function entityOf(partitionKey: string, rowKey: string, record: Partial<InboxRecord>): TableEntityLike {
-  const { state, owner, messageId, dequeueCount, attempts, claimDurationInMs, group } = record;
+  const { state, owner, messageId, dequeueCount, failures, payloadHash, claimDurationInMs, group } = record;
   // Stored as holdInMs, as in the tables that exist: processes of two versions must see each other's claims.
-  const properties = Object.entries({ state, owner, messageId, dequeueCount, attempts, holdInMs: claimDurationInMs, group });
+  const properties = Object.entries({ state, owner, messageId, dequeueCount, failures, payloadHash, holdInMs: claimDurationInMs, group });
   return { partitionKey, rowKey, ...Object.fromEntries(properties.filter(([, value]) => value !== undefined)) };
 }
 
@@ -103,7 +111,8 @@ export function recordOf(entity: object): InboxRecord {
     owner: e.owner ?? "",
     messageId: e.messageId ?? "",
     dequeueCount: e.dequeueCount ?? 0,
-    attempts: e.attempts ?? 0,
+    failures: e.failures ?? 0,
+    payloadHash: e.payloadHash,
     claimDurationInMs: e.holdInMs ?? 0,
     group: e.group,
     writtenAt: Date.parse(e.timestamp ?? ""),

@@ -23,26 +23,26 @@ export interface BatchedWrite {
 export interface HeldClaim {
   readonly partitionKey: string;
   readonly rowKey: string;
-  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "attempts" | "claimDurationInMs">;
+  readonly record: Pick<InboxRecord, "owner" | "messageId" | "dequeueCount" | "failures" | "payloadHash" | "claimDurationInMs">;
   etag: string;
   /** Done or released. A renewal must not be sent after that: with the new ETag, it would undo it. */
   ended: boolean;
 }
 
-/** A transition by the holder of a claim: to claimed again (a renewal), done, or released; `uncounted`: not as a failed attempt. */
+/** A transition by the holder of a claim: to claimed again (a renewal), done, or released; `failed`: it counts as a failure. */
 export class TransitionWrite implements BatchedWrite {
   readonly claim: HeldClaim;
   /** No caller waits for it any more. */
   abandoned = false;
   readonly #to: InboxRecord["state"];
-  readonly #attempts: number | undefined;
+  readonly #failures: number | undefined;
   #recreate = false;
   #result: boolean | undefined;
 
-  constructor(claim: HeldClaim, to: InboxRecord["state"], uncounted = false) {
+  constructor(claim: HeldClaim, to: InboxRecord["state"], failed = false) {
     this.claim = claim;
     this.#to = to;
-    this.#attempts = uncounted ? claim.record.attempts - 1 : undefined;
+    this.#failures = failed ? claim.record.failures + 1 : undefined;
   }
 
   get rowKey(): string {
@@ -64,7 +64,7 @@ export class TransitionWrite implements BatchedWrite {
 
   action(group: string): TransactionActionLike {
     const { partitionKey, rowKey, record, etag } = this.claim;
-    const change = { state: this.#to, group, ...(this.#attempts !== undefined && { attempts: this.#attempts }) };
+    const change = { state: this.#to, group, ...(this.#failures !== undefined && { failures: this.#failures }) };
     if (this.#recreate) return ["create", entityOf(partitionKey, rowKey, { ...record, ...change })];
     return ["update", entityOf(partitionKey, rowKey, change), "Merge", { etag }];
   }
@@ -96,7 +96,7 @@ export class TransitionWrite implements BatchedWrite {
 
 /** The outcome of a {@link ClaimWrite}. */
 export type ClaimOutcome =
-  | { readonly kind: "claimed"; readonly etag: string; readonly attempts: number }
+  | { readonly kind: "claimed"; readonly etag: string; readonly failures: number }
   | Exclude<InboxClaimResult, { kind: "claimed" }>;
 
 /** The claim of one key. At first the key is assumed to be new, as most are. */
@@ -107,7 +107,7 @@ export class ClaimWrite implements BatchedWrite {
   readonly #delivery: InboxDelivery;
   readonly #clock: Clock;
   #base: InboxRecord | undefined;
-  #attempts = 1;
+  #failures = 0;
   #result: ClaimOutcome | undefined;
 
   /** @param clock - Started when the inbox got the delivery, and so not before the message was received. */
@@ -133,13 +133,14 @@ export class ClaimWrite implements BatchedWrite {
   }
 
   action(group: string): TransactionActionLike {
-    const { messageId, dequeueCount } = this.#delivery;
+    const { messageId, dequeueCount, payloadHash } = this.#delivery;
     const entity = entityOf(this.#partitionKey, this.rowKey, {
       state: "claimed",
       owner: this.owner,
       messageId,
       dequeueCount,
-      attempts: this.#attempts,
+      failures: this.#failures,
+      payloadHash,
       claimDurationInMs: this.#delivery.claimDurationInMs,
       group,
     });
@@ -147,7 +148,7 @@ export class ClaimWrite implements BatchedWrite {
   }
 
   committed(etag: string | undefined): void {
-    if (etag) this.#result = { kind: "claimed", etag, attempts: this.#attempts };
+    if (etag) this.#result = { kind: "claimed", etag, failures: this.#failures };
   }
 
   found(record: InboxRecord | undefined): void {
@@ -155,10 +156,10 @@ export class ClaimWrite implements BatchedWrite {
     switch (decision.kind) {
       case "free":
         this.#base = record;
-        this.#attempts = decision.attempts;
+        this.#failures = decision.failures;
         break;
       case "own":
-        if (record) this.#result = { kind: "claimed", etag: record.etag, attempts: record.attempts };
+        if (record) this.#result = { kind: "claimed", etag: record.etag, failures: record.failures };
         break;
       default:
         this.#result = decision;

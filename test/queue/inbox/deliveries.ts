@@ -11,6 +11,7 @@ export function deliver(idempotencyKey: string, properties: Partial<InboxDeliver
     messageId: `message-${++messages}`,
     insertedOn: new Date(),
     dequeueCount: 1,
+    payloadHash: "hash",
     claimDurationInMs: 120_000,
     receivedOn: new Date(),
     ...properties,

@@ -1,0 +1,417 @@
+import { describe, expect, it, vi } from "vitest";
+
+import { ClaimInbox, CommitInbox, enqueue, QueueConsumer } from "../../src/index.js";
+import type { QueueConsumerOptions } from "../../src/index.js";
+import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
+import { Bench, untilAborted } from "./fakes/consume.js";
+import type { Handler } from "./fakes/consume.js";
+import { storageError } from "./fakes/faults.js";
+
+const bench = new Bench();
+const often = { minPollIntervalInMs: 100, maxPollIntervalInMs: 100 };
+/** As an SDK rejects a request that it has sent once. */
+const rejected = (error: Error, options?: { abortSignal?: AbortSignal }): Promise<never> =>
+  bench.table.faults.request("transaction", options?.abortSignal, () => {
+    throw error;
+  });
+const fail: Handler = () => Promise.reject(new Error("no luck"));
+
+const inboxes: [string, () => QueueConsumerOptions<unknown>][] = [
+  ["without an inbox", () => ({})],
+  ["with an inbox in memory", () => ({ inbox: new MemoryInbox() })],
+  ["with a ClaimInbox", () => ({ inbox: new ClaimInbox(bench.table) })],
+];
+
+describe.each(inboxes)("%s, attempts", (_, inbox) => {
+  it("count failures, not deliveries whose response was lost", async () => {
+    await enqueue(bench.queue, "p");
+    bench.queue.faults.next("receive", ...Array.from({ length: 8 }, () => "lost" as const));
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, ...inbox(), visibilityTimeoutInSeconds: 1 });
+    await bench.pass(30_000);
+    expect(handler).toHaveBeenCalledExactlyOnceWith("p", expect.objectContaining({ attempt: 1 }));
+    expect(bench.queue.messages).toEqual([]);
+    expect(bench.poisonQueue.messages).toEqual([]);
+  });
+
+  it("do not count that the consumer was stopped, however often", async () => {
+    await enqueue(bench.queue, "p");
+    const attempts: number[] = [];
+    for (let deployment = 0; deployment < 4; deployment++) {
+      const consumer = await bench.consume((_payload, context) => {
+        attempts.push(context.attempt);
+        return untilAborted(context);
+      }, { ...often, ...inbox(), maxAttempts: 2 }); // prettier-ignore
+      await bench.pass(100);
+      const stopping = consumer.stop({ drainTimeoutInMs: 0 });
+      await bench.pass(5_000);
+      await stopping;
+    }
+    expect(attempts).toEqual([1, 1, 1, 1]);
+    expect(bench.poisonQueue.messages).toEqual([]);
+    expect(bench.envelopes).toMatchObject([{ uncharged: 4 }]);
+  });
+
+  it("of two messages with one key are counted for each of them", async () => {
+    for (let i = 0; i < 2; i++) await enqueue(bench.queue, "p", { idempotencyKey: "k" });
+    const handler = vi.fn<Handler>(fail);
+    await bench.consume(handler, { ...often, ...inbox(), maxAttempts: 2, visibilityTimeoutInSeconds: 2 });
+    await bench.pass(120_000);
+    expect(handler).toHaveBeenCalledTimes(4);
+    expect(bench.poisons).toHaveLength(2);
+  });
+
+  it("of a message of another producer do not change its text", async () => {
+    await bench.queue.sendMessage("<order/>");
+    const texts: string[] = [];
+    const handler = vi.fn<Handler>(() => {
+      texts.push(bench.queue.messages[0]!.text);
+      throw new Error("no luck");
+    });
+    const consumer = await bench.consume(handler, { ...often, ...inbox(), maxAttempts: 3, visibilityTimeoutInSeconds: 2 });
+    await bench.pass(1_500);
+    const stopping = consumer.stop();
+    await bench.pass(5_000);
+    await stopping;
+    await bench.consume(handler, { ...often, ...inbox(), maxAttempts: 3, visibilityTimeoutInSeconds: 2 });
+    await bench.pass(60_000);
+    expect(new Set(texts)).toEqual(new Set(["<order/>"]));
+    expect(bench.poisons).toMatchObject([{ text: "<order/>", poison: { reason: "failed 3 times" } }]);
+    if (inbox().inbox instanceof ClaimInbox) expect(handler).toHaveBeenCalledTimes(3);
+  });
+
+  it("that a damaged or forged envelope claims are not believed", async () => {
+    const forged = [{ failures: -1e9 }, { failures: "NaN" }, { failures: 1e300 }, { uncharged: 1e9 }, { uncharged: null, failures: null }, { poisonPending: 7 }];
+    for (const fields of forged) await bench.queue.sendMessage(JSON.stringify({ asc: 1, body: "p", ...fields }));
+    const handler = vi.fn<Handler>(fail);
+    await bench.consume(handler, { ...often, ...inbox(), maxAttempts: 3 });
+    await bench.pass(300_000);
+    expect(handler).toHaveBeenCalledTimes(3 * forged.length);
+    expect(bench.poisons.map(({ poison }) => (poison as { attempts: number }).attempts)).toEqual(forged.map(() => 3));
+  });
+});
+
+describe("a message that ends its process each time", () => {
+  it.each([{}, { uncharged: 1e9 }])("is poisoned after maxDeliveries, whatever its envelope says (%j)", async (fields) => {
+    await bench.queue.sendMessage(JSON.stringify({ asc: 1, body: "p", ...fields }));
+    const most = Object.keys(fields).length > 0 ? 20 * 4 : 4;
+    // Each delivery is received by a process that ends without a word.
+    for (let i = 0; i < most; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, maxDeliveries: 3 });
+    await bench.pass(100);
+    expect(handler).not.toHaveBeenCalled();
+    expect(bench.poisons).toMatchObject([{ poison: { reason: expect.stringMatching(/^delivered \d+ times without an outcome \(maxDeliveries\)$/) as string } }]);
+  });
+
+  it("is handled up to maxDeliveries", async () => {
+    await enqueue(bench.queue, "p");
+    for (let i = 0; i < 2; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, maxDeliveries: 3 });
+    await bench.pass(100);
+    expect(handler).toHaveBeenCalledExactlyOnceWith("p", expect.objectContaining({ attempt: 1, dequeueCount: 3 }));
+  });
+});
+
+describe("a message whose life ends", () => {
+  it("before the next attempt is moved to the poison queue, and does not vanish", async () => {
+    await enqueue(bench.queue, "p", { timeToLiveInSeconds: 60 });
+    await bench.consume(fail, { ...often, retryDelayInMs: 120_000 });
+    await bench.pass(100);
+    expect(bench.names).toEqual(["poisoned"]);
+    expect(bench.poisons).toMatchObject([{ body: "p", poison: { reason: "its time to live would be over before the next attempt, in 120000 ms", error: "Error: no luck" } }]);
+  });
+
+  it("before the next attempt is delivered again at half of its life, if there is no poison queue", async () => {
+    await enqueue(bench.queue, "p", { timeToLiveInSeconds: 60 });
+    await bench.consume(fail, { ...often, retryDelayInMs: 120_000, poisonQueue: undefined });
+    await bench.pass(100);
+    expect(bench.queue.messages[0]!.visibleAt - Date.now()).toBeLessThanOrEqual(30_000);
+  });
+
+  it("while it is handled is reported as that", async () => {
+    await enqueue(bench.queue, "p", { timeToLiveInSeconds: 20 });
+    let reason: unknown;
+    await bench.consume(async (_, context) => {
+      reason = await untilAborted(context).catch((error: unknown) => error);
+      throw reason;
+    }, often); // prettier-ignore
+    await bench.pass(20_000);
+    bench.queue.messages = []; // The service deletes it.
+    await bench.pass(60_000);
+    expect(bench.names).toEqual(["lost"]);
+    expect(bench.details("lost")).toMatchObject([{ error: { code: "MESSAGE_LOST", reason: "timeToLive" } }]);
+    expect(reason).toMatchObject({ reason: "timeToLive" });
+  });
+});
+
+describe("a table that cannot be used, in the commits of handlers,", () => {
+  const commitOne = { rowKey: "effect" };
+
+  it.each([
+    ["403", storageError(403, "AuthorizationFailure")],
+    ["a missing table", storageError(404, "TableNotFound")],
+    ["no response", Object.assign(new Error("socket hang up"), { code: "ECONNRESET" })],
+  ])("(%s) is charged to no message: all take effect when it recovers, and polling has paused meanwhile", async (_, error) => {
+    const transaction = bench.table.submitTransaction.bind(bench.table);
+    let works = false;
+    vi.spyOn(bench.table, "submitTransaction").mockImplementation((...args) => (works ? transaction(...args) : rejected(error, args[1])));
+    for (let i = 0; i < 40; i++) await enqueue(bench.queue, i);
+    const handler = vi.fn((n: unknown, { commit }: { commit: (actions: [["create", { rowKey: string }]]) => unknown }) => commit([["create", { rowKey: String(n) }]]));
+    const consumer = await bench.consumeAndCommit(handler, { maxAttempts: 2, maxPollIntervalInMs: 5_000 });
+    await bench.pass(600_000);
+    expect(bench.poisons).toEqual([]);
+    expect(new Set(bench.names)).toEqual(new Set(["error", "paused", "retried"]));
+    expect(bench.details("paused")).toMatchObject([{ reason: "infrastructure" }]);
+    expect(consumer.health()).toMatchObject({ isPaused: true });
+    expect(consumer.health().consecutiveErrors).toBeGreaterThan(2);
+    // 600 s at 5 s, and one message at a time.
+    expect(handler.mock.calls.length).toBeLessThan(16 + 160);
+    works = true;
+    await bench.pass(180_000);
+    expect(bench.effects).toHaveLength(40);
+    expect([bench.queue.messages, bench.poisons]).toEqual([[], []]);
+    expect(consumer.health()).toMatchObject({ isPaused: false, consecutiveErrors: 0 });
+  });
+
+  it("is charged if the service rejects what the message made the handler write", async () => {
+    await enqueue(bench.queue, "p");
+    vi.spyOn(bench.table, "submitTransaction").mockImplementation((_, options) => rejected(storageError(400, "PropertyValueTooLarge"), options));
+    await bench.consumeAndCommit((_, { commit }) => commit([["create", commitOne]]), { ...often, maxAttempts: 2 });
+    await bench.pass(10_000);
+    expect(bench.poisons).toMatchObject([{ poison: { reason: "failed 2 times" } }]);
+  });
+
+  it("a conflict with another writer is no failure, but does not go on for ever either", async () => {
+    await enqueue(bench.queue, "p");
+    bench.table.rows.set("p\neffect", { partitionKey: "p", rowKey: "effect", etag: "e", timestamp: "" });
+    const handler = vi.fn<Handler>();
+    await bench.consumeAndCommit((payload, context) => {
+      void handler(payload, context);
+      return context.commit([["create", commitOne]]);
+    }, { ...often, maxAttempts: 2, maxDeliveries: 6 }); // prettier-ignore
+    await bench.pass(300_000);
+    expect(handler).toHaveBeenCalledTimes(6);
+    expect(handler.mock.calls.every(([, { attempt }]) => attempt === 1)).toBe(true);
+    expect(bench.poisons).toMatchObject([{ poison: { reason: "delivered 7 times without an outcome (maxDeliveries)" } }]);
+  });
+});
+
+describe("a key that is used for two payloads", () => {
+  it.each(inboxes.slice(1))("moves the second message to the poison queue, and drops it not in silence: %s", async (_, inbox) => {
+    await enqueue(bench.queue, { pay: 1 }, { idempotencyKey: "k" });
+    await enqueue(bench.queue, { pay: 2 }, { idempotencyKey: "k" });
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, ...inbox() });
+    await bench.pass(10_000);
+    expect(handler).toHaveBeenCalledTimes(1);
+    expect(bench.poisons).toMatchObject([{ body: { pay: 2 }, poison: { reason: "its idempotency key was used before, for another payload" } }]);
+  });
+
+  it("does so in the commit of a handler", async () => {
+    await enqueue(bench.queue, { pay: 1 }, { idempotencyKey: "k" });
+    await enqueue(bench.queue, { pay: 2 }, { idempotencyKey: "k" });
+    const errors: unknown[] = [];
+    await bench.consumeAndCommit(async (_, { commit, messageId }) => {
+      await commit([["create", { rowKey: messageId }]]).catch((error: unknown) => {
+        errors.push(error);
+        throw error;
+      });
+    }, { ...often, concurrency: 1 }); // prettier-ignore
+    await bench.pass(10_000);
+    expect(errors).toMatchObject([{ code: "IDEMPOTENCY_MISMATCH", key: "k", committed: false }]);
+    expect(bench.effects).toHaveLength(1);
+    expect(bench.poisons).toMatchObject([{ body: { pay: 2 }, poison: { reason: "its idempotency key was used before, for another payload" } }]);
+  });
+});
+
+describe("an outage of the poison queue", () => {
+  it("does not lose the reason, nor run the handler again", async () => {
+    await enqueue(bench.queue, "p", { idempotencyKey: "k" });
+    bench.poisonQueue.faults.always("send", "busy");
+    const handler = vi.fn<Handler>((_, { poison }) => poison("no such customer"));
+    await bench.consume(handler, often);
+    await bench.pass(20_000);
+    expect(bench.envelopes).toMatchObject([{ poisonPending: { reason: "no such customer" } }]);
+    bench.poisonQueue.faults.always("send", "ok");
+    await bench.pass(10_000);
+    expect(handler).toHaveBeenCalledTimes(1);
+    expect(bench.poisons).toEqual([{ asc: 1, key: "k", body: "p", poison: expect.objectContaining({ reason: "no such customer" }) as unknown }]);
+  });
+
+  it("sends no copy of a message that another consumer may have by then", async () => {
+    await enqueue(bench.queue, "p");
+    await bench.consume(async (_, context) => {
+      context.poison("no such customer");
+      await untilAborted(context).catch(() => undefined);
+    }, { ...often, visibilityTimeoutInSeconds: 10 }); // prettier-ignore
+    await bench.pass(100);
+    bench.queue.faults.always("update", "denied");
+    await bench.pass(10_000);
+    expect([bench.names, bench.poisons]).toEqual([["lost"], []]);
+  });
+});
+
+describe("handlers that fail one after the other", () => {
+  it("slow polling down, one message at a time, until one succeeds", async () => {
+    let broken = true;
+    for (let i = 0; i < 200; i++) await enqueue(bench.queue, i);
+    const handler = vi.fn<Handler>(() => (broken ? Promise.reject(new Error("the database is down")) : undefined));
+    const consumer = await bench.consume(handler, { maxAttempts: 100, concurrency: 4, maxPollIntervalInMs: 10_000 });
+    await bench.pass(60_000);
+    expect(bench.details("paused")).toMatchObject([{ reason: "failures", error: { message: "the database is down" } }]);
+    expect(handler.mock.calls.length).toBeLessThan(40);
+    expect(consumer.health().isPaused).toBe(true);
+    broken = false;
+    await bench.pass(10_000 * 1.2);
+    await bench.pass(1_000);
+    expect(consumer.health().isPaused).toBe(false);
+    await bench.pass(30_000);
+    expect(bench.queue.messages.length).toBeLessThan(40);
+  });
+});
+
+describe("pause", () => {
+  it("stops polling and leaves the handlers alone, resume polls at once", async () => {
+    const handler = vi.fn<Handler>();
+    const consumer = await bench.consume(handler, often);
+    consumer.pause();
+    consumer.pause();
+    await enqueue(bench.queue, "p");
+    await bench.pass(60_000);
+    consumer.notify();
+    await bench.pass(60_000);
+    expect([handler.mock.calls.length, bench.names, consumer.health().isPaused]).toEqual([0, ["paused"], true]);
+    expect(bench.details("paused")).toEqual([{ reason: "requested", error: undefined }]);
+    consumer.resume();
+    await bench.pass(1);
+    expect([handler.mock.calls.length, consumer.health().isPaused]).toEqual([1, false]);
+  });
+
+  it("before the start is remembered, and does not keep stop waiting", async () => {
+    const handler = vi.fn<Handler>();
+    await enqueue(bench.queue, "p");
+    const consumer = new QueueConsumer(bench.queue, handler, often);
+    consumer.pause();
+    await consumer.start();
+    await bench.pass(1_000);
+    expect(handler).not.toHaveBeenCalled();
+    await consumer.stop();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe("start with a SAS for one queue", () => {
+  it("works, although it may neither read the properties nor create the poison queue", async () => {
+    await enqueue(bench.queue, "p");
+    bench.queue.faults.always("properties", "denied");
+    bench.poisonQueue.faults.always("properties", "denied");
+    bench.poisonQueue.faults.always("create", "denied");
+    await bench.consume(vi.fn());
+    await bench.pass(100);
+    expect(bench.names).toEqual(["completed"]);
+  });
+
+  it("fails if the poison queue that it may not create does not exist", async () => {
+    bench.poisonQueue.exists = false;
+    bench.poisonQueue.faults.always("create", "denied");
+    await expect(bench.consume(vi.fn())).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", message: expect.stringContaining("jobs-poison") as string });
+  });
+});
+
+describe("a decoder that never settles", () => {
+  it("delays no other message, is a failure of its own, and does not keep stop waiting", async () => {
+    for (const payload of ["hangs", "b", "c"]) await enqueue(bench.queue, payload);
+    const handled: unknown[] = [];
+    const consumer = await bench.consume((payload) => void handled.push(payload), {
+      ...often,
+      visibilityTimeoutInSeconds: 10,
+      maxAttempts: 3,
+      decode: (text) => (text.includes("hangs") ? new Promise(() => undefined) : (JSON.parse(text) as unknown)),
+    });
+    await bench.pass(200);
+    expect(handled).toEqual(["b", "c"]);
+    await bench.pass(10_000);
+    expect(bench.details("retried")).toMatchObject([{ attempt: 1, error: { message: expect.stringContaining("not decoded in time") as string } }]);
+    await bench.pass(3_000);
+    const stopped = vi.fn();
+    void consumer.stop({ drainTimeoutInMs: 500 }).then(stopped);
+    await bench.pass(2_600);
+    expect(stopped).toHaveBeenCalled();
+  });
+});
+
+it("a function for the retry delay that throws is reported, and its message is retried all the same", async () => {
+  await enqueue(bench.queue, "p");
+  await bench.consume(fail, { ...often, maxAttempts: 2, retryDelayInMs: () => { throw new Error("no delay"); } }); // prettier-ignore
+  await bench.pass(10_000);
+  expect(bench.names).toEqual(["error", "retried", "poisoned"]);
+});
+
+it("a CommitInbox does not let a message that was stopped after its commit count as done: what follows the commit may be missing", async () => {
+  await enqueue(bench.queue, "p");
+  const inbox = new CommitInbox(bench.table);
+  const consumer = await bench.consumeAndCommit(async (_, context) => {
+    await context.commit([["create", { rowKey: "r" }]]);
+    await untilAborted(context).catch(() => undefined);
+  }, { ...often, inbox }); // prettier-ignore
+  await bench.pass(100);
+  const stopping = consumer.stop({ drainTimeoutInMs: 0 });
+  await bench.pass(5_000);
+  await stopping;
+  expect([bench.names, bench.queue.messages.length]).toEqual([["retried", "stopped"], 1]);
+  await bench.consumeAndCommit((_, { commit }) => commit([["create", { rowKey: "r" }]]), { ...often, inbox });
+  await bench.pass(1_000);
+  expect([bench.names, bench.effects.length]).toEqual([["retried", "stopped", "duplicate"], 1]);
+});
+
+describe("without a listener", () => {
+  it.each<[string, Handler, QueueConsumerOptions<unknown>]>([
+    ["a handler that fails", fail, { maxAttempts: 3 }],
+    ["a message that is poisoned", fail, { maxAttempts: 1 }],
+    ["a handler that is abandoned", () => new Promise(() => undefined), { maxProcessingTimeInMs: 10 }],
+  ])("%s is written to the console, once", async (_, handler, options) => {
+    const written = vi.spyOn(console, "error").mockReturnValue(undefined);
+    await enqueue(bench.queue, "p");
+    await enqueue(bench.queue, "q");
+    const consumer = new QueueConsumer(bench.queue, handler, { poisonQueue: bench.poisonQueue, ...options });
+    await consumer.start();
+    await bench.pass(20_000);
+    const stopping = consumer.stop();
+    await bench.pass(60_000);
+    await stopping;
+    expect(written).toHaveBeenCalledOnce();
+    expect(written.mock.calls[0]![0]).toMatch(/QueueConsumer of jobs reported an error/);
+  });
+
+  it("of that event, but with one of error, nothing is written", async () => {
+    const written = vi.spyOn(console, "error").mockReturnValue(undefined);
+    await enqueue(bench.queue, "p");
+    const consumer = new QueueConsumer(bench.queue, fail, { poisonQueue: bench.poisonQueue });
+    consumer.on("error", vi.fn());
+    await consumer.start();
+    await bench.pass(2_000);
+    await consumer.stop();
+    expect(written).not.toHaveBeenCalled();
+  });
+});
+
+it("a poison queue that is the queue itself is a TypeError of the constructor", () => {
+  expect(() => new QueueConsumer(bench.queue, vi.fn(), { poisonQueue: bench.queue })).toThrow(/must be another queue/);
+});
+
+it("a message without an inbox that could not be deleted is reported as lost, and not as completed", async () => {
+  await enqueue(bench.queue, "p");
+  bench.queue.faults.always("delete", "busy");
+  await bench.consume(vi.fn(), { ...often, visibilityTimeoutInSeconds: 5 });
+  await bench.pass(5_000);
+  expect(bench.names[0]).toBe("lost");
+  expect(bench.names).not.toContain("completed");
+});
