@@ -17,7 +17,8 @@ export function narrowByGuard(error: unknown): void {
   if (asc.isConcurrencyError(error, "FENCED")) typeOf(error.fencedBy - error.epoch).is<number>();
   if (asc.isConcurrencyError(error, "TRANSACTION_LIMIT")) typeOf(error.limit).is<"operations" | "bytes" | "entity" | "properties">();
   if (asc.isConcurrencyError(error, "APPEND_LIMIT")) typeOf(error.limit).is<"record" | "blocks" | "size">();
-  if (asc.isConcurrencyError(error, "MESSAGE_LOST")) typeOf(error.reason).is<"taken" | "expired" | "claim">();
+  if (asc.isConcurrencyError(error, "MESSAGE_LOST")) typeOf(error.reason).is<"taken" | "expired" | "claim" | "timeToLive">();
+  if (asc.isConcurrencyError(error, "IDEMPOTENCY_MISMATCH")) typeOf(error.key).is<string>();
   // @ts-expect-error No such code.
   asc.isConcurrencyError(error, "CONFLIKT");
 }

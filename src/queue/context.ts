@@ -100,9 +100,6 @@ export interface CommitMessageContext extends MessageContext {
  */
 export type MessageHandler<T, C extends MessageContext = MessageContext> = (payload: T, context: C) => unknown;
 
-/** Why a {@link QueueConsumer} has paused. */
-export type PauseReason = "requested" | "failures" | "infrastructure";
-
 /**
  * The events of a {@link QueueConsumer}, with their details.
  * @example
@@ -129,7 +126,7 @@ export interface QueueConsumerEvents {
    * The consumer polls less, or not at all: `pause` was called (`"requested"`), handlers fail one after the other (`"failures"`), or the
    * inbox cannot be used (`"infrastructure"`).
    */
-  paused: { readonly reason: PauseReason; readonly error: unknown };
+  paused: { readonly reason: "requested" | "failures" | "infrastructure"; readonly error: unknown };
   /** A poll received no messages. */
   empty: { readonly nextPollInMs: number };
   /** `stop` has ended. */

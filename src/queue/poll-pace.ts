@@ -1,5 +1,5 @@
 import { fullJitter, jitter } from "../core/retry.js";
-import type { Emit, PauseReason } from "./context.js";
+import type { Emit, QueueConsumerEvents } from "./context.js";
 import type { ConsumerSettings } from "./options.js";
 
 /** So many failures of handlers in a row, and twice as many as there are slots, are not the fault of single messages. */
@@ -134,7 +134,7 @@ export class PollPace {
     return jitter(Math.min(maxPollInMs, minPollInMs * 2 ** Math.min(errors, 20)), 0.2);
   }
 
-  #pausedFor(reason: PauseReason, error: unknown): void {
+  #pausedFor(reason: QueueConsumerEvents["paused"]["reason"], error: unknown): void {
     this.#emit("paused", { reason, error });
   }
 }

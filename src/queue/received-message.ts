@@ -1,12 +1,11 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import type { Clock } from "../core/deadline.js";
-import { fingerprint } from "../core/identity.js";
 import { redactUrl } from "../core/telemetry.js";
 import { createError, SchemaError } from "../errors.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";
 import type { MessageInfo } from "./context.js";
-import { byteLength, checkKey, decodeText, maxMessageBytes, parseEnvelope, sealEnvelope } from "./envelope.js";
+import { byteLength, checkKey, decodeText, fingerprint, maxMessageBytes, parseEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
