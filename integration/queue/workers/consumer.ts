@@ -17,13 +17,15 @@ export interface ConsumerConfig {
   readonly drainTimeoutInMs?: number;
   /** Handlers tell when they start and end. */
   readonly tell?: boolean;
+  /** Handlers wait without their signal, and ask only right before their effect whether they may have it. */
+  readonly asks?: "assertHeld" | "signal";
 }
 
 /** What a worker tells its test. */
 export type ConsumerNote =
   | { readonly is: "ready" | "stopped" }
   | { readonly is: "start"; readonly key: string; readonly at: number; readonly attempt: number }
-  | { readonly is: "end" | "lost"; readonly key: string; readonly at: number; readonly attempt: number };
+  | { readonly is: "effect" | "end" | "lost"; readonly key: string; readonly at: number; readonly attempt: number };
 
 /** `ms`: how long to work on it. `partition`: where to leave the effect, in commit mode. */
 export interface Work {
@@ -39,7 +41,10 @@ runWorker(async (config: ConsumerConfig, parent) => {
   async function handle({ ms }: Work, context: MessageContext | CommitMessageContext): Promise<void> {
     const { idempotencyKey: key, attempt, signal } = context;
     if (config.tell) tell({ is: "start", key, at: Date.now(), attempt });
-    await pause(ms, undefined, { signal });
+    await pause(ms, undefined, config.asks ? {} : { signal });
+    if (config.asks === "assertHeld") context.assertHeld();
+    if (config.asks === "signal") signal.throwIfAborted();
+    if (config.asks) tell({ is: "effect", key, at: Date.now(), attempt });
     // Each attempt would leave an effect of its own.
     if ("commit" in context) await context.commit([["create", { rowKey: `${key} ${randomUUID()}`, key }]]);
     if (config.tell) tell({ is: "end", key, at: Date.now(), attempt });
@@ -52,8 +57,8 @@ runWorker(async (config: ConsumerConfig, parent) => {
     visibilityTimeoutInSeconds: config.visibilityTimeoutInSeconds,
     minPollIntervalInMs: 20, maxPollIntervalInMs: 200,
     retryDelayInMs: 0,
-    // The queue counts also the deliveries of receives whose answers are lost.
-    maxAttempts: 1_000,
+    // Nothing that happens to these processes is a failure of a message: not a kill, not a stop, not a lost answer.
+    maxAttempts: 1,
     drainTimeoutInMs: config.drainTimeoutInMs,
   };
   const consumer =
