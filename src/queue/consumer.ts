@@ -36,6 +36,10 @@ export interface QueueConsumerHealth {
   readonly lastSuccessOn: Date | undefined;
   /** How often the queue or the inbox has failed in a row. */
   readonly consecutiveErrors: number;
+  /** How many messages the queue has, hidden ones included, as read for an earlier call of `health`. Undefined: not known yet. */
+  readonly approximateMessageCount: number | undefined;
+  /** When the oldest message of the last receive was sent. Undefined: the queue was empty. */
+  readonly oldestMessageInsertedOn: Date | undefined;
 }
 
 /**
@@ -143,9 +147,12 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
     this.#loop?.notify();
   }
 
-  /** The current state, without a request. */
+  /**
+   * The current state, at once. Reads the length of the queue in the background, for the next call: 1 request in 10 seconds at most, and
+   * none if it is not called.
+   */
   health(): QueueConsumerHealth {
-    const idle = { isPaused: false, inFlight: 0, abandoned: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0 };
+    const idle = { isPaused: false, inFlight: 0, abandoned: 0, lastPollOn: undefined, lastSuccessOn: undefined, consecutiveErrors: 0, approximateMessageCount: undefined, oldestMessageInsertedOn: undefined };
     return { isRunning: this.isRunning, ...(this.#loop?.health ?? idle) };
   }
 

@@ -13,6 +13,7 @@ import { defaultRetryDelay } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
 import { PollPace } from "./poll-pace.js";
 import { processMessage } from "./process-message.js";
+import { QueueLength } from "./queue-length.js";
 import { ReceivedMessage } from "./received-message.js";
 import { failMessage } from "./settle.js";
 
@@ -32,6 +33,8 @@ export interface PollingHealth {
   lastPollOn: Date | undefined;
   lastSuccessOn: Date | undefined;
   consecutiveErrors: number;
+  approximateMessageCount: number | undefined;
+  oldestMessageInsertedOn: Date | undefined;
 }
 
 /** One run of a consumer, from start to stop: the poller, and the messages in flight. */
@@ -39,6 +42,7 @@ export class PollingLoop<T> {
   readonly #consumer: ConsumerContext<T>;
   readonly #pace: PollPace;
   readonly #capacity: Capacity;
+  readonly #length: QueueLength;
   readonly #stopping = new AbortController();
   readonly #stopHandlers = new AbortController();
   readonly #dropAll = new AbortController();
@@ -52,6 +56,7 @@ export class PollingLoop<T> {
 
   constructor(queue: QueueLike, handler: ConsumerContext<T>["handler"], settings: ConsumerSettings<T>, emit: Emit) {
     this.#capacity = new Capacity(settings.concurrency);
+    this.#length = new QueueLength(queue);
     this.#pace = new PollPace(settings, emit, () => this.#wake.abort());
     this.#consumer = {
       queue,
@@ -81,7 +86,9 @@ export class PollingLoop<T> {
     this.#polling = this.#poll();
   }
 
+  /** Reads the length of the queue in the background, for the next call. */
   get health(): PollingHealth {
+    if (!this.#isStopping()) this.#track(this.#length.refresh(this.#stopping.signal));
     return {
       isPaused: this.#pace.isPaused,
       inFlight: this.#capacity.taken,
@@ -89,6 +96,8 @@ export class PollingLoop<T> {
       lastPollOn: this.#lastPollOn,
       lastSuccessOn: this.#lastSuccessOn,
       consecutiveErrors: this.#pace.consecutiveErrors,
+      approximateMessageCount: this.#length.approximateMessageCount,
+      oldestMessageInsertedOn: this.#length.oldestMessageInsertedOn,
     };
   }
 
@@ -161,6 +170,7 @@ export class PollingLoop<T> {
       abortSignal: this.#stopHandlers.signal,
     });
     const messages = received.receivedMessageItems;
+    this.#length.received(messages);
     if (messages.length > 0) {
       this.#capacity.take(messages.length);
       this.#track(this.#accept(messages, clock, received.date));

@@ -415,3 +415,40 @@ it("a message without an inbox that could not be deleted is reported as lost, an
   expect(bench.names[0]).toBe("lost");
   expect(bench.names).not.toContain("completed");
 });
+
+describe("health", () => {
+  it("reads the length of the queue in the background, once in ten seconds at most, and knows the oldest message of the last receive", async () => {
+    const sentOn = new Date();
+    for (let i = 0; i < 3; i++) await enqueue(bench.queue, i);
+    vi.spyOn(bench.queue, "getProperties").mockImplementation((options = {}) =>
+      bench.queue.faults.request("properties", options.abortSignal, () => ({ approximateMessagesCount: bench.queue.messages.length })),
+    );
+    await bench.pass(5_000);
+    // With three slots for three messages it does not poll again.
+    const consumer = await bench.consume((_, context) => untilAborted(context), { concurrency: 3 });
+    await bench.pass(100);
+    const before = bench.queue.faults.count("properties");
+    expect(consumer.health()).toMatchObject({ approximateMessageCount: undefined });
+    for (let i = 0; i < 50; i++) {
+      await bench.pass(100);
+      consumer.health();
+    }
+    expect(bench.queue.faults.count("properties") - before).toBe(1);
+    expect(consumer.health()).toMatchObject({ approximateMessageCount: 3, oldestMessageInsertedOn: sentOn });
+    await bench.pass(6_000);
+    consumer.health();
+    expect(bench.queue.faults.count("properties") - before).toBe(2);
+  });
+
+  it("does not keep stop waiting, nor the process alive", async () => {
+    const consumer = await bench.consume(vi.fn());
+    bench.queue.faults.always("properties", "hang");
+    consumer.health();
+    await bench.pass(1);
+    const stopped = vi.fn();
+    void consumer.stop().then(stopped);
+    await bench.pass(10);
+    expect(stopped).toHaveBeenCalled();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
