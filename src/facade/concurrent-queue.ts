@@ -58,6 +58,7 @@ export class ConcurrentQueue<T = unknown> {
    * Sends a message with an idempotency key. See {@link enqueue}.
    * @throws `TypeError` if the payload cannot be written as JSON.
    * @throws `RangeError` if the message would be larger than 64 KiB.
+   * @throws {@link CommitUnknownError} if the service did not respond.
    */
   enqueue(payload: T, options?: EnqueueOptions): Promise<EnqueueResult> {
     return enqueue(this.client, payload, mergeDefined(this.#enqueueDefaults, options));

@@ -92,6 +92,7 @@ export class ClaimInbox implements Inbox {
   /**
    * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
    * @throws `RangeError` if `olderThanInMs` is negative.
+   * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("ClaimInbox.purge", this.#table, options);

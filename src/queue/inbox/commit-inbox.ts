@@ -62,6 +62,7 @@ export class CommitInbox {
   /**
    * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
    * @throws `RangeError` if `olderThanInMs` is negative.
+   * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("CommitInbox.purge", this.#table, options);
