@@ -117,7 +117,7 @@ export class ConflictError extends ConcurrencyError {
 /**
  * The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. (Except
  * for the pages of a {@link PageWriter}, which are several requests: see `writtenBytes`.) With `committed: "unknown"`: {@link breakLease}
- * or a request of {@link ClaimInbox.purge} got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
+ * or a request of {@link ClaimInbox.purge} or {@link redrive} got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
  */
 export class OperationTimeoutError extends ConcurrencyError {
   /** @internal */
