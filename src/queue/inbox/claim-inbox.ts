@@ -90,7 +90,8 @@ export class ClaimInbox implements Inbox {
   }
 
   /**
-   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
+   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently: claims whose handlers may be
+   * running are kept.
    * @throws `RangeError` if `olderThanInMs` is negative.
    * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
    */

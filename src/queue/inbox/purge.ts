@@ -10,6 +10,7 @@ import type { OptionNames } from "../../core/validate.js";
 import { createError, OperationTimeoutError } from "../../errors.js";
 import { quoted } from "../../target/library-rows.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
+import type { InboxRecord } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
 /**
@@ -30,11 +31,17 @@ const defaultAgeInMs = 8 * 86_400_000;
 /** Longer than the SDK's own retries, and than the scan of a large table takes until its first page. */
 const requestTimeoutInMs = 60_000;
 
-interface OldRecord {
+/** The service rejects the requests of a client whose clock differs from its own by more. */
+const maxClockDifferenceInMs = 15 * 60_000;
+
+interface OldRecord extends InboxRecord {
   readonly partitionKey: string;
   readonly rowKey: string;
-  readonly done: boolean;
-  readonly etag: string;
+}
+
+/** Whether no handler can have this claim any more, by the clock of this process. False if the record does not tell. */
+export function hasCertainlyExpired({ writtenAt, claimDurationInMs }: InboxRecord): boolean {
+  return writtenAt + claimDurationInMs + maxClockDifferenceInMs <= Date.now();
 }
 
 /**
@@ -66,7 +73,7 @@ export async function purgeRecords(call: string, table: TableLike, options: Purg
 
 async function purgeMatching(table: TableLike, filter: string, call: CallOptions, result: { deleted: number; kept: number }): Promise<void> {
   const { abortSignal, tracingOptions } = call;
-  const query = { ...(tracingOptions && { tracingOptions }), queryOptions: { filter, select: ["PartitionKey", "RowKey", "Timestamp", "state"] } };
+  const query = { ...(tracingOptions && { tracingOptions }), queryOptions: { filter, select: ["PartitionKey", "RowKey", "Timestamp", "state", "holdInMs"] } };
   const open = (signal: AbortSignal): AsyncIterable<readonly object[]> => table.listEntities({ ...query, abortSignal: signal }).byPage({ maxPageSize: 1_000 });
   for await (const page of iterate(open, { abortSignal, timeoutInMs: requestTimeoutInMs })) {
     for (const records of byPartition(page.map(oldRecordOf))) {
@@ -79,9 +86,9 @@ async function purgeMatching(table: TableLike, filter: string, call: CallOptions
 async function deleteAll(table: TableLike, records: readonly OldRecord[], call: CallOptions, result: { deleted: number; kept: number }): Promise<void> {
   const limits = { abortSignal: call.abortSignal, timeoutInMs: requestTimeoutInMs };
   const traced = call.tracingOptions && { tracingOptions: call.tracingOptions };
-  // A delete in a transaction cannot be conditional. Done is final, so no other consumer can have changed such a record; a record
-  // that is still claimed may be taken over at this moment, and is deleted separately, on the condition that it is unchanged.
-  const done = records.filter((record) => record.done);
+  // A delete in a transaction cannot be conditional. Done is final, so no other consumer can have changed such a record; any other
+  // may be claimed at this moment, and is deleted separately, on the condition that it is unchanged.
+  const done = records.filter(({ state }) => state === "done");
   for (let i = 0; i < done.length; i += maxGroup) {
     const group = done.slice(i, i + maxGroup);
     const actions = group.map(({ partitionKey, rowKey }) => ["delete", { partitionKey, rowKey }] as never);
@@ -93,7 +100,13 @@ async function deleteAll(table: TableLike, records: readonly OldRecord[], call: 
       if (!isNotFound(error)) throw error;
     }
   }
-  for (const { partitionKey, rowKey, etag } of records.filter((record) => !record.done)) {
+  for (const record of records.filter(({ state }) => state !== "done")) {
+    const { partitionKey, rowKey, etag } = record;
+    // The handler may be running: without the record, another message with the same key would start a second one.
+    if (record.state === "claimed" && !hasCertainlyExpired(record)) {
+      result.kept++;
+      continue;
+    }
     try {
       await read((signal) => table.deleteEntity(partitionKey, rowKey, { ...traced, etag, abortSignal: signal }), limits);
       result.deleted++;
@@ -116,6 +129,5 @@ function byPartition(records: readonly OldRecord[]): Iterable<readonly OldRecord
 
 function oldRecordOf(entity: object): OldRecord {
   const { partitionKey, rowKey } = entity as { partitionKey: string; rowKey: string };
-  const { state, etag } = recordOf(entity);
-  return { partitionKey, rowKey, done: state === "done", etag };
+  return { ...recordOf(entity), partitionKey, rowKey };
 }
