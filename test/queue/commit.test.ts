@@ -131,7 +131,7 @@ describe("the partition", () => {
     await pass(10);
     expect(partitionOf).toHaveBeenCalledWith("customer-1", expect.objectContaining({ idempotencyKey: "k", messageId: "jobs-1", dequeueCount: 1 }));
     expect(partitions).toEqual(["customer-1"]);
-    expect([...table.rows.values()].map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`)).toEqual(["customer-1 ~asc~inbox!jobs!k", "customer-1 r"]);
+    expect([...table.rows.values()].map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`)).toEqual(["customer-1 ~asc~inbox!account:jobs!k", "customer-1 r"]);
   });
 
   it.each<[string, () => string]>([

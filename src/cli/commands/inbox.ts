@@ -20,7 +20,7 @@ export function addInbox(program: Command, terminal: Terminal): void {
     .description("deletes old records; a duplicate that arrives after that takes effect again")
     .argument("<table>", "the table of the inbox")
     .option("--older-than-days <number>", "a message lives 7 days unless its sender says otherwise", wholeNumber(0), 8)
-    .option("--partition <key>", "only of this queue's claims, or of this partition's commits")
+    .option("--partition <key>", "only of this queue's claims (account:queue), or of this partition's commits")
     .option("-y, --yes", "do not ask")
     .action(async (name: string, options: PurgeOptions, command: Command) => {
       const context = contextOf(terminal, command);

@@ -8,7 +8,7 @@ import { checkTable, prepareTable } from "./inbox-table.js";
 import type { InboxOptions } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
-import { ownerIdOf, queueNameOf, readRecord, rowKeyOf } from "./record.js";
+import { ownerIdOf, queueIdentityOf, readRecord, rowKeyOf } from "./record.js";
 import { ClaimWrite, TransitionWrite } from "./transition-write.js";
 import type { HeldClaim } from "./transition-write.js";
 import { maxGroup, submitWrites, WriteBatcher } from "./write-batcher.js";
@@ -38,7 +38,7 @@ export class ClaimInbox implements Inbox {
   readonly #batchers = new Map<string, WriteBatcher>();
 
   /**
-   * Sends no request. Several consumers, also of different queues, can share the table.
+   * Sends no request. Several consumers, also of different queues and accounts, can share the table.
    * @throws `TypeError` if `table` is not a table client, or an option is unknown.
    */
   constructor(table: TableLike, options: InboxOptions = {}) {
@@ -63,7 +63,7 @@ export class ClaimInbox implements Inbox {
     const [first] = deliveries;
     if (!first) return [];
     const clock = startStopwatch();
-    const partitionKey = queueNameOf(first.queueUrl);
+    const partitionKey = queueIdentityOf(first.queueUrl);
     const timeoutInMs = timeoutOf(first);
     const writes = new Map<InboxDelivery, ClaimWrite>();
     const rows = new Set<string>();

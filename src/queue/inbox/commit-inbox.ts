@@ -9,7 +9,7 @@ import { checkTable, prepareTable } from "./inbox-table.js";
 import type { InboxOptions } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
-import { ownerIdOf, queueNameOf, rowKeyOf } from "./record.js";
+import { ownerIdOf, queueIdentityOf, rowKeyOf } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
 const names: OptionNames<InboxOptions> = { createTable: 1 };
@@ -76,7 +76,7 @@ export class CommitInbox {
     if (actions.length >= maxGroup) throw new RangeError(`commit: at most ${maxGroup - 1} actions fit into a transaction with the record; got ${actions.length}`);
     const { messageId, dequeueCount } = delivery;
     const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount };
-    const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), delivery.idempotencyKey);
+    const rowKey = await rowKeyOf(queueIdentityOf(delivery.queueUrl), delivery.idempotencyKey);
     return commitOnce(this.#table, { partitionKey, rowKey, record, actions: prepared }, request);
   }
 }

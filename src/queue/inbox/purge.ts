@@ -22,7 +22,7 @@ import { maxGroup } from "./write-batcher.js";
  * ```
  */
 export interface PurgeInboxOptions extends PurgeOptions {
-  /** Only records of this queue's claims, or of this partition's commits. @defaultValue all in the table: any process may purge */
+  /** Only records of this queue's claims (`account:queue`), or of this partition's commits. @defaultValue all in the table: any process may purge */
   partitionKey?: string | undefined;
 }
 
