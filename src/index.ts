@@ -86,7 +86,7 @@ export { ClaimInbox } from "./queue/inbox/claim-inbox.js";
 export { CommitInbox } from "./queue/inbox/commit-inbox.js";
 export type { CommitResult } from "./queue/inbox/commit-inbox.js";
 export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./queue/inbox/inbox.js";
-export type { InboxOptions } from "./queue/inbox/inbox-table.js";
+export type { CommitRecordOptions, InboxOptions, InboxRecordInfo } from "./queue/inbox/inbox-table.js";
 export type { PurgeInboxOptions } from "./queue/inbox/purge.js";
 export type { MessageProperties } from "./queue/message-properties.js";
 export type { CommitConsumerOptions, QueueConsumerOptions } from "./queue/options.js";

@@ -123,6 +123,10 @@ export async function keepTheInbox(): Promise<void> {
     typeOf(await inbox.purge({ olderThanInMs: 1 })).is<PurgeResult>();
   }
   new asc.ClaimInbox(table) satisfies asc.Inbox;
+  typeOf(await new asc.ClaimInbox(table).get(queue, "k")).is<asc.InboxRecordInfo | undefined>();
+  typeOf(await new asc.CommitInbox(table).forget(queue, "k", { partitionKey: "p" })).is<boolean>();
+  // @ts-expect-error The record is in the partition of the effect: which one?
+  await new asc.CommitInbox(table).get(queue, "k");
   const moved = await asc.redrive(poisonQueue, queue, { maxMessages: 10, filter: (details) => details?.reason === "no such customer" });
   typeOf(moved).is<RedriveResult>();
   // @ts-expect-error Durations end in InMs.

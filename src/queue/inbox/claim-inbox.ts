@@ -1,11 +1,12 @@
-import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
+import type { AdapterRequest, CallOptions, PurgeResult } from "../../clients/call.js";
+import type { QueueLike } from "../../clients/queue.js";
 import type { TableLike } from "../../clients/table.js";
 import { startStopwatch } from "../../core/deadline.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";
-import { checkTable, prepareTable } from "./inbox-table.js";
-import type { InboxOptions } from "./inbox-table.js";
+import { checkTable, forgetRecord, getRecord, prepareTable } from "./inbox-table.js";
+import type { InboxOptions, InboxRecordInfo } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
 import { ownerIdOf, queueIdentityOf, readRecord, rowKeyOf } from "./record.js";
@@ -87,6 +88,26 @@ export class ClaimInbox implements Inbox {
       const write = writes.get(delivery);
       return write ? this.#resultOf(write, partitionKey, delivery) : { kind: "busy", retryAfterInMs: delivery.claimDurationInMs };
     });
+  }
+
+  /**
+   * What is recorded of a key; undefined if nothing is. Costs 1 request.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   */
+  get(queue: QueueLike, idempotencyKey: string, options: CallOptions = {}): Promise<InboxRecordInfo | undefined> {
+    return getRecord("ClaimInbox.get", false, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes the record of a key: the next message with this key takes effect, again if it did before. Returns whether there was
+   * one. Costs 2 requests.
+   * @throws {@link ConflictError} if the key is claimed, as a handler may be running, until 15 minutes after the claim has expired.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   * @throws {@link CommitUnknownError} if the delete gets no response.
+   */
+  forget(queue: QueueLike, idempotencyKey: string, options: CallOptions = {}): Promise<boolean> {
+    return forgetRecord("ClaimInbox.forget", false, this.#table, queue, idempotencyKey, options);
   }
 
   /**

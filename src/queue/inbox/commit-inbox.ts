@@ -1,12 +1,13 @@
 import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
+import type { QueueLike } from "../../clients/queue.js";
 import type { TableAction, TableLike } from "../../clients/table.js";
 import { actionsIn } from "../../core/table-action.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import { commitOnce } from "./commit-once.js";
 import type { InboxDelivery } from "./inbox.js";
-import { checkTable, prepareTable } from "./inbox-table.js";
-import type { InboxOptions } from "./inbox-table.js";
+import { checkTable, forgetRecord, getRecord, prepareTable } from "./inbox-table.js";
+import type { CommitRecordOptions, InboxOptions, InboxRecordInfo } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
 import { ownerIdOf, queueIdentityOf, rowKeyOf } from "./record.js";
@@ -57,6 +58,26 @@ export class CommitInbox {
    */
   prepare(request: AdapterRequest): Promise<void> {
     return prepareTable(this.#table, this.#createTable, request);
+  }
+
+  /**
+   * What is recorded of a key in the partition of the effect; undefined if nothing is. Costs 1 request.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   */
+  get(queue: QueueLike, idempotencyKey: string, options: CommitRecordOptions): Promise<InboxRecordInfo | undefined> {
+    return getRecord("CommitInbox.get", true, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes the record of a key in the partition of the effect: the next message with this key takes effect, again if it did before. Returns whether there was
+   * one. Costs 2 requests.
+   * @throws {@link ConflictError} if the key is claimed, as a handler may be running, until 15 minutes after the claim has expired.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   * @throws {@link CommitUnknownError} if the delete gets no response.
+   */
+  forget(queue: QueueLike, idempotencyKey: string, options: CommitRecordOptions): Promise<boolean> {
+    return forgetRecord("CommitInbox.forget", true, this.#table, queue, idempotencyKey, options);
   }
 
   /**
