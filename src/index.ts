@@ -81,6 +81,8 @@ export type { QueueConsumerHealth } from "./queue/consumer.js";
 export type { CommitMessageContext, MessageContext, MessageHandler, MessageInfo, QueueConsumerEvents } from "./queue/context.js";
 export { enqueue } from "./queue/enqueue.js";
 export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
+export { enqueueMany } from "./queue/enqueue-many.js";
+export type { EnqueueManyOptions } from "./queue/enqueue-many.js";
 export type { PoisonDetails, QueueEncoding } from "./queue/envelope.js";
 export { ClaimInbox } from "./queue/inbox/claim-inbox.js";
 export { CommitInbox } from "./queue/inbox/commit-inbox.js";

@@ -18,6 +18,10 @@ export async function sendMessages(): Promise<void> {
   await asc.enqueue(queue, {}, { timeToLiveInMs: 10 });
   // @ts-expect-error No such encoding.
   await asc.enqueue(queue, {}, { encoding: "utf8" });
+  const results = await asc.enqueueMany(queue, new Set([1]), (n) => ({ payload: n.toFixed(), idempotencyKey: "k" }), { concurrency: 2 });
+  typeOf(results).is<readonly (EnqueueResult | { readonly error: unknown })[]>();
+  // @ts-expect-error A message has a payload.
+  await asc.enqueueMany(queue, [1], () => ({ idempotencyKey: "k" }));
   // @ts-expect-error A table is no queue.
   await asc.enqueue(table, {});
 }
