@@ -118,7 +118,7 @@ export class ConflictError extends ConcurrencyError {
 /**
  * The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. (Except
  * for the pages of a {@link PageWriter}, which are several requests: see `writtenBytes`.) With `committed: "unknown"`: {@link breakLease}
- * got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
+ * or a request of {@link ClaimInbox.purge} or {@link redrive} got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
  */
 export class OperationTimeoutError extends ConcurrencyError {
   /** @internal */
@@ -132,8 +132,8 @@ export class OperationTimeoutError extends ConcurrencyError {
 
 /**
  * A write was sent, its response was lost, and what is stored now does not tell whether it was committed. Repeat the call with the
- * same `operationId`, ask {@link resolveOutcome} later, or pass `onUnknown: "retry"` if the update is idempotent. Every call that
- * writes may reject with it, for example {@link optimisticUpdate}.
+ * same `operationId` (an {@link enqueue} with the same `idempotencyKey`), ask {@link resolveOutcome} later, or pass `onUnknown: "retry"`
+ * if the update is idempotent. Every call that writes may reject with it, for example {@link optimisticUpdate}.
  */
 export class CommitUnknownError extends ConcurrencyError {
   /** @internal */
@@ -141,7 +141,7 @@ export class CommitUnknownError extends ConcurrencyError {
   declare readonly code: "COMMIT_UNKNOWN";
   /** How many attempts were made, including the one whose outcome is unknown. */
   declare readonly attempts: number;
-  /** Identifies the operation: the `operationId` of the call, or an id of the library. For {@link resolveOutcome}, or to repeat the call. */
+  /** Identifies the operation: the `operationId` of the call, or an id of the library; of an {@link enqueue} its idempotency key. For {@link resolveOutcome}, or to repeat the call. */
   declare readonly operationId: string;
 }
 

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
 
 import { run } from "../../src/cli/run.js";
-import { BlobLocks, ClaimInbox, enqueue, QueueConsumer, withLease } from "../../src/index.js";
+import { BlobLocks, ClaimInbox, CommitInbox, enqueue, QueueConsumer, withLease } from "../../src/index.js";
 import { respondWith, replaceEndpoints, startFaultProxy, startFileShareServer } from "../../src/testing.js";
 import { FakeTerminal } from "../../test/cli/fake-terminal.js";
+import { deliver, request } from "../../test/queue/inbox/deliveries.js";
 import { freshShare } from "../file/support.js";
 import { azurite, connectionString, freshContainer, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
 
@@ -226,6 +227,28 @@ describe("files purge", () => {
     expect(await run([...purge, "--recursive"], rest)).toBe(0);
     expect(rest.stdout).toContain("1 staging files were deleted, 0 are in use.");
     expect(await run([...purge, "-d", "none", "--yes"], terminalWith())).toBe(3);
+  });
+});
+
+describe("inbox show and forget", () => {
+  it("shows what is recorded of a key, and deletes it after asking, with and without a partition", async () => {
+    const [queue, table] = [await freshQueue(), await freshTable()];
+    const delivery = deliver("order-42", { queueUrl: queue.url });
+    const [result] = await new ClaimInbox(table).claim([delivery], request);
+    await new CommitInbox(table).commit(delivery, 1, "p", [["create", { rowKey: "r" }]], request);
+    const of = ["order-42", "-t", table.tableName, "-q", queue.name];
+    expect(await run(["inbox", "show", ...of], terminal)).toBe(0);
+    expect(terminal.stdout).toMatch(/^key +order-42\nstate +claimed\nupdatedOn +\S+Z\nsince +\d+ s ago\n$/);
+    expect(await run(["inbox", "forget", ...of, "--yes"], terminalWith())).toBe(1);
+    if (result?.kind === "claimed") await result.claim.complete(request);
+    for (const more of [[], ["--partition", "p"]]) {
+      const [asked, done] = [terminalWith(["n"]), terminalWith()];
+      expect(await run(["inbox", "forget", ...of, ...more], asked)).toBe(5);
+      expect(asked.asked[0]).toContain("is completed");
+      expect(await run(["inbox", "forget", ...of, ...more, "--yes", "--json"], done)).toBe(0);
+      expect(JSON.parse(done.stdout)).toEqual({ key: "order-42", forgotten: true });
+      expect(await run(["inbox", "show", ...of, ...more], terminalWith())).toBe(3);
+    }
   });
 });
 

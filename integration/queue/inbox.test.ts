@@ -38,7 +38,11 @@ describe("a ClaimInbox on Azurite", () => {
     await commits.commit(deliver("a"), 1, "p'q", [["create", { rowKey: "own" }]], request);
     expect(await claims.purge()).toEqual({ deleted: 0, kept: 0 });
     expect(await commits.purge({ olderThanInMs: 0, partitionKey: "p'q" })).toEqual({ deleted: 1, kept: 0 });
-    expect(await claims.purge({ olderThanInMs: 0 })).toEqual({ deleted: 120, kept: 0 });
+    // Handlers of the last ten may be running.
+    expect(await claims.purge({ olderThanInMs: 0 })).toEqual({ deleted: 110, kept: 10 });
+    const expired = verdicts.slice(110).flatMap((verdict) => (verdict.kind === "claimed" ? [verdict.claim] : []));
+    await Promise.all(expired.map((claim) => claim.release(true, request)));
+    expect(await claims.purge({ olderThanInMs: 0 })).toEqual({ deleted: 10, kept: 0 });
     const left = [];
     for await (const { rowKey } of table.listEntities()) left.push(rowKey);
     expect(left).toEqual(["own"]);

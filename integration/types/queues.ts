@@ -18,6 +18,10 @@ export async function sendMessages(): Promise<void> {
   await asc.enqueue(queue, {}, { timeToLiveInMs: 10 });
   // @ts-expect-error No such encoding.
   await asc.enqueue(queue, {}, { encoding: "utf8" });
+  const results = await asc.enqueueMany(queue, new Set([1]), (n) => ({ payload: n.toFixed(), idempotencyKey: "k" }), { concurrency: 2 });
+  typeOf(results).is<readonly (EnqueueResult | { readonly error: unknown })[]>();
+  // @ts-expect-error A message has a payload.
+  await asc.enqueueMany(queue, [1], () => ({ idempotencyKey: "k" }));
   // @ts-expect-error A table is no queue.
   await asc.enqueue(table, {});
 }
@@ -123,6 +127,10 @@ export async function keepTheInbox(): Promise<void> {
     typeOf(await inbox.purge({ olderThanInMs: 1 })).is<PurgeResult>();
   }
   new asc.ClaimInbox(table) satisfies asc.Inbox;
+  typeOf(await new asc.ClaimInbox(table).get(queue, "k")).is<asc.InboxRecordInfo | undefined>();
+  typeOf(await new asc.CommitInbox(table).forget(queue, "k", { partitionKey: "p" })).is<boolean>();
+  // @ts-expect-error The record is in the partition of the effect: which one?
+  await new asc.CommitInbox(table).get(queue, "k");
   const moved = await asc.redrive(poisonQueue, queue, { maxMessages: 10, filter: (details) => details?.reason === "no such customer" });
   typeOf(moved).is<RedriveResult>();
   // @ts-expect-error Durations end in InMs.

@@ -45,7 +45,7 @@ export function printProperties({ terminal, json }: Printing, properties: Readon
 /** Prints the outcome of a command as a sentence or as a JSON object. */
 export function printOutcome({ terminal, json }: Printing, sentence: string, details: object): void {
   if (json) printJson(terminal, details);
-  else terminal.out(`${sentence}\n`);
+  else terminal.out(`${printable(sentence)}\n`);
 }
 
 /** How long ago, in the most suitable unit. */
@@ -61,7 +61,8 @@ export function ago(date: Date | undefined, now: Date = new Date()): string | un
 /** Any text as one line of limited length. */
 export function oneLine(text: string | undefined, limit: number = 60): string | undefined {
   if (text === undefined) return undefined;
-  const chars = charsOf(printable(text));
+  // A letter may have any number of accents: not more than a few of them, and not all of a long text.
+  const chars = charsOf(printable(text.slice(0, limit * 8))).map((char) => char.slice(0, 16));
   return chars.length <= limit ? chars.join("") : `${chars.slice(0, limit - 1).join("")}…`;
 }
 
@@ -70,7 +71,9 @@ function charsOf(text: string): string[] {
 }
 
 function printJson(terminal: Terminal, value: unknown): void {
-  terminal.out(`${JSON.stringify(value, null, 2)}\n`);
+  // JSON escapes only some of the characters that control a terminal.
+  const json = JSON.stringify(value, null, 2).replace(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, "0")}`).join(""));
+  terminal.out(`${json}\n`);
 }
 
 function show(cell: Cell): string {

@@ -1,3 +1,4 @@
+import type { CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -5,6 +6,8 @@ import { QueueConsumer } from "../queue/consumer.js";
 import type { CommitMessageContext, MessageHandler } from "../queue/context.js";
 import { enqueue } from "../queue/enqueue.js";
 import type { EnqueueOptions, EnqueueResult } from "../queue/enqueue.js";
+import { enqueueMany } from "../queue/enqueue-many.js";
+import type { EnqueueManyOptions } from "../queue/enqueue-many.js";
 import { checkQueue, consumerSettings } from "../queue/options.js";
 import type { CommitConsumerOptions, QueueConsumerOptions } from "../queue/options.js";
 import { redrive } from "../queue/redrive.js";
@@ -17,7 +20,7 @@ import { leasedUpdate } from "../update/leased-update.js";
 /** Options of {@link ConcurrentQueue}: those of its consumers, unless a call has its own. */
 export interface ConcurrentQueueOptions<T> extends QueueConsumerOptions<T> {
   /**
-   * Options of every `enqueue`, unless the call has its own.
+   * Options of every `enqueue` and `enqueueMany`, unless the call has its own.
    * @defaultValue the `encoding` of the consumers: both must be the same
    */
   enqueueDefaults?: Pick<EnqueueOptions, "timeToLiveInSeconds" | "encoding"> | undefined;
@@ -58,9 +61,27 @@ export class ConcurrentQueue<T = unknown> {
    * Sends a message with an idempotency key. See {@link enqueue}.
    * @throws `TypeError` if the payload cannot be written as JSON.
    * @throws `RangeError` if the message would be larger than 64 KiB.
+   * @throws {@link CommitUnknownError} if the service did not respond.
    */
   enqueue(payload: T, options?: EnqueueOptions): Promise<EnqueueResult> {
     return enqueue(this.client, payload, mergeDefined(this.#enqueueDefaults, options));
+  }
+
+  /**
+   * Sends many messages, several at a time. See {@link enqueueMany}.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
+   * @throws `Error` if the iterable throws.
+   */
+  enqueueMany(
+    messages: Iterable<T> | AsyncIterable<T>,
+    toMessage?: (item: T) => Omit<EnqueueOptions, keyof CallOptions> & { payload: T },
+    options?: EnqueueManyOptions,
+  ): Promise<readonly (EnqueueResult | { readonly error: unknown })[]> {
+    const { timeToLiveInSeconds, encoding } = this.#enqueueDefaults;
+    // What is not a function, or not a message, is passed on: the call rejects it.
+    const withDefaults = (item: T): { payload: unknown } => mergeDefined<EnqueueOptions & { payload: unknown }>({ timeToLiveInSeconds }, toMessage ? toMessage(item) : { payload: item });
+    const isWrong = toMessage !== undefined && typeof toMessage !== "function";
+    return enqueueMany(this.client, messages, isWrong ? toMessage : withDefaults, mergeDefined({ encoding }, options));
   }
 
   /** Creates a consumer, which is not started yet, whose handlers commit their effects. See {@link QueueConsumer}. */

@@ -2,6 +2,7 @@ import type { BlobCallOptions, BlobItemLike, ContainerLike } from "../clients/bl
 import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import { RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
 import { iterate } from "../core/iterate.js";
+import { inParallel } from "../core/parallel.js";
 import { read, request } from "../core/request.js";
 import { isDefinitive, isNotFound, isParentNotFound, isUnauthorized, toTimeoutError } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
@@ -121,18 +122,18 @@ class Purge {
     this.#tickets = [];
     this.#slotCounts = [];
     if (locks.length > 0) await this.#floor.raise(Math.max(...locks.map(({ lastEpoch }) => lastEpoch)), this.#call);
-    await inParallel(locks, async (lock) => {
+    await inParallel(locks, parallelDeletes, async (lock) => {
       const outcome = await this.#delete(lock);
       if (outcome === "deleted") this.#deleted++;
       else if (outcome === "kept") this.#kept++;
     });
     // After the locks, which come before their tickets in the listing. The tickets of a lock that still exists are kept: counting
     // from 1 again, its waiters would come out of order for a while.
-    await inParallel(tickets, async (blob) => {
+    await inParallel(tickets, parallelDeletes, async (blob) => {
       if (!(await this.#exists(lockBlobOf(blob.name)))) await this.#delete(blob);
     });
     // Of a semaphore without any slot. Slots that come later in the listing keep it until the next purge.
-    await inParallel(slotCounts, async (blob) => {
+    await inParallel(slotCounts, parallelDeletes, async (blob) => {
       if (!(await this.#hasSlots(semaphoreBlobOf(blob.name)))) await this.#delete(blob);
     });
   }
@@ -192,21 +193,4 @@ function isReader({ epoch, holder }: LockRecord): boolean {
 /** The service lists ETags without the quotes that a condition has. */
 function quoted(etag: string): string {
   return etag.startsWith('"') ? etag : `"${etag}"`;
-}
-
-/** Ends early, and rejects, if one of them fails. */
-async function inParallel<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
-  const next = items.values();
-  let failed = false;
-  const worker = async (): Promise<void> => {
-    for (const item of next) {
-      if (failed) return;
-      await run(item).catch((error: unknown) => {
-        failed = true;
-        throw error;
-      });
-    }
-  };
-  const workers = await Promise.allSettled(Array.from({ length: Math.min(parallelDeletes, items.length) }, worker));
-  for (const ended of workers) if (ended.status === "rejected") throw ended.reason;
 }

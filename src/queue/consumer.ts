@@ -13,6 +13,8 @@ import { checkQueue, consumerSettings } from "./options.js";
 import type { CommitConsumerOptions, ConsumerSettings, QueueConsumerOptions } from "./options.js";
 import { PollingLoop } from "./polling-loop.js";
 
+const checkTimeoutInMs = 30_000;
+
 /**
  * The health of a consumer, for probes.
  * @example
@@ -105,9 +107,9 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   }
 
   /**
-   * Checks that the queue exists, creates the poison queue and (if requested) the inbox table if they do not exist, and starts to
-   * poll. Does nothing if it is running.
-   * @throws {@link TargetNotFoundError} if the queue does not exist.
+   * Checks that the queue and the inbox table exist, creates the poison queue and (if requested) the inbox table if they do not exist,
+   * and starts to poll. Does nothing if it is running.
+   * @throws {@link TargetNotFoundError} if the queue or the inbox table does not exist.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
@@ -198,7 +200,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
 /** A SAS that may receive messages need not allow to ask for the properties: then the first poll shows whether the queue exists. */
 async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await queue.getProperties(request);
+    await bounded((options) => queue.getProperties(options), request);
   } catch (error) {
     if (isUnauthorized(error)) return;
     if (!isParentNotFound(error)) throw error;
@@ -207,10 +209,15 @@ async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<v
   }
 }
 
+/** The SDK would wait for a response for many minutes. */
+function bounded(send: (request: AdapterRequest) => Promise<unknown>, { abortSignal, tracingOptions }: AdapterRequest): Promise<unknown> {
+  return read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: checkTimeoutInMs, abortSignal });
+}
+
 /** A SAS for one queue cannot create another one. */
 async function createPoisonQueue(poisonQueue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await poisonQueue.createIfNotExists(request);
+    await bounded((options) => poisonQueue.createIfNotExists(options), request);
   } catch (error) {
     if (!isUnauthorized(error)) throw error;
     await checkExists(poisonQueue, request);

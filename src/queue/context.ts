@@ -7,7 +7,6 @@ import type { MessageLostError } from "../errors.js";
 import type { CommitResult } from "./inbox/commit-inbox.js";
 import type { MessageProperties } from "./message-properties.js";
 import type { ConsumerSettings } from "./options.js";
-import type { PollPace } from "./poll-pace.js";
 
 /** What events and handlers know of a message. See {@link QueueConsumer}. */
 export interface MessageInfo extends MessageProperties {
@@ -152,6 +151,15 @@ export const consumerEventNames: EventNames<QueueConsumerEvents> = {
 /** Calls the listeners of an event. */
 export type Emit = <E extends keyof QueueConsumerEvents>(event: E, detail: QueueConsumerEvents[E]) => void;
 
+/** Gets to know how handlers and inbox fare, and polls less if they fail. */
+export interface WorkObserver {
+  handlerFailed(error: unknown): void;
+  handlerSucceeded(): void;
+  /** Returns for how long to give the message back. */
+  infrastructureFailed(error: unknown): number;
+  infrastructureWorks(): void;
+}
+
 /** What the processing of a message needs of its consumer. */
 export interface ConsumerContext<T> {
   readonly queue: QueueLike;
@@ -160,7 +168,7 @@ export interface ConsumerContext<T> {
   readonly settings: ConsumerSettings<T>;
   readonly emit: Emit;
   /** What the handlers and the inbox show about when to poll. */
-  readonly pace: Pick<PollPace, "handlerFailed" | "handlerSucceeded" | "infrastructureFailed" | "infrastructureWorks">;
+  readonly pace: WorkObserver;
   /** The delay before the next attempt. Never throws. */
   readonly retryDelay: (attempt: number, error: unknown) => number;
   /** A handler that goes on although the consumer does not wait for it any more. */

@@ -5,7 +5,7 @@ import { logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
 import type { ConsumerContext } from "./context.js";
-import { byteLength, maxMessageBytes, sealEnvelope } from "./envelope.js";
+import { byteLength, lifetimeOf, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, StoredPoisonDetails } from "./envelope.js";
 import type { ReceivedMessage } from "./received-message.js";
 
@@ -39,9 +39,10 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
     insertedOn: info.insertedOn.toISOString(),
     poisonedOn: new Date().toISOString(),
     encoding: settings.encoding,
+    timeToLiveInSeconds: lifetimeOf(message),
     ...(!content && { raw: true as const }),
   };
-  const text = poisonText(info.idempotencyKey, content ?? { asc: 1, text: message.messageText }, details, message.messageText);
+  const text = poisonText(info.idempotencyKey, content ? { ...content, checkpoint: received.checkpoint } : { asc: 1, text: message.messageText }, details, message.messageText);
   const sent = await request((abortSignal) => sendPoison(poisonQueue, text, { abortSignal }), {
     timeoutInMs: Math.max(1, Math.min(30_000, lease.remainingInMs)),
     abortSignal: dropAll,
@@ -87,8 +88,8 @@ function issuesOf({ issues }: SchemaError): string {
  * matters more than to explain it, and the event has the details.
  */
 export function poisonText(key: string, content: Envelope, details: StoredPoisonDetails, original: string): string {
-  const { body, text } = content;
-  const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }) };
+  const { body, text, checkpoint } = content;
+  const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }), checkpoint };
   for (const limit of [2_000, 200, 20]) {
     const error = details.error === undefined ? {} : { error: truncate(details.error, limit) };
     const poison = { ...details, reason: truncate(details.reason, limit), ...error };

@@ -1,12 +1,14 @@
 import type { CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
 import { throwIfAborted } from "../core/deadline.js";
-import { describeSpan, withSpan } from "../core/telemetry.js";
+import { request } from "../core/request.js";
+import { describeSpan, redactUrl, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { CommitUnknownError, createError } from "../errors.js";
 import { byteLength, checkEncoding, checkKey, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
-import { checkQueue } from "./options.js";
+import { checkQueue, observed } from "./options.js";
 
 /** Options of {@link enqueue}. */
 export interface EnqueueOptions extends CallOptions {
@@ -41,11 +43,18 @@ export interface EnqueueResult {
   readonly idempotencyKey: string;
 }
 
+/** Longer than the SDK's own retries, which take 16 s. */
+const timeoutInMs = 30_000;
+
 /**
  * Sends a payload, as JSON, with its idempotency key. If the response to a send is lost, the SDK sends again, which creates a
  * second message with another id: by the key, a consumer with an inbox recognises that they are the same. Costs 1 request.
+ *
+ * Ends after 30 seconds at the latest. Without a response by then, or if the SDK gives up, it is not known whether the message was
+ * sent: repeat the call with the `operationId` of the error as `idempotencyKey`.
  * @throws `TypeError` if the payload cannot be written as JSON.
  * @throws `RangeError` if the message would be larger than 64 KiB.
+ * @throws {@link CommitUnknownError} if the service did not respond.
  * @example
  * ```ts
  * const { messageId } = await enqueue(queue, { order: 17 }, { idempotencyKey: "order-17", delayInMs: 5_000 });
@@ -54,13 +63,32 @@ export interface EnqueueResult {
 export async function enqueue(queue: QueueLike, payload: unknown, options: EnqueueOptions = {}): Promise<EnqueueResult> {
   checkOptions("enqueue", options, names);
   checkQueue("enqueue", queue);
-  if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError("enqueue: the payload cannot be written as JSON");
+  const message = prepareMessage("enqueue", payload, options);
+  return withSpan("enqueue", options, async (tracingOptions, span) => {
+    const result = await sendMessage("enqueue", queue, message, { abortSignal: options.abortSignal, tracingOptions });
+    describeSpan(span, { messageId: result.messageId, outcome: "sent" });
+    return result;
+  }, { targetKind: "queue", url: queue.url, requests: 1 });
+}
+
+/** A message that was checked, and can be sent. */
+export interface PreparedMessage {
+  readonly key: string;
+  readonly text: string;
+  readonly timing: { readonly messageTimeToLive?: number; readonly visibilityTimeout?: number };
+}
+
+/** @throws `TypeError` or `RangeError` if the message cannot be sent. */
+export function prepareMessage(call: string, payload: unknown, options: Omit<EnqueueOptions, keyof CallOptions>): PreparedMessage {
+  // A promise would be sent as {}: the caller forgot to await it.
+  if (typeof (observed(payload) as Partial<PromiseLike<unknown>> | null | undefined)?.then === "function") throw new TypeError(`${call}: the payload is a promise`);
+  if ((JSON.stringify(payload) as string | undefined) === undefined) throw new TypeError(`${call}: the payload cannot be written as JSON`);
   const encoding = checkEncoding(options.encoding);
   const key = options.idempotencyKey === undefined ? crypto.randomUUID() : checkKey("idempotencyKey", options.idempotencyKey);
   const text = sealEnvelope({ asc: 1, key, body: payload }, encoding);
   const bytes = byteLength(text);
   if (bytes > maxMessageBytes) {
-    throw new RangeError(`enqueue: the message would have ${bytes} bytes, and the limit is ${maxMessageBytes}. Store the payload in a blob and send its name.`);
+    throw new RangeError(`${call}: the message would have ${bytes} bytes, and the limit is ${maxMessageBytes}. Store the payload in a blob and send its name.`);
   }
   const timing = {
     ...(options.timeToLiveInSeconds !== undefined && {
@@ -70,14 +98,22 @@ export async function enqueue(queue: QueueLike, payload: unknown, options: Enque
       visibilityTimeout: Math.ceil(checkNumber("delayInMs", options.delayInMs, { min: 0, max: 7 * 86_400_000 }) / 1_000),
     }),
   };
-  return withSpan("enqueue", options, async (tracingOptions, span) => {
-    throwIfAborted(options.abortSignal);
-    const { messageId } = await queue.sendMessage(text, {
-      ...timing,
-      ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }),
-      ...(tracingOptions && { tracingOptions }),
-    });
-    describeSpan(span, { messageId, outcome: "sent" });
-    return { messageId, idempotencyKey: key };
-  }, { targetKind: "queue", url: queue.url, requests: 1 });
+  return { key, text, timing };
+}
+
+/** Sends a message in one bounded request. */
+export async function sendMessage(call: string, queue: QueueLike, { key, text, timing }: PreparedMessage, { abortSignal, tracingOptions }: CallOptions): Promise<EnqueueResult> {
+  const send = (signal: AbortSignal): Promise<{ messageId: string }> =>
+    queue.sendMessage(text, { ...timing, abortSignal: signal, ...(tracingOptions && { tracingOptions }) });
+  const sent = await request(send, { timeoutInMs, abortSignal });
+  if (sent.kind === "ok") return { messageId: sent.value.messageId, idempotencyKey: key };
+  throwIfAborted(abortSignal);
+  if (sent.kind === "rejected") throw sent.error;
+  const url = redactUrl(queue.url);
+  throw createError(
+    CommitUnknownError,
+    `${call}: it is not known whether the message was sent to ${url}: no response, or an error after which the service may have stored it. ` +
+      `Repeat the call with the operationId of this error as idempotencyKey: a consumer with an inbox then recognises the duplicate.`,
+    { url, attempts: 1, operationId: key, cause: sent.error },
+  );
 }

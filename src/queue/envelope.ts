@@ -1,3 +1,4 @@
+import type { QueueMessageLike } from "../clients/queue.js";
 import { checkOneOf } from "../core/validate.js";
 
 /**
@@ -38,11 +39,51 @@ export interface StoredPoisonDetails {
   readonly encoding: QueueEncoding;
   /** The content is the original text of the message, as it could not be decoded. */
   readonly raw?: true | undefined;
+  /** How long the message was to live in its queue; -1: it never expired. Undefined: not known. */
+  readonly timeToLiveInSeconds?: number | undefined;
+}
+
+/**
+ * The stored details of a message in a poison queue, which anybody may have sent: each has its type, whatever is stored. Dates that
+ * are none are replaced by the time at which the message came to the poison queue. Undefined: it has no details.
+ */
+export function storedPoisonDetailsOf(poison: unknown, receivedOn: Date): StoredPoisonDetails | undefined {
+  if (typeof poison !== "object" || poison === null || Array.isArray(poison)) return undefined;
+  const stored = poison as Readonly<Record<string, unknown>>;
+  const textOf = (name: keyof StoredPoisonDetails): string => (typeof stored[name] === "string" ? stored[name] : "");
+  const dateOf = (name: keyof StoredPoisonDetails): string => (Number.isNaN(Date.parse(textOf(name))) ? receivedOn.toISOString() : textOf(name));
+  const { attempts, timeToLiveInSeconds: lifetime } = stored;
+  return {
+    reason: textOf("reason"),
+    ...(typeof stored["error"] === "string" && { error: stored["error"] }),
+    attempts: isWhole(attempts, 0) ? attempts : 0,
+    queue: textOf("queue"),
+    messageId: textOf("messageId"),
+    insertedOn: dateOf("insertedOn"),
+    poisonedOn: dateOf("poisonedOn"),
+    encoding: stored["encoding"] === "base64" ? "base64" : "text",
+    ...(stored["raw"] === true && { raw: true }),
+    ...((lifetime === -1 || (isWhole(lifetime, 1) && lifetime <= maxLifetimeInSeconds)) && { timeToLiveInSeconds: lifetime }),
+  };
+}
+
+function isWhole(value: unknown, min: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= min;
 }
 
 export function poisonDetailsOf(stored: StoredPoisonDetails): PoisonDetails {
   const { queue, messageId, attempts, reason, error } = stored;
   return { queue, messageId, insertedOn: new Date(stored.insertedOn), poisonedOn: new Date(stored.poisonedOn), attempts, reason, error };
+}
+
+/** 68 years. A message that never expires has an expiry time in the year 9999. */
+const maxLifetimeInSeconds = 2 ** 31 - 1;
+
+/** How long a message lives from its insertion, in seconds; -1: for ever. Undefined if its times do not tell. */
+export function lifetimeOf({ insertedOn, expiresOn }: Pick<QueueMessageLike, "insertedOn" | "expiresOn">): number | undefined {
+  const seconds = Math.round((expiresOn.getTime() - insertedOn.getTime()) / 1_000);
+  if (seconds > maxLifetimeInSeconds) return -1;
+  return seconds >= 1 ? seconds : undefined;
 }
 
 /**
@@ -72,6 +113,19 @@ export interface Envelope {
 export function openEnvelope(messageText: string, encoding: QueueEncoding): Envelope {
   const text = decodeText(messageText, encoding);
   return parseEnvelope(text) ?? { asc: 1, text };
+}
+
+/** The envelope of a message in either encoding. Undefined: another producer sent it without one. */
+export function findEnvelope(messageText: string): { readonly envelope: Envelope; readonly encoding: QueueEncoding } | undefined {
+  for (const encoding of ["text", "base64"] as const) {
+    try {
+      const envelope = parseEnvelope(decodeText(messageText, encoding));
+      if (envelope) return { envelope, encoding };
+    } catch {
+      // Not base64, or not of a text.
+    }
+  }
+  return undefined;
 }
 
 export function sealEnvelope(envelope: Envelope, encoding: QueueEncoding): string {

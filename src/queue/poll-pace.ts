@@ -1,5 +1,5 @@
 import { fullJitter, jitter } from "../core/retry.js";
-import type { Emit, QueueConsumerEvents } from "./context.js";
+import type { Emit, QueueConsumerEvents, WorkObserver } from "./context.js";
 import type { ConsumerSettings } from "./options.js";
 
 /** So many failures of handlers in a row, and twice as many as there are slots, are not the fault of single messages. */
@@ -20,7 +20,7 @@ const maxGiveBackInMs = 60_000;
  * | handlers fail one after the other     | doubles with each failure               | 1, as a probe    |
  * | paused                                | until it is resumed                     |                  |
  */
-export class PollPace {
+export class PollPace implements WorkObserver {
   readonly #settings: Pick<ConsumerSettings<unknown>, "minPollInMs" | "maxPollInMs" | "concurrency">;
   readonly #emit: Emit;
   /** Ends the current wait: the reason for it is gone. */
@@ -95,7 +95,6 @@ export class PollPace {
     return this.#backoff(this.#receiveErrors);
   }
 
-  /** The inbox cannot be used. Returns for how long to give the message back. */
   infrastructureFailed(error: unknown): number {
     this.#infrastructureErrors++;
     this.#emit("error", error);

@@ -1,12 +1,15 @@
 import type { CallOptions } from "../clients/call.js";
 import type { QueueCallOptions, QueueLike, QueueMessageLike } from "../clients/queue.js";
-import { throwIfAborted } from "../core/deadline.js";
+import { Deadline, RequestTimeoutError } from "../core/deadline.js";
+import { inParallel } from "../core/parallel.js";
+import { read } from "../core/request.js";
 import { isPopReceiptMismatch } from "../core/storage-errors.js";
-import { describeSpan, withSpan } from "../core/telemetry.js";
+import { describeSpan, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { byteLength, encodeText, maxMessageBytes, openEnvelope, poisonDetailsOf, sealEnvelope } from "./envelope.js";
-import type { PoisonDetails } from "./envelope.js";
+import { createError, OperationTimeoutError } from "../errors.js";
+import { byteLength, encodeText, findEnvelope, maxMessageBytes, poisonDetailsOf, sealEnvelope, storedPoisonDetailsOf } from "./envelope.js";
+import type { Envelope, PoisonDetails } from "./envelope.js";
 import { checkQueue, observed } from "./options.js";
 
 /** Options of {@link redrive}. */
@@ -23,19 +26,31 @@ const names: OptionNames<RedriveOptions> = { maxMessages: 1, filter: 1, abortSig
 export interface RedriveResult {
   /** How many messages were moved. */
   readonly moved: number;
-  /** How many messages stayed: the filter excluded them, or they were poisoned after the call began. */
+  /** How many messages stayed: the filter excluded them, they were poisoned after the call began, or they cannot be sent. */
   readonly skipped: number;
 }
 
-/** Long enough to move 32 messages one by one over a slow connection. */
+const batchSize = 32;
+const concurrency = 16;
+/** Longer than the SDK's own retries, which take 16 s. */
+const requestTimeoutInMs = 20_000;
+/** A batch is received and moved in 5 requests, one after the other: 100 s at most. */
 const visibilityTimeout = 120;
+/** After a failure. The caller waits for it. */
+const giveBackTimeoutInMs = 5_000;
 
 /**
- * Moves messages from a poison queue back to their queue, with the original key and a new count of attempts. First sends, then
- * deletes: a crash in between leaves two messages with the same key, and with an inbox they take effect once.
- * Costs 2 requests for each message, and 1 for each 32.
- * @throws `TypeError` if `filter` is not a function.
+ * Moves messages from a poison queue back to their queue: with the original key, checkpoint and lifetime, which begins again, and a new
+ * count of attempts. Messages of other producers come back as they are. First sends, then deletes: a crash in between leaves two
+ * messages with the same key, and with an inbox they take effect once.
+ *
+ * 16 messages are moved at a time, in the order in which they were received. If a request fails, the call rejects, and the messages
+ * that it has received and not moved become visible at once, as far as the poison queue responds within 5 seconds; otherwise, and
+ * after a crash, within two minutes. Costs 2 requests for each message, 1 for each that stays, and 1 for each 32.
+ * @throws `TypeError` if `filter` is not a function, or both queues are the same.
  * @throws `RangeError` if `maxMessages` is not a whole number of 1 or more.
+ * @throws {@link OperationTimeoutError} if a request gets no response within 20 seconds. The message that it was about is in the poison
+ * queue, and may be in the queue as well.
  * @example
  * ```ts
  * const { moved } = await redrive(poisonQueue, queue, { filter: (details) => details?.reason === "failed 5 times" });
@@ -45,65 +60,147 @@ export async function redrive(poisonQueue: QueueLike, queue: QueueLike, options:
   checkOptions("redrive", options, names);
   checkQueue("redrive", poisonQueue);
   checkQueue("redrive", queue);
+  if (addressOf(poisonQueue) === addressOf(queue)) throw new TypeError(`redrive: ${addressOf(queue)} is both the poison queue and the queue`);
   const max = checkNumber("maxMessages", options.maxMessages ?? Infinity, { min: 1, integer: true });
-  // A caller without TypeScript may return anything: only `true` moves a message.
-  const filter: ((details: PoisonDetails | undefined) => unknown) | undefined = options.filter;
+  const { filter } = options;
   if (filter !== undefined && typeof filter !== "function") throw new TypeError("redrive: filter must be a function");
   return withSpan("redrive", options, async (tracingOptions, span) => {
-    const call = { ...(options.abortSignal && { abortSignal: options.abortSignal as AbortSignal }), ...(tracingOptions && { tracingOptions }) };
-    const skipped: QueueMessageLike[] = [];
-    let moved = 0;
-    let requests = 0;
-    let startedOn: Date | undefined;
-    let reachedNewer = false;
+    const run = new Redrive(poisonQueue, queue, { abortSignal: options.abortSignal, tracingOptions });
     try {
-      while (moved < max && !reachedNewer) {
-        throwIfAborted(options.abortSignal);
-        requests++;
-        const response = await poisonQueue.receiveMessages({ ...call, numberOfMessages: Math.min(32, max - moved), visibilityTimeout });
-        startedOn ??= response.date ?? new Date();
-        if (response.receivedMessageItems.length === 0) break;
-        for (const message of response.receivedMessageItems) {
-          const { text, details } = originalOf(message);
-          // A message that was poisoned after the start would be moved back and forth.
-          const newer = message.insertedOn > startedOn;
-          reachedNewer ||= newer;
-          if (newer || (filter && observed(filter(details)) !== true)) skipped.push(message);
-          else {
-            requests += 2;
-            await queue.sendMessage(text, call);
-            await deleteMoved(poisonQueue, message, call);
-            moved++;
-          }
-        }
-      }
-    } finally {
-      // They were hidden only to be inspected. If this fails, they become visible after two minutes.
-      await Promise.allSettled(skipped.map((m) => poisonQueue.updateMessage(m.messageId, m.popReceipt, undefined, 0)));
-      requests += skipped.length;
+      await run.move(max, filter);
+    } catch (error) {
+      const deadline = new Deadline(giveBackTimeoutInMs, () => new RequestTimeoutError(giveBackTimeoutInMs));
+      await run.giveBack(deadline.signal);
+      deadline.dispose();
+      if (!(error instanceof RequestTimeoutError)) throw error;
+      const url = addressOf(poisonQueue);
+      const message = `redrive of ${url}: ${error.message}. ${run.moved} messages were moved before.`;
+      throw createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, committed: "unknown", cause: error });
     }
-    describeSpan(span, { outcome: `moved ${moved}, skipped ${skipped.length}`, requests });
-    return { moved, skipped: skipped.length };
+    const result = { moved: run.moved, skipped: run.skipped };
+    await run.giveBack(options.abortSignal);
+    describeSpan(span, { outcome: `moved ${result.moved}, skipped ${result.skipped}`, requests: run.requests });
+    return result;
   }, { targetKind: "queue", url: queue.url });
 }
 
-async function deleteMoved(poisonQueue: QueueLike, message: QueueMessageLike, call: QueueCallOptions): Promise<void> {
-  try {
-    await poisonQueue.deleteMessage(message.messageId, message.popReceipt, call);
-  } catch (error) {
-    // Deleted by a first send whose response was lost; or received by another redrive, whose copy has the same key.
-    if (!isPopReceiptMismatch(error)) throw error;
+/** The URL of a queue, without the query and in one notation. */
+function addressOf({ url }: QueueLike): string {
+  const address = redactUrl(url);
+  return (URL.canParse(address) ? new URL(address).href : address).replace(/\/$/, "");
+}
+
+class Redrive {
+  moved = 0;
+  skipped = 0;
+  requests = 0;
+  readonly #poisonQueue: QueueLike;
+  readonly #queue: QueueLike;
+  readonly #call: CallOptions;
+  /** What was received and not moved, with the last receipt. */
+  readonly #held = new Map<string, QueueMessageLike>();
+
+  constructor(poisonQueue: QueueLike, queue: QueueLike, call: CallOptions) {
+    this.#poisonQueue = poisonQueue;
+    this.#queue = queue;
+    this.#call = call;
+  }
+
+  async move(max: number, filter: RedriveOptions["filter"]): Promise<void> {
+    let startedOn: Date | undefined;
+    let reachedNewer = false;
+    while (this.moved < max && !reachedNewer) {
+      const numberOfMessages = Math.min(batchSize, max - this.moved);
+      const response = await this.#send((call) => this.#poisonQueue.receiveMessages({ ...call, numberOfMessages, visibilityTimeout }));
+      startedOn ??= response.date ?? new Date();
+      // Messages that stay become visible again after two minutes. A batch of nothing else is the end: they would come again and again.
+      const fresh = response.receivedMessageItems.filter(({ messageId }) => !this.#held.has(messageId));
+      for (const message of response.receivedMessageItems) this.#held.set(message.messageId, message);
+      if (fresh.length === 0) return;
+      const moves: { readonly message: QueueMessageLike; readonly original: Original }[] = [];
+      for (const message of fresh) {
+        const original = originalOf(message);
+        // A message that was poisoned after the start would be moved back and forth.
+        const newer = message.insertedOn > startedOn;
+        reachedNewer ||= newer;
+        // A caller without TypeScript may return anything: only `true` moves a message.
+        if (newer || (filter && (observed(filter(original.details)) as unknown) !== true) || !isSendable(message, original)) this.skipped++;
+        else moves.push({ message, original });
+      }
+      await inParallel(moves, concurrency, ({ message, original }) => this.#move(message, original));
+    }
+  }
+
+  async #move(message: QueueMessageLike, { text, timeToLiveInSeconds }: Original): Promise<void> {
+    const timing = timeToLiveInSeconds === undefined ? {} : { messageTimeToLive: timeToLiveInSeconds };
+    await this.#send((call) => this.#queue.sendMessage(text, { ...call, ...timing }));
+    try {
+      await this.#send((call) => this.#poisonQueue.deleteMessage(message.messageId, message.popReceipt, call));
+    } catch (error) {
+      // Deleted by a first send whose response was lost; or received by another redrive, whose copy has the same key.
+      if (!isPopReceiptMismatch(error)) throw error;
+    }
+    this.#held.delete(message.messageId);
+    this.moved++;
+  }
+
+  /** Shows the messages again that were received and not moved. If this fails, they become visible after two minutes. */
+  async giveBack(abortSignal: CallOptions["abortSignal"]): Promise<void> {
+    await inParallel([...this.#held.values()], concurrency, async ({ messageId, popReceipt }) => {
+      await this.#send((call) => this.#poisonQueue.updateMessage(messageId, popReceipt, undefined, 0, call), abortSignal).catch(() => undefined);
+    });
+  }
+
+  #send<R>(send: (call: QueueCallOptions) => Promise<R>, abortSignal: CallOptions["abortSignal"] = this.#call.abortSignal): Promise<R> {
+    const { tracingOptions } = this.#call;
+    this.requests++;
+    return read((signal) => send({ abortSignal: signal, ...(tracingOptions && { tracingOptions }) }), { abortSignal, timeoutInMs: requestTimeoutInMs });
   }
 }
 
-/** The text of a message as it is sent to its queue again, and why it was poisoned. */
-function originalOf(message: QueueMessageLike): { text: string; details: PoisonDetails | undefined } {
-  const { poison, key, body, text } = openEnvelope(message.messageText, "text");
-  if (!poison) return { text: message.messageText, details: undefined };
-  const details = poisonDetailsOf(poison);
-  if (poison.raw) return { text: text ?? "", details };
+/** A message as it is sent to its queue again, and why it was poisoned. */
+interface Original {
+  readonly text: string;
+  readonly timeToLiveInSeconds?: number | undefined;
+  readonly details: PoisonDetails | undefined;
+}
+
+function originalOf({ messageText, insertedOn }: QueueMessageLike): Original {
+  const found = findEnvelope(messageText);
+  if (!found) return { text: messageText, details: undefined };
+  const { envelope } = found;
+  const { text, checkpoint, ...rest } = withoutAttempts(envelope);
+  const stored = storedPoisonDetailsOf(envelope.poison, insertedOn);
+  if (!stored) {
+    // It was too large for the details. Not written anew if nothing changes: it comes back byte for byte.
+    const isUnchanged = Object.keys(withoutAttempts(envelope)).length === Object.keys(envelope).length;
+    return { text: isUnchanged ? messageText : sealEnvelope(withoutAttempts(envelope), found.encoding), details: undefined };
+  }
+  const { encoding, raw, timeToLiveInSeconds } = stored;
+  const details = poisonDetailsOf(stored);
+  if (raw && typeof text === "string") return { text, timeToLiveInSeconds, details };
   // A message that was sent without an envelope gets one, too: its new message has another id, and its key was the old id.
-  const sealed = sealEnvelope({ asc: 1, key, ...(text === undefined ? { body } : { text }) }, poison.encoding);
-  const fits = text === undefined || byteLength(sealed) <= maxMessageBytes;
-  return { text: fits ? sealed : encodeText(text, poison.encoding), details };
+  const content = { ...rest, ...(text !== undefined && { text }) };
+  const sealed = [{ ...content, checkpoint }, content].map((envelope) => sealEnvelope(envelope, encoding)).find(fits);
+  return { text: sealed ?? (typeof text === "string" ? encodeText(text, encoding) : sealEnvelope(content, encoding)), timeToLiveInSeconds, details };
+}
+
+/** The count of attempts begins again. Whatever else is in an envelope stays, also what a later version has written. */
+function withoutAttempts(envelope: Envelope): Envelope {
+  const ended = ["poison", "uncharged", "failures", "poisonPending"];
+  return Object.fromEntries(Object.entries(envelope).filter(([name]) => !ended.includes(name))) as unknown as Envelope;
+}
+
+function fits(text: string): boolean {
+  return byteLength(text) <= maxMessageBytes;
+}
+
+/** What XML cannot represent: control characters other than whitespace, lone surrogates, and two that are no characters. */
+const notInXml = /(?![\t\n\r\u007F-\u009F])\p{Cc}|\p{Cs}|[\uFFFE\uFFFF]/u;
+
+/** A forged message may become one that the queue rejects. It stays, and does not keep the others from being moved. */
+function isSendable({ messageId }: QueueMessageLike, { text }: Original): boolean {
+  if (fits(text) && !notInXml.test(text)) return true;
+  logger.warning(`message ${messageId} stays in the poison queue: it cannot be sent to its queue`);
+  return false;
 }

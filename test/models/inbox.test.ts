@@ -123,7 +123,7 @@ class Inboxes implements Scenario {
   }
 
   #record(key: string): { readonly value: unknown } | undefined {
-    return this.#producer.table("inbox").property("state", "jobs", `~asc~inbox!jobs!${key}`);
+    return this.#producer.table("inbox").property("state", "account:jobs", `~asc~inbox!account:jobs!${key}`);
   }
 }
 

@@ -326,6 +326,26 @@ describe("start with a SAS for one queue", () => {
   });
 });
 
+describe.each([["a ClaimInbox"], ["a CommitInbox"]])("start with %s", (name) => {
+  const start = (): Promise<unknown> =>
+    name === "a ClaimInbox" ? bench.consume(vi.fn(), { inbox: new ClaimInbox(bench.table) }) : bench.consumeAndCommit(vi.fn());
+
+  it("rejects if the table does not exist, and says so", async () => {
+    bench.table.exists = false;
+    await expect(start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", message: expect.stringMatching(/^The inbox table .* does not exist/) as string });
+  });
+
+  it("rejects if the table cannot be read", async () => {
+    bench.table.faults.next("get", "denied");
+    await expect(start()).rejects.toMatchObject({ statusCode: 403 });
+  });
+
+  it("costs one request", async () => {
+    await start();
+    expect(bench.table.faults.log).toEqual(["get"]);
+  });
+});
+
 describe("a decoder that never settles", () => {
   it("delays no other message, is a failure of its own, and does not keep stop waiting", async () => {
     for (const payload of ["hangs", "b", "c"]) await enqueue(bench.queue, payload);

@@ -29,7 +29,7 @@ afterEach(async () => {
 const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
 const timesOf = (name: string): number[] => events.flatMap(([event, at]) => (event === name ? [at] : []));
 
-async function consume(options: QueueConsumerOptions<unknown>): Promise<void> {
+async function consume(options: QueueConsumerOptions<unknown>, beforeFirstPoll: () => void = () => undefined): Promise<void> {
   await enqueue(queue, "p", { idempotencyKey: "k" });
   consumer = new QueueConsumer(queue, (_, { signal }) => void handled.push({ at: Date.now() - started, aborted: signal.aborted }), {
     minPollIntervalInMs: 100, maxPollIntervalInMs: 200,
@@ -38,7 +38,10 @@ async function consume(options: QueueConsumerOptions<unknown>): Promise<void> {
   for (const event of ["completed", "duplicate", "retried", "lost", "error"] as const) {
     consumer.on(event, () => void events.push([event, Date.now() - started]));
   }
+  consumer.pause();
   await consumer.start();
+  beforeFirstPoll();
+  consumer.resume();
 }
 
 it.each([404, 412])("a delete that a gateway answers with %i, without a code of the service, is tried again", async (statusCode) => {
@@ -60,11 +63,11 @@ describe("an inbox whose table", () => {
   ])("never responds is reported after one send and one read (visibility $visibilityTimeoutInSeconds s)", async ({ visibilityTimeoutInSeconds, errorAt }) => {
     const table = new FakeTable();
     table.faults.always("transaction", "hang");
-    table.faults.always("get", "hang");
-    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds });
+    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds }, () => table.faults.always("get", "hang"));
     await pass(errorAt + 50);
     expect(timesOf("error")[0]).toBe(errorAt);
-    expect(table.faults.log.slice(0, 2)).toEqual(["transaction", "get"]);
+    // The first one is that of start.
+    expect(table.faults.log.slice(0, 3)).toEqual(["get", "transaction", "get"]);
     expect(handled).toEqual([]);
   });
 
@@ -72,8 +75,7 @@ describe("an inbox whose table", () => {
     const table = new FakeTable();
     table.faults.next("transaction", "mute");
     table.faults.always("transaction", "hang");
-    table.faults.always("get", "hang");
-    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds: 2, concurrency: 1 });
+    await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds: 2, concurrency: 1 }, () => table.faults.always("get", "hang"));
     await pass(4_300);
     table.faults.always("transaction", "ok");
     table.faults.always("get", "ok");

@@ -1,14 +1,15 @@
-import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
+import type { AdapterRequest, CallOptions, PurgeResult } from "../../clients/call.js";
+import type { QueueLike } from "../../clients/queue.js";
 import type { TableLike } from "../../clients/table.js";
 import { startStopwatch } from "../../core/deadline.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./inbox.js";
-import { checkTable, prepareTable } from "./inbox-table.js";
-import type { InboxOptions } from "./inbox-table.js";
+import { checkTable, forgetRecord, getRecord, prepareTable } from "./inbox-table.js";
+import type { InboxOptions, InboxRecordInfo } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
-import { ownerIdOf, queueNameOf, readRecord, rowKeyOf } from "./record.js";
+import { ownerIdOf, queueIdentityOf, readRecord, rowKeyOf } from "./record.js";
 import { ClaimWrite, TransitionWrite } from "./transition-write.js";
 import type { HeldClaim } from "./transition-write.js";
 import { maxGroup, submitWrites, WriteBatcher } from "./write-batcher.js";
@@ -38,7 +39,7 @@ export class ClaimInbox implements Inbox {
   readonly #batchers = new Map<string, WriteBatcher>();
 
   /**
-   * Sends no request. Several consumers, also of different queues, can share the table.
+   * Sends no request. Several consumers, also of different queues and accounts, can share the table.
    * @throws `TypeError` if `table` is not a table client, or an option is unknown.
    */
   constructor(table: TableLike, options: InboxOptions = {}) {
@@ -48,8 +49,9 @@ export class ClaimInbox implements Inbox {
   }
 
   /**
-   * Called by the consumer. Creates the table if `createTable` is set; otherwise sends no request.
-   * @throws `RestError` if the table cannot be created.
+   * Called by the consumer. Creates the table if `createTable` is set; otherwise checks that it exists. Costs 1 request.
+   * @throws {@link TargetNotFoundError} if the table does not exist.
+   * @throws `RestError` if the table cannot be created or read.
    */
   prepare(request: AdapterRequest): Promise<void> {
     return prepareTable(this.#table, this.#createTable, request);
@@ -63,7 +65,7 @@ export class ClaimInbox implements Inbox {
     const [first] = deliveries;
     if (!first) return [];
     const clock = startStopwatch();
-    const partitionKey = queueNameOf(first.queueUrl);
+    const partitionKey = queueIdentityOf(first.queueUrl);
     const timeoutInMs = timeoutOf(first);
     const writes = new Map<InboxDelivery, ClaimWrite>();
     const rows = new Set<string>();
@@ -90,8 +92,30 @@ export class ClaimInbox implements Inbox {
   }
 
   /**
-   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
+   * What is recorded of a key; undefined if nothing is. Costs 1 request.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   */
+  get(queue: QueueLike, idempotencyKey: string, options: CallOptions = {}): Promise<InboxRecordInfo | undefined> {
+    return getRecord("ClaimInbox.get", false, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes the record of a key: the next message with this key takes effect, again if it did before. Returns whether there was
+   * one. Costs 2 requests.
+   * @throws {@link ConflictError} if the key is claimed, as a handler may be running, until 15 minutes after the claim has expired.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   * @throws {@link CommitUnknownError} if the delete gets no response.
+   */
+  forget(queue: QueueLike, idempotencyKey: string, options: CallOptions = {}): Promise<boolean> {
+    return forgetRecord("ClaimInbox.forget", false, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently: claims whose handlers may be
+   * running are kept.
    * @throws `RangeError` if `olderThanInMs` is negative.
+   * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("ClaimInbox.purge", this.#table, options);

@@ -1,15 +1,16 @@
 import type { AdapterRequest, PurgeResult } from "../../clients/call.js";
+import type { QueueLike } from "../../clients/queue.js";
 import type { TableAction, TableLike } from "../../clients/table.js";
 import { actionsIn } from "../../core/table-action.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import { commitOnce } from "./commit-once.js";
 import type { InboxDelivery } from "./inbox.js";
-import { checkTable, prepareTable } from "./inbox-table.js";
-import type { InboxOptions } from "./inbox-table.js";
+import { checkTable, forgetRecord, getRecord, prepareTable } from "./inbox-table.js";
+import type { CommitRecordOptions, InboxOptions, InboxRecordInfo } from "./inbox-table.js";
 import { purgeRecords } from "./purge.js";
 import type { PurgeInboxOptions } from "./purge.js";
-import { ownerIdOf, queueNameOf, rowKeyOf } from "./record.js";
+import { ownerIdOf, queueIdentityOf, rowKeyOf } from "./record.js";
 import { maxGroup } from "./write-batcher.js";
 
 const names: OptionNames<InboxOptions> = { createTable: 1 };
@@ -52,16 +53,39 @@ export class CommitInbox {
   }
 
   /**
-   * Called by the consumer. Creates the table if `createTable` is set; otherwise sends no request.
-   * @throws `RestError` if the table cannot be created.
+   * Called by the consumer. Creates the table if `createTable` is set; otherwise checks that it exists. Costs 1 request.
+   * @throws {@link TargetNotFoundError} if the table does not exist.
+   * @throws `RestError` if the table cannot be created or read.
    */
   prepare(request: AdapterRequest): Promise<void> {
     return prepareTable(this.#table, this.#createTable, request);
   }
 
   /**
-   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently.
+   * What is recorded of a key in the partition of the effect; undefined if nothing is. Costs 1 request.
+   * @throws `TypeError` or `RangeError` if an argument is wrong.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   */
+  get(queue: QueueLike, idempotencyKey: string, options: CommitRecordOptions): Promise<InboxRecordInfo | undefined> {
+    return getRecord("CommitInbox.get", true, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes the record of a key in the partition of the effect: the next message with this key takes effect, again if it did before. Returns whether there was
+   * one. Costs 2 requests.
+   * @throws {@link ConflictError} if the key is claimed, as a handler may be running, until 15 minutes after the claim has expired.
+   * @throws {@link OperationTimeoutError} if the table does not respond within 30 seconds.
+   * @throws {@link CommitUnknownError} if the delete gets no response.
+   */
+  forget(queue: QueueLike, idempotencyKey: string, options: CommitRecordOptions): Promise<boolean> {
+    return forgetRecord("CommitInbox.forget", true, this.#table, queue, idempotencyKey, options);
+  }
+
+  /**
+   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently: claims whose handlers may be
+   * running are kept.
    * @throws `RangeError` if `olderThanInMs` is negative.
+   * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
    */
   purge(options?: PurgeInboxOptions): Promise<PurgeResult> {
     return purgeRecords("CommitInbox.purge", this.#table, options);
@@ -74,7 +98,7 @@ export class CommitInbox {
     if (actions.length >= maxGroup) throw new RangeError(`commit: at most ${maxGroup - 1} actions fit into a transaction with the record; got ${actions.length}`);
     const { messageId, dequeueCount, payloadHash, idempotencyKey } = delivery;
     const record = { owner: `${ownerIdOf(this.#consumer, delivery)}/${call}`, messageId, dequeueCount, payloadHash };
-    const rowKey = await rowKeyOf(queueNameOf(delivery.queueUrl), idempotencyKey);
+    const rowKey = await rowKeyOf(queueIdentityOf(delivery.queueUrl), idempotencyKey);
     return commitOnce(this.#table, { partitionKey, rowKey, idempotencyKey, record, actions: prepared }, request);
   }
 }

@@ -67,11 +67,28 @@ export function isSamePayload({ payloadHash }: Pick<InboxRecord, "payloadHash">,
   return payloadHash === undefined || payloadHash === delivery.payloadHash;
 }
 
-/** The name of a queue, which is the last part of its URL. */
-export function queueNameOf(queueUrl: string): string {
-  const name = new URL(queueUrl).pathname.split("/").findLast((part) => part !== "");
-  if (!name) throw new TypeError(`${queueUrl} is not the URL of a queue`);
-  return decodeURIComponent(name);
+/** A host name of the service or the emulator, in any cloud: the account, and the endpoint of its queues. */
+const accountHost = /^([a-z0-9]+?)(?:-secondary)?\.(?:[^.]+\.)*?queue\./;
+
+/**
+ * Identifies a queue across accounts, in a form that is allowed in the keys of an entity: `account:queue`. Queues of one name in two
+ * accounts may share a table. The account is a part of the host name, or of the path (Azurite); port and protocol do not count, so that
+ * a queue is the same through a proxy. Behind a domain of one's own, the account is not known: the whole host name stands for it.
+ * @throws `TypeError` if it is not the URL of a queue.
+ */
+export function queueIdentityOf(queueUrl: string): string {
+  const { hostname, pathname } = URL.canParse(queueUrl) ? new URL(queueUrl) : { hostname: "", pathname: "" };
+  try {
+    const [name, inPath] = pathname.split("/").filter((part) => part !== "").map(decodeURIComponent).reverse();
+    if (name !== undefined) return `${partOf(inPath?.replace(/-secondary$/, "") ?? accountHost.exec(hostname)?.[1] ?? hostname)}:${partOf(name)}`;
+  } catch {
+    // A path that cannot be decoded.
+  }
+  throw new TypeError(`${queueUrl} is not the URL of a queue`);
+}
+
+function partOf(name: string): string {
+  return escaped(name).replaceAll(":", "=3A");
 }
 
 /** Identifies one delivery to one consumer. */
@@ -87,9 +104,14 @@ const special = /[^A-Za-z0-9._:@$-]/gu;
 
 /** The row key of an idempotency key: readable if it is short, and different for different keys. */
 export async function rowKeyOf(queue: string, key: string): Promise<string> {
-  const escaped = key.replace(special, (char) => [...new TextEncoder().encode(char)].map((byte) => `=${hex(byte)}`).join(""));
+  const prefix = `${rowKeyPrefix}${queue}!`;
+  const text = escaped(key);
   // A row key has at most 512 characters. An escaped key has two digits after each =, so it never begins with "sha256=".
-  return `${rowKeyPrefix}${queue}!${escaped.length <= 400 ? escaped : `sha256=${await sha256(key)}`}`;
+  return `${prefix}${text.length <= Math.min(400, 512 - prefix.length) ? text : `sha256=${await sha256(key)}`}`;
+}
+
+function escaped(text: string): string {
+  return text.replace(special, (char) => [...new TextEncoder().encode(char)].map((byte) => `=${hex(byte)}`).join(""));
 }
 
 function hex(byte: number): string {

@@ -16,6 +16,7 @@ export class FakeTable implements TableLike {
   namesCulprit = true;
   /** Whether a transaction answers with ETags. */
   tellsETags = true;
+  exists = true;
   rows = new Map<string, Row>();
   #etags = 0;
 
@@ -25,6 +26,7 @@ export class FakeTable implements TableLike {
 
   getEntity(partitionKey: string, rowKey: string, options: TableCallOptions = {}): Promise<object> {
     return this.faults.request("get", options.abortSignal, () => {
+      if (!this.exists) throw storageError(404, "TableNotFound");
       const row = this.rows.get(id(partitionKey, rowKey));
       if (!row) throw storageError(404, "ResourceNotFound");
       return { ...row };

@@ -205,7 +205,7 @@ it.each([
   const inbox = new ClaimInbox(table);
   const verdicts = await inbox.claim([deliver(one), deliver(two)], request);
   expect(verdicts.map(({ kind }) => kind)).toEqual(["claimed", "claimed"]);
-  for (const { rowKey } of table.rows.values()) expect(rowKey).toMatch(/^~asc~inbox!jobs![A-Za-z0-9._:@$=-]{1,420}$/);
+  for (const { rowKey } of table.rows.values()) expect(rowKey).toMatch(/^~asc~inbox!account:jobs![A-Za-z0-9._:@$=-]{1,420}$/);
 });
 
 describe("purge", () => {
@@ -220,7 +220,7 @@ describe("purge", () => {
     table.faults.log.length = 0;
     expect(await inbox.purge()).toEqual({ deleted: 151, kept: 0 });
     expect(table.faults.log).toEqual(["transaction", "transaction", "delete"]);
-    expect([...table.rows.values()].map(({ rowKey }) => rowKey)).toEqual(["own", "~asc~inbox!jobs!young"]);
+    expect([...table.rows.values()].map(({ rowKey }) => rowKey)).toEqual(["own", "~asc~inbox!account:jobs!young"]);
   });
 
   it("takes the age as an option, and nothing else", async () => {
@@ -229,7 +229,7 @@ describe("purge", () => {
     await pass(3_600_000);
     expect(await inbox.purge({ olderThanInMs: 7_200_000 })).toEqual({ deleted: 0, kept: 0 });
     expect(await inbox.purge({ olderThanInMs: 3_600_000, partitionKey: "others" })).toEqual({ deleted: 0, kept: 0 });
-    expect(await inbox.purge({ olderThanInMs: 3_600_000, partitionKey: "jobs" })).toEqual({ deleted: 1, kept: 0 });
+    expect(await inbox.purge({ olderThanInMs: 3_600_000, partitionKey: "account:jobs" })).toEqual({ deleted: 1, kept: 0 });
     await expect(inbox.purge({ olderThanInMs: -1 })).rejects.toThrow(RangeError);
     await expect(inbox.purge({ olderThan: new Date() } as object)).rejects.toThrow(/unknown option "olderThan"/);
   });

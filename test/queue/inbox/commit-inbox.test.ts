@@ -30,7 +30,7 @@ describe("a CommitInbox", () => {
     expect(await inbox.commit(deliver("a"), 1, "p", effect(), request)).toBe("committed");
     expect(table.faults.log).toEqual(["transaction"]);
     expect([...table.rows.values()].map(({ partitionKey, rowKey }) => [partitionKey, rowKey])).toEqual([
-      ["p", "~asc~inbox!jobs!a"],
+      ["p", "~asc~inbox!account:jobs!a"],
       ["p", "order"],
     ]);
   });
