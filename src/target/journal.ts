@@ -73,11 +73,17 @@ function writeIdOf(entry: string): string {
 
 /** Whether an operation of this id is in the journal. `scope`: see `ServiceAdapter.journalScope`. */
 export function hasOperation(journal: Journal | undefined, operationId: string, scope?: string): boolean {
-  if (!journal) return false;
+  return writeOfOperation(journal, operationId, scope) !== undefined;
+}
+
+/** The id of the write that committed the operation, as far as it is in the journal. Empty: the process that wrote it has dropped the id. */
+export function writeOfOperation(journal: Journal | undefined, operationId: string, scope?: string): string | undefined {
+  if (!journal) return undefined;
   const token = parseToken(operationId);
-  if (token && outcomeOf(token, journal) === "committed") return true;
+  if (token && outcomeOf(token, journal) === "committed") return token.entries[0];
   const key = keyOf(operationId, scope);
-  return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(key, 1) > 0);
+  const entry = journal.entries.find((each) => each.includes("+") && each.split("+").indexOf(key, 1) > 0);
+  return entry === undefined ? undefined : writeIdOf(entry);
 }
 
 /**
