@@ -167,6 +167,7 @@ class LeasedRun<T, Raw> {
       if (outcome !== "done") await this.#checkLost(access);
     } finally {
       off();
+      access.endTurn?.();
       if (!access.callerOwned) await release(access.held, this.#adapter.url);
     }
   }
