@@ -2,7 +2,7 @@ import { eventLoopTurn, watchEventLoop } from "../core/deadline.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import { hasLeft, hasLeftError, hasOperation, maxOperationIds, newWriteId, writeOfOperation } from "../target/journal.js";
+import { forgottenError, hasOperation, isForgotten, maxOperationIds, newWriteId, writeOfOperation } from "../target/journal.js";
 import type { Snapshot, ServiceAdapter } from "../target/target.js";
 import { DELETE } from "./mutator.js";
 import type { Mutator, MutatorContext, UpdateResult } from "./mutator.js";
@@ -115,8 +115,9 @@ export class Batch<T, Raw> {
 
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<T, Raw>> {
     if (this.#isRepetition(call, base)) return this.#repeat(call, base);
-    if (call.operationId !== undefined && call.settings.onUnknown === "throw" && hasLeft(base.snapshot?.journal, call.operationId)) {
-      call.rejectUnknown(hasLeftError());
+    const { operationId, onUnknown } = call.settings;
+    if (operationId !== undefined && onUnknown === "throw" && isForgotten(base.snapshot, operationId)) {
+      call.rejectUnknown(forgottenError());
       return { kind: "abandoned" };
     }
     call.attempts++;
