@@ -177,6 +177,25 @@ describe("the content of a file", () => {
     expect(await state()).toEqual(clean);
   });
 
+  it("is updated by concurrent calls under one lease of the caller, one after the other", async () => {
+    await put('{"n":0}');
+    await file.setMetadata({ n: "0" });
+    const grow = (draft: { n: number; text?: string }): void => {
+      draft.n++;
+      draft.text = `${draft.text ?? ""}text`;
+    };
+    const lease = await acquireLease(file);
+    const updates = Array.from({ length: 5 }, () => [
+      leasedUpdate(jsonFile<{ n: number; text?: string }>(file), grow, { lease }),
+      leasedUpdate(fileMetadata(file), (metadata) => void (metadata["n"] = String(Number(metadata["n"]) + 1)), { lease }),
+    ]);
+    await Promise.all(updates.flat());
+    await lease.release();
+    expect(await contentOf()).toBe(JSON.stringify({ n: 5, text: "text".repeat(5) }));
+    expect((await file.getProperties()).metadata).toEqual({ n: "5" });
+    expect(await state()).toEqual(clean);
+  });
+
   it("waits for another holder, no longer than it may", async () => {
     await put("1");
     const lease = await acquireLease(file);

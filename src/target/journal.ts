@@ -49,7 +49,12 @@ export function journalAfter(
     const earlier = before.entries.slice(0, journalLength - 1).map(withoutKnownId);
     return { lineage: before.lineage, seq: before.seq + 1, entries: [entry, ...earlier] };
   }
-  return { lineage: base ? base.etag.replace(/[^A-Za-z0-9]/g, "") : id, seq: 1, entries: [entry] };
+  return { lineage: base ? lineageOf(base.etag) : id, seq: 1, entries: [entry] };
+}
+
+/** Where the count of a target begins that existed without a journal. */
+function lineageOf(etag: string): string {
+  return etag.replace(/[^A-Za-z0-9]/g, "");
 }
 
 /** Whether the write that carried `written` is part of the history that is now stored as `found`. */
@@ -73,17 +78,42 @@ function writeIdOf(entry: string): string {
 
 /** Whether an operation of this id is in the journal. `scope`: see `ServiceAdapter.journalScope`. */
 export function hasOperation(journal: Journal | undefined, operationId: string, scope?: string): boolean {
-  if (!journal) return false;
+  return writeOfOperation(journal, operationId, scope) !== undefined;
+}
+
+/** The id of the write that committed the operation, as far as it is in the journal. Empty: the process that wrote it has dropped the id. */
+export function writeOfOperation(journal: Journal | undefined, operationId: string, scope?: string): string | undefined {
+  if (!journal) return undefined;
   const token = parseToken(operationId);
-  if (token && outcomeOf(token, journal) === "committed") return true;
+  if (token && outcomeOf(token, journal) === "committed") return token.entries[0];
   const key = keyOf(operationId, scope);
-  return journal.entries.some((entry) => entry.includes("+") && entry.split("+").indexOf(key, 1) > 0);
+  const entry = journal.entries.find((each) => each.includes("+") && each.split("+").indexOf(key, 1) > 0);
+  return entry === undefined ? undefined : writeIdOf(entry);
 }
 
 /**
- * Whether the place that an id of the library names has left the journal: whether the write was committed cannot be found out any more. An
- * id of the caller names no place.
+ * What became of the write that an id of the library names. `stored` is what is stored now (undefined: the target does not exist).
+ * `"not committed"`: it is not stored, but may still arrive, if the version that it is conditional on is stored.
  */
+export function outcomeOfToken(written: Journal, stored: { readonly etag: string; readonly journal: Journal | undefined } | undefined): ReturnType<typeof outcomeOf> {
+  // Missing, and it would have been created: it has not arrived. (Or another client has deleted it since.)
+  if (!stored) return written.entries[0] === written.lineage ? "not committed" : "unknown";
+  // Still the version that the write is conditional on, which had no journal.
+  if (!stored.journal && lineageOf(stored.etag) === written.lineage) return "not committed";
+  return outcomeOf(written, stored.journal);
+}
+
+/**
+ * Whether it cannot be found out any more if the write was committed that an id of the library names: it has left the journal, or the
+ * target has lost the journal, because it was rewritten by another client, or deleted. An id of the caller names no write.
+ */
+export function isForgotten(stored: Parameters<typeof outcomeOfToken>[1], operationId: string): boolean {
+  const token = parseToken(operationId);
+  if (!token || outcomeOfToken(token, stored) !== "unknown") return false;
+  return stored?.journal?.lineage !== token.lineage || hasLeft(stored.journal, operationId);
+}
+
+/** Whether the place that an id of the library names has left the journal. */
 export function hasLeft(journal: Journal | undefined, operationId: string): boolean {
   const token = parseToken(operationId);
   if (!token || journal?.lineage !== token.lineage || outcomeOf(token, journal) !== "unknown") return false;
@@ -91,8 +121,10 @@ export function hasLeft(journal: Journal | undefined, operationId: string): bool
 }
 
 /** The `cause` of the error for such a repetition. */
-export function hasLeftError(): Error {
-  return new Error("So many writes have followed that the journal does not show any more whether the operation was committed.");
+export function forgottenError(): Error {
+  return new Error(
+    "The target does not show any more whether the operation was committed: many writes have followed, or another client has rewritten it without its journal, or deleted it.",
+  );
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { checkOperationId, hasOperation, journalAfter, outcomeOf, parseToken, tokenOf } from "../target/journal.js";
+import { checkOperationId, hasOperation, journalAfter, outcomeOfToken, parseToken, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
@@ -83,13 +83,7 @@ export function outcomeOfOperation({ id, witness }: IdentifiedOperation, rowOf: 
   const written = parseToken(id);
   if (witness === undefined || !written) return "not committed";
   const { etag, journal } = rowOf(witness);
-  if (etag !== undefined) {
-    // Still the row that the write is conditional on, which had no journal.
-    if (!journal && journalAfter({ etag, journal }, id).lineage === written.lineage) return "not committed";
-    return outcomeOf(written, journal);
-  }
-  // Missing, and it would have been created: the write has not arrived. (Or another client has deleted the row since.)
-  return written.entries[0]?.startsWith(written.lineage) ? "not committed" : "unknown";
+  return outcomeOfToken(written, etag === undefined ? undefined : { etag, journal });
 }
 
 /**

@@ -3,6 +3,7 @@ import { waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import type { EdmType } from "../target/edm.js";
+import { writeOfOperation } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { outcomeOfOperation } from "./commit-transaction.js";
 import type { IdentifiedOperation } from "./commit-transaction.js";
@@ -10,6 +11,7 @@ import { limitOf, operationsOf } from "./operations.js";
 import type { Operation, OperationCache } from "./operations.js";
 import type { Overlay } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
+import { operationsRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RunOrder } from "./run-order.js";
 import { TransactionRun } from "./transaction-run.js";
@@ -44,6 +46,8 @@ export class TransactionCall extends WriteCall<TransactionResult, TransactionSet
   readBeforeInsert = false;
   /** What its function did in an earlier batch that it was not part of in the end. */
   finished: FinishedRun | undefined;
+  /** What its function returned for the commits of unknown outcome, by the ids of their writes: one of them may be found later. */
+  unknownValues: Map<string, unknown> | undefined;
 
   constructor(fn: (tx: Transaction) => unknown, settings: TransactionSettings) {
     super(settings);
@@ -193,7 +197,7 @@ export class TransactionBatch {
     const { operation } = call.settings;
     run.result = result;
     // Checked once more: a function that was not repeated has seen an older state.
-    if (operation && this.#isApplied(operation)) return { kind: "returned", value: undefined, changed: false };
+    if (operation && this.#isApplied(operation)) return { kind: "returned", value: this.#valueOf(operation, call), changed: false };
     const isFirst = this.view.touched.size === 0;
     const undo = this.view.merge(run.overlay, result.kind === "failed");
     // Together with those before it, it exceeds the limits of one request: it has to wait for the next batch.
@@ -213,6 +217,19 @@ export class TransactionBatch {
   #isApplied(operation: IdentifiedOperation): boolean {
     if (this.#identified.some(({ id }) => id === operation.id)) return true;
     return outcomeOfOperation(operation, (rowKey) => this.view.row(rowKey)) === "committed";
+  }
+
+  /** The value of a commit of this call, whose outcome was unknown until now. Undefined: another call has applied the operation. */
+  #valueOf({ id }: IdentifiedOperation, { unknownValues }: TransactionCall): unknown {
+    return unknownValues?.get(writeOfOperation(this.view.row(operationsRowKey).journal, id) ?? "");
+  }
+
+  /** The outcome of the commit is unknown: its callers get their values if a later batch finds it. */
+  keepValues(writeId: string): void {
+    for (const [index, call] of this.#calls.entries()) {
+      const step = this.#steps[index];
+      if (step?.kind === "returned" && step.changed) (call.unknownValues ??= new Map()).set(writeId, step.value);
+    }
   }
 
   /** The operation ids of the writers. */

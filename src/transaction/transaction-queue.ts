@@ -146,6 +146,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, isAbandoned, operationIds }, onConflict);
     const { outcome } = committed;
     this.endWrite(writers, outcome);
+    if (outcome.kind === "unknown") batch.keepValues(writeId);
     if (outcome.kind === "committed") {
       this.#remember(batch, operations, committed);
       batch.settleAll("committed");

@@ -2,7 +2,7 @@ import { eventLoopTurn, watchEventLoop } from "../core/deadline.js";
 import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
-import { hasLeft, hasLeftError, hasOperation, maxOperationIds, newWriteId } from "../target/journal.js";
+import { forgottenError, hasOperation, isForgotten, maxOperationIds, newWriteId, writeOfOperation } from "../target/journal.js";
 import type { Snapshot, ServiceAdapter } from "../target/target.js";
 import { DELETE } from "./mutator.js";
 import type { Mutator, MutatorContext, UpdateResult } from "./mutator.js";
@@ -17,6 +17,11 @@ export interface CallSettings<T, Raw> extends WriteCallSettings {
 /** One caller of an update, and its mutator. */
 export class UpdateCall<T, Raw> extends WriteCall<UpdateResult<T>, CallSettings<T, Raw>> {
   readonly mutator: Mutator<T>;
+  /**
+   * What its mutator did in the writes of unknown outcome, by their ids. If one of them is found later, other clients may have written on
+   * top of it: what is stored then is not what this call left, and a counter that it advanced may be that of another caller.
+   */
+  unknownSteps: Map<string, Change<T, Raw>> | undefined;
 
   constructor(mutator: Mutator<T>, settings: CallSettings<T, Raw>) {
     super(settings);
@@ -110,8 +115,9 @@ export class Batch<T, Raw> {
 
   async #applyOne(call: UpdateCall<T, Raw>, base: Base<Raw>, hasOtherWaiters: () => boolean): Promise<Step<T, Raw>> {
     if (this.#isRepetition(call, base)) return this.#repeat(call, base);
-    if (call.operationId !== undefined && call.settings.onUnknown === "throw" && hasLeft(base.snapshot?.journal, call.operationId)) {
-      call.rejectUnknown(hasLeftError());
+    const { operationId, onUnknown } = call.settings;
+    if (operationId !== undefined && onUnknown === "throw" && isForgotten(base.snapshot, operationId)) {
+      call.rejectUnknown(forgottenError());
       return { kind: "abandoned" };
     }
     call.attempts++;
@@ -136,12 +142,19 @@ export class Batch<T, Raw> {
     return this.#operationIds.includes(operationId) || hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope);
   }
 
-  /** The result of a repetition: the current value. If a call of this batch has deleted the target: what it was before that. */
-  #repeat({ mayHaveCommitted }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): Step<T, Raw> {
+  /**
+   * The result of a repetition: the current value. If a call of this batch has deleted the target: what it was before that. For a write of
+   * this call, whose outcome was unknown until now: what it wrote.
+   */
+  #repeat({ operationId = "", unknownSteps }: UpdateCall<T, Raw>, { snapshot }: Base<Raw>): Step<T, Raw> {
+    const change = unknownSteps?.get(writeOfOperation(snapshot?.journal, operationId, this.#adapter.journalScope) ?? "");
+    if (change) {
+      const isStored = snapshot !== undefined && !this.hasChanges && change.kind === "changed" && this.#adapter.equals(snapshot.raw, change.raw);
+      return { kind: "recognised", change, isStored };
+    }
     const raw = this.draft ?? this.#before.findLast((before) => before !== undefined) ?? snapshot?.raw;
     try {
-      // The own write of the call, whose outcome was unknown until now.
-      return { kind: "unchanged", value: this.#adapter.decode(raw as Raw), outcome: mayHaveCommitted ? "updated" : "unchanged" };
+      return { kind: "unchanged", value: this.#adapter.decode(raw as Raw) };
     } catch (error) {
       return { kind: "failed", error };
     }
@@ -179,6 +192,14 @@ export class Batch<T, Raw> {
     return this.#calls.filter((_, index) => this.#isChange(index));
   }
 
+  /** The outcome of the write is unknown. Its callers get the results of this batch if a later one finds it in the journal. */
+  keepSteps(): void {
+    for (const [index, call] of this.#calls.entries()) {
+      const step = this.#steps[index];
+      if (step?.kind === "changed" || step?.kind === "deleted") (call.unknownSteps ??= new Map()).set(this.writeId, step);
+    }
+  }
+
   /** The calls whose mutators are still running, each with a promise of its end. */
   detached(): [UpdateCall<T, Raw>, Promise<unknown>][] {
     return this.#calls.flatMap((call, index) => {
@@ -199,20 +220,21 @@ export class Batch<T, Raw> {
     const adapter = this.#adapter;
     const superseded = index < this.#lastWriter;
     // With an ETag of a later version, the caller could overwrite that version without having seen it.
-    const etag = superseded || !now ? adapter.staleETag : now.etag;
+    const etag = superseded || !now || (step.kind === "recognised" && !step.isStored) ? adapter.staleETag : now.etag;
     // Without the place in the history: the process drops the id from the journal, so that a search for it would find nothing.
     const done = { attempts: call.attempts, operationId: call.settings.operationId ?? this.writeId };
     const resolve = (value: T, outcome: Exclude<UpdateResult<T>["outcome"], "deleted">): void =>
       call.resolve({ value, etag, outcome, ...done }, outcome);
-    switch (step.kind) {
+    const settled = step.kind === "recognised" ? step.change : step;
+    switch (settled.kind) {
       case "changed":
-        resolve(step.value, step.created ? "created" : "updated");
+        resolve(settled.value, settled.created ? "created" : "updated");
         break;
       case "deleted":
-        call.resolve({ value: step.value, outcome: "deleted", ...done }, "deleted");
+        call.resolve({ value: settled.value, outcome: "deleted", ...done }, "deleted");
         break;
       case "unchanged":
-        resolve(step.value, step.outcome ?? "unchanged");
+        resolve(settled.value, "unchanged");
         break;
       case "not found":
         call.reject(
@@ -220,7 +242,7 @@ export class Batch<T, Raw> {
         );
         break;
       case "failed":
-        call.reject(step.error);
+        call.reject(settled.error);
         break;
       case "detached":
       case "abandoned":
@@ -234,10 +256,11 @@ export class Batch<T, Raw> {
  * application may throw: after the commit, no error could say that nothing was written. And it is part of the time of the batch.
  */
 type Step<T, Raw> =
-  | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean; readonly value: T }
-  | { readonly kind: "deleted"; readonly value: T }
+  | Change<T, Raw>
   /** The initial value if the target does not exist and the mutator deletes it. */
-  | { readonly kind: "unchanged"; readonly value: T; readonly outcome?: "unchanged" | "updated" }
+  | { readonly kind: "unchanged"; readonly value: T }
+  /** An earlier write of the call is stored. `isStored`: what it left is the state before this batch, which has not changed it. */
+  | { readonly kind: "recognised"; readonly change: Change<T, Raw>; readonly isStored: boolean }
   /** The target does not exist, and there is no `initial`. */
   | { readonly kind: "not found" }
   | { readonly kind: "failed"; readonly error: unknown }
@@ -245,6 +268,11 @@ type Step<T, Raw> =
   | { readonly kind: "detached"; readonly done: Promise<unknown> }
   /** Its caller has left. */
   | { readonly kind: "abandoned" };
+
+/** The steps that are part of a write. */
+type Change<T, Raw> =
+  | { readonly kind: "changed"; readonly raw: Raw; readonly created: boolean; readonly value: T }
+  | { readonly kind: "deleted"; readonly value: T };
 
 /** The signal is made on demand: most mutators do not use it, and it costs more than the rest of the call. */
 function contextOf(call: { readonly attempts: number; readonly signal: AbortSignal }): MutatorContext {

@@ -1,5 +1,6 @@
 import type { CallOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
+import { read } from "../core/request.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { checkNumber, checkOneOf, checkOptions, checkTimeLimits } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -119,6 +120,8 @@ export interface ExclusiveAccess {
   readonly callerOwned: boolean;
   /** Whether another caller may hold the lease under the same id afterwards. */
   readonly leaseIdReused: boolean;
+  /** Lets the next update under a lease of the caller begin. */
+  readonly endTurn?: (() => void) | undefined;
 }
 
 /** Acquires what excludes other writers. */
@@ -133,11 +136,7 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
     leaseAdapterOf(leasable);
     if (!lease) return (call) => acquireTargetLease(leasable, options, call);
     if (lease.url !== adapter.url) throw new TypeError(`The lease is on ${lease.url}, not on ${adapter.url}.`);
-    // Only the library creates handles.
-    return () => {
-      lease.assertHeld();
-      return Promise.resolve({ held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true });
-    };
+    return (call) => takeTurn(lease, call);
   }
   if (!adapter.requiresLease) throw new TypeError(`The target of ${adapter.kind} has no lease: use optimisticUpdate, or a TableLock.`);
   if (!isLockChoice(lock)) {
@@ -148,6 +147,30 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
     const held = await locks.acquire(name, { ...call, ...(options.waitInMs !== undefined && { waitInMs: options.waitInMs }) });
     return { held, lease: undefined, callerOwned: false, leaseIdReused: false };
   };
+}
+
+/** For each lease of a caller: the end of the last update that was begun under it. */
+const lastTurns = new WeakMap<LeaseHandle, Promise<void>>();
+
+/**
+ * Waits for the updates that were begun under the same lease of the caller. The service accepts the writes of all of them, because all have
+ * the same lease id: two that read the same state would undo each other, and two that write content would fill the same staging file.
+ */
+async function takeTurn(lease: LeaseHandle, { abortSignal }: CallOptions): Promise<ExclusiveAccess> {
+  const before = lastTurns.get(lease);
+  let endTurn = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (endTurn = resolve));
+  lastTurns.set(lease, before ? before.then(() => ended) : ended);
+  try {
+    // If the lease is lost meanwhile, the updates before this one end.
+    if (before) await read(() => before, { abortSignal });
+    lease.assertHeld();
+  } catch (error) {
+    endTurn();
+    throw error;
+  }
+  // Only the library creates handles.
+  return { held: lease, lease: lease as LeaseHandleImpl, callerOwned: true, leaseIdReused: true, endTurn };
 }
 
 async function acquireTargetLease<T>(leasable: LeasableLike, options: LeasedUpdateOptions<T>, call: CallOptions): Promise<ExclusiveAccess> {

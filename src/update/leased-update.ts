@@ -167,6 +167,7 @@ class LeasedRun<T, Raw> {
       if (outcome !== "done") await this.#checkLost(access);
     } finally {
       off();
+      access.endTurn?.();
       if (!access.callerOwned) await release(access.held, this.#adapter.url);
     }
   }
@@ -236,7 +237,10 @@ class LeasedRun<T, Raw> {
     const outcome = await commit(adapter, plan, context, adapter.requiresLease ? undefined : onConflict);
     if (outcome.kind === "conflict" && outcome.mayBeOwn) call.mayHaveCommitted = true;
     if (outcome.kind !== "committed") call.inFlight = false;
-    if (outcome.kind === "unknown") await this.#invalidateLeaseId(access);
+    if (outcome.kind === "unknown") {
+      batch.keepSteps();
+      await this.#invalidateLeaseId(access);
+    }
     if (outcome.kind === "committed") this.#settle(batch, outcome.superseded ? undefined : (outcome.found ?? undefined));
     else await this.#rejectOrRetry(outcome, access);
   }

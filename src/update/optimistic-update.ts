@@ -251,6 +251,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       if (outcome.found) for (const call of calls) call.currentETag = outcome.found.etag;
       if (outcome.mayBeOwn) for (const call of writers) call.mayHaveCommitted = true;
     }
+    if (outcome.kind === "unknown") batch.keepSteps();
     if (outcome.kind === "committed") batch.settleAll(outcome.superseded ? undefined : (outcome.found ?? undefined));
     else this.settleFailed(outcome, writers, calls, batch.draft === undefined);
     if (outcome.kind !== "conflict") this.resetBackoff();

@@ -7,7 +7,7 @@ import { isServerBusy } from "../core/storage-errors.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, CommitUnknownError, isConcurrencyError, TargetNotFoundError } from "../errors.js";
-import { beginWrite, endWrite, hasLeft, hasLeftError, hasOperation, journalAfter, newWriteId, tokenOf } from "../target/journal.js";
+import { beginWrite, endWrite, forgottenError, hasLeft, hasOperation, journalAfter, newWriteId, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
 import type { AnyInput, RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
@@ -183,7 +183,7 @@ class Overwrite {
       const base = known === undefined ? await readSnapshot(this.#adapter, this.#context) : (known ?? undefined);
       known = undefined;
       if (operationId !== undefined && hasOperation(base?.journal, operationId, this.#adapter.journalScope)) return this.#etagOf(base ?? null);
-      if (operationId !== undefined && !mayRepeat && hasLeft(base?.journal, operationId)) throw this.#unknown(hasLeftError());
+      if (operationId !== undefined && !mayRepeat && hasLeft(base?.journal, operationId)) throw this.#unknown(forgottenError());
       if (ifMatch !== undefined && base?.etag !== ifMatch) throw this.#conflict(base ?? null, undefined, attempts);
       if (!base && this.#adapter.notFoundAdvice !== undefined) throw this.#notFound(this.#adapter.notFoundAdvice);
       if (write && base) return this.#writeOver(write, base.etag, attempts);

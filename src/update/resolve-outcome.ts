@@ -15,7 +15,7 @@ import { runCall } from "./run-call.js";
  *   caller does not say on which version the operation was based.
  * - `"unknown"`: it is not in the journal, but may have been: 32 writes have followed, the target was deleted, or the journal was
  *   dropped. Or the target is unchanged, so that the request may still arrive. Repeat the call with the same `operationId`: in that
- *   case it is applied once. After 32 writes, an id of the library is a {@link CommitUnknownError} again.
+ *   case it is applied once. Otherwise an id of the library is a {@link CommitUnknownError} again.
  *
  * @example
  * ```ts

@@ -5,7 +5,7 @@ import { logger } from "../../src/core/telemetry.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, busy, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, pass } from "../fakes/faults.js";
+import { after, answer, before, busy, failAfterCommit, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, pass } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -110,6 +110,21 @@ describe("no id is given twice", () => {
     service.next("upload", fault ?? after(() => blob.put({ next: 41 }), loseAnswerForGood));
     ids.push(...(await take(one, 10)), ...(await take(other, 10)));
     expect(new Set(ids).size).toBe(40);
+  });
+
+  it.each([{ first: false }, { first: true }])("when the reservation is found only after another allocator has reserved a block (the counter is new: $first)", async ({ first }) => {
+    const { service, blob } = counter();
+    const other = new IdAllocator(jsonBlob<IdCounter>(blob, { keepTier: true }), { blockSize: 10, prefetch: 0 });
+    if (!first) await take(other, 10);
+    const ids: number[] = [];
+    const fail = answer(500, "InternalError");
+    service.next("upload", failAfterCommit);
+    service.next("download", pass, fail, fail, fail, before(async () => {
+      ids.push(...(await other.nextMany(10)));
+    }));
+    ids.push(...(await inFakeTime(new IdAllocator(blob, { blockSize: 10, prefetch: 0 }).nextMany(10))));
+    expect(ids).toHaveLength(20);
+    expect(new Set(ids).size).toBe(20);
   });
 
   it("when the counter is deleted: that is an error, not a new beginning", async () => {

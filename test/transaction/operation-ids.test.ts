@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { CommitUnknownError, runTransaction } from "../../src/index.js";
 import type { Transaction } from "../../src/index.js";
 import { deferred } from "../fakes/deferred.js";
-import { ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
+import { answer, before, failAfterCommit, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -48,6 +48,19 @@ describe("runTransaction with operationId", () => {
     await inFakeTime(Promise.all(Array.from({ length: 40 }, (_, i) => runTransaction(table, "p", increment, { operationId: `many-${i}` }))));
     await inFakeTime(Promise.all(Array.from({ length: 40 }, (_, i) => runTransaction(table, "p", increment, { operationId: `many-${i}` }))));
     expect(valueOf(table, "a")).toBe(43);
+  });
+
+  test("returns what the function returned if its own commit is found only later, and not for that of another call", async () => {
+    for (const own of [true, false]) {
+      const { service, table, other } = fakePartition({ a: 1 });
+      const fail = answer(500, "InternalError");
+      service.next("submitTransaction", own ? failAfterCommit : loseRequest);
+      const again = before(() => runTransaction(other, "p", increment, { operationId: own ? "order-2" : "order-1" }));
+      service.next("getEntity", pass, pass, fail, fail, fail, again);
+      const call = runTransaction(table, "p", increment, { operationId: "order-1", onUnknown: "retry" });
+      expect(await inFakeTime(call)).toBe(own ? 2 : undefined);
+      expect(valueOf(table, "a")).toBe(own ? 3 : 2);
+    }
   });
 
   test("is recorded, even if other transactions of the same commit undo what it did", async () => {

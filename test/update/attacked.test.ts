@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { ConcurrentBlob, deleteIfUnchanged, optimisticUpdate, overwrite, resolveOutcome } from "../../src/index.js";
+import { ConcurrentBlob, DELETE, deleteIfUnchanged, optimisticUpdate, overwrite, resolveOutcome } from "../../src/index.js";
 import type { CommitUnknownError } from "../../src/index.js";
 import { before, hang, hangAfterCommit, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
@@ -44,6 +44,59 @@ describe("the operationId of a CommitUnknownError", () => {
       expect(own.blob.json).toEqual({ n });
       await optimisticUpdate<Counter>(own.blob, increment, { operationId: token, onUnknown: "retry" });
       expect(own.blob.json).toEqual({ n: n + 1 });
+    }
+  });
+
+  it.each<[string, (own: ReturnType<typeof counterBlob>) => unknown]>([
+    ["rewritten without its journal", ({ blob }) => blob.put({ n: 7 })],
+    ["rewritten without its journal, and updated", async ({ blob }) => {
+      blob.put({ n: 6 });
+      await optimisticUpdate<Counter>(blob, increment);
+    }],
+    ["deleted and created again", async ({ blob }) => {
+      blob.drop();
+      await optimisticUpdate<Counter>(blob, increment, { initial: { n: 6 } });
+    }],
+    ["deleted", ({ blob }) => blob.drop()],
+  ])("is not applied a second time when the target was %s, unless the caller accepts that", async (what, interfere) => {
+    for (const journaled of [true, false]) {
+      for (const fault of [loseAnswerForGood, loseRequest]) {
+        const own = counterBlob();
+        if (journaled) await optimisticUpdate<Counter>(own.blob, increment);
+        const token = await unknown(own, fault);
+        await interfere(own);
+        const repeat = (options: object = {}): Promise<unknown> => optimisticUpdate<Counter>(own.blob, increment, { operationId: token, initial: { n: 7 }, ...options });
+        expect(await resolveOutcome(own.blob, token)).toBe("unknown");
+        expect(await inFakeTime(rejection(repeat()))).toMatchObject({ code: "COMMIT_UNKNOWN", operationId: token });
+        expect(own.blob.stored && own.blob.json).toEqual(what === "deleted" ? undefined : { n: 7 });
+        await repeat({ onUnknown: "retry" });
+        expect(own.blob.json).toEqual({ n: 8 });
+      }
+    }
+  });
+
+  it("of a delete does not say that nothing was deleted when the target is gone", async () => {
+    const own = counterBlob();
+    own.service.next("delete", loseAnswerForGood);
+    own.service.next("download", pass);
+    own.service.each("download", hang);
+    const error = rejection(optimisticUpdate<Counter>(own.blob, () => DELETE, { timeoutInMs: 100 }));
+    await vi.advanceTimersByTimeAsync(100);
+    own.service.heal();
+    const { operationId } = (await error) as unknown as CommitUnknownError;
+    expect(own.blob.stored).toBeUndefined();
+    expect(await inFakeTime(rejection(optimisticUpdate<Counter>(own.blob, () => DELETE, { operationId })))).toMatchObject({ committed: "unknown", operationId });
+  });
+
+  it("of a create is applied if the target does not exist, and not if another one is in its place", async () => {
+    for (const exists of [false, true]) {
+      const own = counterBlob();
+      own.blob.drop();
+      const token = await unknown(own, loseRequest, { initial: { n: 0 } });
+      if (exists) own.blob.put({ n: 1 });
+      const repeated = await inFakeTime(optimisticUpdate<Counter>(own.blob, increment, { operationId: token, initial: { n: 0 } }).catch((error: unknown) => error));
+      expect(repeated).toMatchObject(exists ? { code: "COMMIT_UNKNOWN" } : { outcome: "created" });
+      expect(own.blob.json).toEqual({ n: 1 });
     }
   });
 

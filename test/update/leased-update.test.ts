@@ -2,6 +2,7 @@ import { notFaked } from "../support/not-faked.js";
 import { describe, expect, it } from "vitest";
 
 import { acquireLease, blobMetadata, containerMetadata, isConcurrencyError, leasedUpdate } from "../../src/index.js";
+import type { LeaseHandle } from "../../src/index.js";
 import type { ContainerLike } from "../../src/clients/blob.js";
 import { hang, reset, restError, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -101,6 +102,68 @@ it("a leased update with a lease that was released says so, and sends nothing", 
   await pass(10);
   expect(updating.error).toMatchObject({ code: "LEASE_LOST" });
   expect(server.requests).toHaveLength(requests);
+});
+
+describe("leased updates under one lease of the caller", () => {
+  /** The metadata of a container, for which the service checks no condition. */
+  async function leasedContainer(): Promise<{ server: FakeLeaseServer; lease: LeaseHandle; update: (n: string, options?: object, wait?: Promise<void>) => ReturnType<typeof outcomeOf>; metadata: () => object }> {
+    const server = new FakeLeaseServer();
+    const stored = server.addBlob("container");
+    const container: ContainerLike = { ...server.blob("container"), getBlockBlobClient: notFaked, listBlobsFlat: notFaked, getAccessPolicy: notFaked, setAccessPolicy: notFaked };
+    const acquired = outcomeOf(acquireLease(container));
+    await pass(10);
+    const lease = acquired.value!;
+    const mutator = (n: string, wait?: Promise<void>) => async (metadata: Record<string, string>) => {
+      await wait;
+      metadata[n] = "done";
+    };
+    return { server, lease, metadata: () => stored.metadata, update: (n, options, wait) => outcomeOf(leasedUpdate(containerMetadata(container), mutator(n, wait), { lease, ...options })) };
+  }
+
+  it("run one after the other, and none undoes another", async () => {
+    const { lease, metadata, update } = await leasedContainer();
+    const updates = ["a", "b", "c"].map((n) => update(n));
+    await pass(1_000);
+    expect(updates.map(({ error }) => error)).toEqual([undefined, undefined, undefined]);
+    expect(metadata()).toEqual({ a: "done", b: "done", c: "done" });
+    void lease.release();
+    await pass(100);
+  });
+
+  it("wait no longer than they may, for a mutator that does not end, and let the next one pass", async () => {
+    const { server, lease, metadata, update } = await leasedContainer();
+    const never = new Promise<void>(() => undefined);
+    const controller = countedAbort();
+    const { signal, listeners } = controller;
+    const [first, late, cancelled, last] = [update("a", { timeoutInMs: 5_000 }, never), update("b", { timeoutInMs: 1_000 }), update("c", { abortSignal: signal }), update("d")];
+    const requests = server.requests.length;
+    await pass(1_000);
+    expect(late.error).toMatchObject({ code: "OPERATION_TIMEOUT", committed: false });
+    controller.abort(new Error("enough"));
+    await pass(0);
+    expect(cancelled.error).toMatchObject({ message: "enough" });
+    expect(listeners()).toBe(0);
+    expect(server.requests.length).toBeLessThanOrEqual(requests + 1);
+    await pass(5_000);
+    expect(first.error).toMatchObject({ code: "OPERATION_TIMEOUT" });
+    expect(last.error).toBeUndefined();
+    expect(metadata()).toEqual({ d: "done" });
+    void lease.release();
+    await pass(100);
+  });
+
+  it("end when the lease is lost, also those that wait", async () => {
+    const { server, lease, metadata, update } = await leasedContainer();
+    const updates = [update("a", {}, new Promise<void>(() => undefined)), update("b")];
+    await pass(10);
+    server.intercept = () => status(409, "LeaseIdMismatchWithLeaseOperation");
+    await pass(60_000);
+    for (const { error } of updates) expect(error).toMatchObject({ code: "LEASE_LOST" });
+    expect(metadata()).toEqual({});
+    server.intercept = undefined;
+    void lease.release().catch(() => undefined);
+    await pass(60_000);
+  });
 });
 
 it("a leased update that is rejected for its operationId leaves no listener on the caller's signal", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { blobMetadata, createIfNotExists, optimisticUpdate, overwrite, resolveOutcome, runTransaction } from "../../src/index.js";
 import type { CommitUnknownError, Transaction } from "../../src/index.js";
-import { after, answer, failAfterCommit, hang, hangAfterCommit, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
+import { after, answer, before, failAfterCommit, hang, hangAfterCommit, loseAnswerForGood, loseRequest, pass } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { rejection } from "../support/outcome.js";
@@ -104,8 +104,33 @@ describe('with onUnknown: "retry"', () => {
     service.next("upload", failAfterCommit);
     service.next("download", pass, answer(500, "InternalError"), answer(500, "InternalError"), answer(500, "InternalError"));
     const result = await inFakeTime(optimisticUpdate<Counter>(blob, increment, { onUnknown: "retry" }));
-    expect(result).toMatchObject({ outcome: "updated", value: { n: 1 } });
+    expect(result).toMatchObject({ outcome: "updated", value: { n: 1 }, etag: blob.stored?.etag });
     expect(blob.json).toEqual({ n: 1 });
+  });
+
+  it.each([{ create: false }, { create: true }])("a retry that finds its first write under another one returns what it wrote itself (create: $create)", async ({ create }) => {
+    const { service, blob } = counterBlob();
+    if (create) blob.drop();
+    const fail = answer(500, "InternalError");
+    service.next("upload", failAfterCommit);
+    service.next("download", pass, fail, fail, fail, before(() => optimisticUpdate<Counter>(blob, (doc) => void (doc.n += 100), { coalesce: false })));
+    const update = (): ReturnType<typeof optimisticUpdate<Counter>> => optimisticUpdate<Counter>(blob, increment, { onUnknown: "retry", initial: { n: 0 } });
+    const [one, two] = await inFakeTime(Promise.all([update(), update()]));
+    expect(one).toMatchObject({ outcome: create ? "created" : "updated", value: { n: 1 } });
+    expect(two).toMatchObject({ outcome: "updated", value: { n: 2 } });
+    // With the ETag of the other write, the caller could overwrite it without having seen it.
+    for (const { etag } of [one, two]) expect(etag).not.toBe(blob.stored?.etag);
+    expect(blob.json).toEqual({ n: 102 });
+  });
+
+  it("a retry of which another call has applied the operation returns what is stored", async () => {
+    const { service, blob } = counterBlob();
+    const fail = answer(500, "InternalError");
+    service.next("upload", loseRequest);
+    service.next("download", pass, fail, fail, fail, before(() => optimisticUpdate<Counter>(blob, (doc) => void (doc.n += 100), { coalesce: false, operationId: "order-1" })));
+    const result = await inFakeTime(optimisticUpdate<Counter>(blob, increment, { onUnknown: "retry", operationId: "order-1" }));
+    expect(result).toMatchObject({ outcome: "unchanged", value: { n: 100 } });
+    expect(blob.json).toEqual({ n: 100 });
   });
 });
 
