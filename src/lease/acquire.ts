@@ -179,9 +179,10 @@ export class LeaseWaiter extends Waiter<LeaseGrant> {
 /** The outcome of one attempt to acquire a lease. */
 export type AcquireOutcome =
   | { readonly kind: "acquired"; readonly lease: HeldLease }
-  | { readonly kind: "taken"; readonly poll: PollResult }
+  /** `resent`: the SDK gave up an earlier send, which may still arrive. */
+  | { readonly kind: "taken"; readonly resent: boolean; readonly poll: PollResult }
   /** `transient`: another attempt may succeed. `uncertain`: the lease may have been acquired nevertheless. */
-  | { readonly kind: "failed"; readonly error: unknown; readonly transient: boolean; readonly uncertain: boolean; readonly poll: PollResult };
+  | { readonly kind: "failed"; readonly error: unknown; readonly transient: boolean; readonly uncertain: boolean; readonly resent: boolean; readonly poll: PollResult };
 
 /** Sends one request for the lease (two more if the blob has to be created first). */
 export async function tryAcquireOnce(
@@ -194,10 +195,17 @@ export async function tryAcquireOnce(
   const acquired = await sendAcquire(adapter, leaseId, settings, options);
   if (acquired.kind !== "failed" || !create || !settings.createIfNotExists || !isNotFound(acquired.cause)) return acquired;
   const created = await request((abortSignal) => create({ ...options, abortSignal }), limits(settings, options));
-  if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter);
+  if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter, acquired.resent);
   const again = await sendAcquire(adapter, leaseId, settings, options);
+  // The blob exists now: a send from before, which arrives late, finds it.
+  const { resent } = acquired;
+  if (again.kind === "acquired") {
+    if (resent) again.lease.sinceUnanswered ??= startStopwatch();
+    return again;
+  }
   // Another client created, used and deleted it in between, for example by a purge: a later attempt creates it anew.
-  return created.kind !== "ok" && again.kind === "failed" && isNotFound(again.cause) ? { kind: "taken", poll: again.poll } : again;
+  const isGone = created.kind !== "ok" && again.kind === "failed" && isNotFound(again.cause);
+  return { ...(isGone ? { kind: "taken", poll: again.poll } : again), resent: resent || again.resent };
 }
 
 async function sendAcquire(
@@ -212,10 +220,11 @@ async function sendAcquire(
   if (sent.kind === "ok") {
     const lease = new HeldLease(adapter, leaseId, clock, settings, sent.value.etag);
     // The SDK gave up the first send, but it may still arrive.
-    if (sent.sends > 1 && !adapter.takesOver) lease.sinceUnanswered = startStopwatch();
+    if (adapter.wasResent?.() ?? sent.sends > 1) lease.sinceUnanswered = startStopwatch();
     return { kind: "acquired", lease };
   }
-  return isLeaseTaken(sent.error) ? { kind: "taken", poll: pollResultOf(sent) } : failed(sent, adapter);
+  const resent = adapter.wasResent?.() ?? sent.sends !== 1;
+  return isLeaseTaken(sent.error) ? { kind: "taken", resent, poll: pollResultOf(sent) } : failed(sent, adapter, resent);
 }
 
 /** The response may take a third of the lease's duration. After that, too little of the lease would be left. */
@@ -223,7 +232,7 @@ function limits({ durationInMs }: LeaseSettings, { abortSignal }: LeaseRequest):
   return { timeoutInMs: Math.min(durationInMs, 60_000) / 3, abortSignal };
 }
 
-function failed(sent: FailedRequest, adapter: LeaseAdapter): Extract<AcquireOutcome, { kind: "failed" }> & { readonly cause: unknown } {
+function failed(sent: FailedRequest, adapter: LeaseAdapter, resent: boolean): Extract<AcquireOutcome, { kind: "failed" }> & { readonly cause: unknown } {
   const { error, kind } = sent;
   return {
     kind: "failed",
@@ -231,6 +240,7 @@ function failed(sent: FailedRequest, adapter: LeaseAdapter): Extract<AcquireOutc
     cause: error,
     transient: isTransient(error),
     uncertain: kind === "unknown" && !isDefinitive(error),
+    resent,
     poll: pollResultOf(sent),
   };
 }

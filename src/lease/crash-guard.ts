@@ -2,7 +2,7 @@ import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { linkSignals, startStopwatch } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
-import { read, request as send } from "../core/request.js";
+import { countSends, read, request as send } from "../core/request.js";
 import { isLeaseBreaking, isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
@@ -147,11 +147,13 @@ const foreignLeaseAdvice =
 
 async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: GuardLock): Promise<void> {
   const { lease } = grant;
+  // An earlier send of the acquisition may still arrive: the next holder then has to find that lease.
+  const mayArriveLate = lease.sinceUnanswered !== undefined;
   try {
     // A lease that was lost with the lock may still exist. The next holder could take it over, but should not have to.
     const released = !lease.check() || (await tryRelease(adapter, lease.leaseId)) !== "unknown";
     await grant.release();
-    if (released) lock.raiseGuarding(lock.epoch + 1);
+    if (released && !mayArriveLate) lock.raiseGuarding(lock.epoch + 1);
   } finally {
     await lock.handle.release();
   }
@@ -219,12 +221,23 @@ const changeTimeoutInMs = 5_000;
  */
 function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => void): LeaseAdapter {
   let searched = false;
+  let wasResent = false;
+  const acquire: LeaseAdapter["acquire"] = async (leaseId, duration, options) => {
+    const counter = countSends(options.abortSignal);
+    try {
+      return await adapter.acquire(leaseId, duration, options);
+    } finally {
+      counter.stop();
+      wasResent ||= counter.sends() > 1;
+    }
+  };
   return {
     ...adapter,
-    takesOver: true,
+    wasResent: () => wasResent,
     acquire: async (leaseId, duration, options) => {
+      wasResent = false;
       try {
-        return await adapter.acquire(leaseId, duration, options);
+        return await acquire(leaseId, duration, options);
       } catch (error) {
         if (searched || !isLeaseTaken(error)) throw error;
         // Reported before the outcome of the change is known: its response may be lost.
@@ -235,7 +248,7 @@ function withTakeover(adapter: LeaseAdapter, lock: GuardLock, onTakeover: () => 
             timeoutInMs: changeTimeoutInMs,
             abortSignal: options.abortSignal,
           });
-          if (changed.kind === "ok" || isNotLeased(changed.error)) return adapter.acquire(leaseId, duration, options);
+          if (changed.kind === "ok" || isNotLeased(changed.error)) return acquire(leaseId, duration, options);
           // Broken with a notice period, which is not over yet: it can be acquired then.
           if (isLeaseBreaking(changed.error)) throw error;
           if (!isLeaseIdMismatch(changed.error)) throw changed.error;

@@ -25,8 +25,11 @@ export interface LeaseAdapter {
   /** Identifies the target within its owner. */
   readonly key: string;
   readonly kind: "blob" | "container" | "share" | "file";
-  /** `acquire` may consist of several requests, so the number of its sends says nothing. */
-  readonly takesOver?: boolean | undefined;
+  /**
+   * Of an adapter whose `acquire` may consist of several requests, so that the number of its sends says nothing: whether, in its last
+   * call, the SDK has sent a request that acquires the lease more than once.
+   */
+  readonly wasResent?: (() => boolean) | undefined;
   /** `durationInSeconds` is -1 for an infinite lease. */
   acquire(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseResponseLike>;
   /** Extends the lease or, where it cannot be extended, confirms it. Never restores a lease that is gone. */

@@ -151,7 +151,7 @@ export class WaiterQueue {
     const outcome = await tryAcquireOnce(terms.adapter, leaseId, terms.settings, { abortSignal: signal, ...requestFor(waiter) });
     if (outcome.kind === "acquired") return outcome;
     pacing.polled(outcome.poll);
-    if (outcome.kind === "failed" ? outcome.uncertain : outcome.poll !== "ok" && !terms.adapter.takesOver) polls.sinceUnanswered = startStopwatch();
+    if (outcome.resent || (outcome.kind === "failed" && outcome.uncertain)) polls.sinceUnanswered = startStopwatch();
     if (outcome.kind === "taken") {
       waiter.trace.end("taken");
       logger.verbose(`${this.#url} is leased by another client`);

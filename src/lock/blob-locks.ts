@@ -240,6 +240,11 @@ export class BlobLocks implements LockProviderLike {
     return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "election"));
   }
 
+  /** @internal As `acquire`, first come, first served over all processes: for those that wait for a slot of a semaphore. */
+  acquireInLine(name: string, options: AcquireLockOptions): Promise<LockHandleImpl> {
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "line"));
+  }
+
   /** @internal For a crash guard: see {@link GuardingLocks}. */
   acquireGuard(name: string, options: AcquireLockOptions): Promise<LockHandleImpl> {
     return this.#acquiring("acquire", options, (merged, trace, span) => {
@@ -308,7 +313,8 @@ export class BlobLocks implements LockProviderLike {
     const blob = this.blobOf(name);
     const settings = { ...checkLeaseOptions(options), createIfNotExists: true };
     const adapter = leaseAdapterOf(blob);
-    const fair = this.#fair && purpose !== "slot";
+    // All users of a semaphore wait for its slots in the same way, whatever their locks.
+    const fair = purpose === "line" || (this.#fair && purpose !== "slot");
     const info = { holder: this.#holder, fair, visibly: purpose === "election", guards: purpose === "guard", data: checkData(options.data) };
     return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, this.#prefix, blobNameOf(this.#prefix, name), info));
   }
@@ -359,7 +365,7 @@ export class BlobLocks implements LockProviderLike {
 }
 
 /** What the record of a lock has to show besides its epoch. */
-type LockPurpose = "election" | "guard" | "slot";
+type LockPurpose = "election" | "guard" | "slot" | "line";
 
 /** The lease of one slot of a semaphore. */
 export interface SlotGrant extends LeaseGrant {

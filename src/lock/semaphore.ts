@@ -119,8 +119,8 @@ export class Semaphore {
       holderTracing: tracingOptions,
     });
     slotQueueFor(this.#locks, this.name, this.slots, async (signal) => {
-      const taken = new Set<number>();
-      for await (const { slot } of this.#listHeld({ abortSignal: signal })) taken.add(slot);
+      const taken = new Map<number, number>();
+      for await (const { slot, status } of this.#listHeld({ abortSignal: signal })) taken.set(slot, status.epoch ?? 0);
       return taken;
     }).enqueue(waiter);
     return waiter.promise;

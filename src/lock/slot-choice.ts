@@ -9,7 +9,7 @@ const triesPerPoll = 4;
 const maxFailed = 16;
 /** A slot that failed is left out for this long. */
 const avoidForInMs = 10_000;
-/** A slot that was left to other processes, for this long: longer than they wait between two polls. */
+/** All slots are left to other processes for this long: longer than the first of them waits between two polls. */
 export const yieldInMs = 1_200;
 
 /** One pass over the slots that this process does not hold. */
@@ -42,7 +42,8 @@ export class SlotPoll {
 export class SlotChoice {
   readonly #slots: number;
   readonly #isOpen: (slot: number) => boolean;
-  readonly #avoided = new Map<number, { readonly since: Clock; readonly forInMs: number }>();
+  readonly #avoided = new Map<number, Clock>();
+  #sinceYield: Clock | undefined;
   /** Those that were released here last: their epochs are known in this process, so they cost the fewest requests. */
   readonly #recent = new Set<number>();
 
@@ -60,7 +61,7 @@ export class SlotChoice {
     if (free !== undefined || !mayTryBlindly) return free;
     const any = this.#anyOf((slot) => this.#isCandidate(slot, poll));
     // One that failed lately is better than none.
-    return any ?? (poll.tried.size > 0 ? undefined : this.#anyOf((slot) => this.#isOpen(slot) && this.#avoided.get(slot)?.forInMs !== yieldInMs));
+    return any ?? (poll.tried.size > 0 || this.isYielding ? undefined : this.#anyOf((slot) => this.#isOpen(slot)));
   }
 
   /** It was released in this process. */
@@ -75,16 +76,16 @@ export class SlotChoice {
   }
 
   avoid(slot: number): void {
-    this.#avoided.set(slot, { since: startStopwatch(), forInMs: avoidForInMs });
+    this.#avoided.set(slot, startStopwatch());
   }
 
-  /** Other processes wait: one of them shall have it. */
-  yield(slot: number): void {
-    this.#avoided.set(slot, { since: startStopwatch(), forInMs: yieldInMs });
+  /** Other processes wait: they shall have what is free now. Not only the slot of this one: two that yield would take each other's. */
+  yield(): void {
+    this.#sinceYield = startStopwatch();
   }
 
-  yieldRecent(): void {
-    for (const slot of this.#recent) this.yield(slot);
+  get isYielding(): boolean {
+    return this.#sinceYield !== undefined && this.#sinceYield() < yieldInMs;
   }
 
   works(slot: number): void {
@@ -92,9 +93,9 @@ export class SlotChoice {
   }
 
   isAvoided(slot: number): boolean {
-    const avoided = this.#avoided.get(slot);
-    if (avoided && avoided.since() >= avoided.forInMs) this.#avoided.delete(slot);
-    return this.#avoided.has(slot);
+    const since = this.#avoided.get(slot);
+    if (since && since() >= avoidForInMs) this.#avoided.delete(slot);
+    return this.#avoided.has(slot) || this.isYielding;
   }
 
   #isCandidate(slot: number, poll: SlotPoll): boolean {

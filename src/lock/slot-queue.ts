@@ -13,6 +13,7 @@ import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, SlotGrant } from "./blob-locks.js";
 import type { TryAcquireLockOptions } from "./lock-options.js";
 import { SlotChoice, SlotPoll, yieldInMs } from "./slot-choice.js";
+import { SlotLine } from "./slot-line.js";
 import { SlotRecord } from "./slot-record.js";
 
 /** So many slots are tried at the same time, if so many callers wait. */
@@ -24,7 +25,13 @@ const minTurnInMs = 1_000;
 /** A process that comes back this soon after a release may be in a loop: it yields as one that hands its slots over does. */
 const recentInMs = 1_000;
 /** Polls begin at the pace of a caller that has waited for this long: who has just come must not be at an advantage. */
-const minWaitedInMs = 2_000;
+const minWaitedInMs = 4_000;
+/** A process whose callers have waited for this long without a slot stands in line. */
+const patienceInMs = 1_000;
+/** The first in line polls at the pace of a caller that has waited for this long: more often than who has just come. */
+const minFirstInMs = 1_000;
+/** The others in line poll so much less often than without it. */
+const behindInLine = 3;
 /** A lease that was confirmed longer ago than this is renewed before it is handed over. */
 const confirmAfterInMs = 1_000;
 
@@ -46,6 +53,9 @@ export class SlotWaiter extends Waiter<LockHandleImpl> {
   }
 }
 
+/** The slots that are taken, with the epochs of their holders as far as they are recorded. */
+export type ListSlots = (abortSignal: AbortSignal) => Promise<ReadonlyMap<number, number>>;
+
 /** A slot that this process holds. */
 interface HeldSlot {
   readonly slot: number;
@@ -63,7 +73,7 @@ interface HeldSlot {
 export class SlotQueue {
   readonly #name: string;
   readonly #slots: number;
-  readonly #list: (abortSignal: AbortSignal) => Promise<ReadonlySet<number>>;
+  readonly #list: ListSlots;
   readonly #record: SlotRecord;
   readonly #waiters = new Set<SlotWaiter>();
   readonly #held = new Map<number, HeldSlot>();
@@ -71,6 +81,7 @@ export class SlotQueue {
   readonly #trying = new Map<number, { slow: boolean }>();
   readonly #choice: SlotChoice;
   readonly #failures = new FailureStreak();
+  readonly #line: SlotLine;
   #poll: SlotPoll | undefined;
   /** Of a try whose poll had ended before: for the next one, which cannot try that slot. */
   #lateFailure: unknown;
@@ -80,18 +91,22 @@ export class SlotQueue {
   #mayList = true;
   #pausing: AbortController | undefined;
   #sinceProgress = startStopwatch();
+  /** Who had the slots when this process last looked, and since when. */
+  #holders = "";
+  #sinceChange = startStopwatch();
   #sinceRelease: Clock | undefined;
   /** How long this process has used slots without a pause. */
   #usedForInMs = startStopwatch();
   /** Ends what is in flight when the last caller leaves. */
   #io = new AbortController();
 
-  constructor(name: string, slots: number, record: SlotRecord, list: (abortSignal: AbortSignal) => Promise<ReadonlySet<number>>) {
+  constructor(name: string, slots: number, record: SlotRecord, list: ListSlots) {
     this.#name = name;
     this.#slots = slots;
     this.#record = record;
     this.#list = list;
     this.#choice = new SlotChoice(slots, (slot) => !this.#held.has(slot) && !this.#trying.has(slot));
+    this.#line = new SlotLine(name, () => this.#pausing?.abort());
   }
 
   /** Settles the waiter when it is its turn. One that does not wait gets nothing while others wait for a slot to become free. */
@@ -114,9 +129,12 @@ export class SlotQueue {
 
   /** A loop of single calls releases its slot each time, and would always be the first to acquire it again. */
   #yieldInLoop(): void {
-    if (!this.#sinceRelease || this.#sinceRelease() > recentInMs || this.#usedForInMs() < minTurnInMs || !this.#record.othersWait()) return;
-    this.#sinceRelease = undefined;
-    this.#choice.yieldRecent();
+    if (!this.#sinceRelease || this.#sinceRelease() > recentInMs || this.#usedForInMs() < minTurnInMs || this.#isLooking) return;
+    void this.#look(async () => {
+      if (!(await this.#record.othersWait())) return;
+      this.#sinceRelease = undefined;
+      this.#choice.yield();
+    });
   }
 
   /** Starts whatever can be done now for the callers that wait. Never throws. */
@@ -197,6 +215,7 @@ export class SlotQueue {
     this.#failures.end();
     this.#lateFailure = undefined;
     this.#sinceProgress = startStopwatch();
+    this.#line.leave();
     this.#give(held, grant.token);
   }
 
@@ -213,15 +232,19 @@ export class SlotQueue {
   }
 
   async #handOverOrRelease(held: HeldSlot): Promise<void> {
-    const [next] = this.#waiters;
-    const mayHandOver = next?.key === held.key && next.options.autoRenew !== false && !held.grant.lease.check() && this.#held.get(held.slot) === held;
-    if (!mayHandOver) return this.#release(held);
-    if (held.heldForInMs() >= held.turnInMs && this.#record.othersWait()) {
-      this.#choice.yield(held.slot);
+    if (!this.#mayHandOver(held)) return this.#release(held);
+    if (held.heldForInMs() >= held.turnInMs && (await this.#record.othersWait())) {
+      this.#choice.yield();
       return this.#release(held);
     }
+    if (!this.#mayHandOver(held)) return this.#release(held);
     // The holder that releases it need not wait until the next one has it.
     void this.#handOver(held);
+  }
+
+  #mayHandOver(held: HeldSlot): boolean {
+    const [next] = this.#waiters;
+    return next?.key === held.key && next.options.autoRenew !== false && !held.grant.lease.check() && this.#held.get(held.slot) === held;
   }
 
   /** Confirms the lease first: no holder starts work on one that was broken long ago. That costs at most one request a second. */
@@ -267,6 +290,9 @@ export class SlotQueue {
     try {
       const taken = await this.#list(this.#io.signal);
       poll.taken += taken.size;
+      const holders = JSON.stringify([...taken]);
+      if (holders !== this.#holders) this.#sinceChange = startStopwatch();
+      this.#holders = holders;
       poll.free = Array.from({ length: this.#slots }, (_, slot) => slot).filter((slot) => !taken.has(slot));
     } catch (error) {
       if (isUnauthorized(error)) this.#mayList = false;
@@ -300,7 +326,7 @@ export class SlotQueue {
         this.#failures.end();
         for (const waiter of [...this.#waiters]) waiter.attempted();
       }
-      if (this.#waiters.size > 0 && poll.taken > 0) this.#record.announce();
+      if (this.#waiters.size > 0 && poll.taken > 0) this.#waitBehindOthers();
     } else if (!(isTransient(failure) || isConcurrencyError(failure, "OPERATION_TIMEOUT")) || this.#failures.add()) this.#rejectAll(failure);
     else for (const waiter of [...this.#waiters]) waiter.attempted(failure);
     if (this.#waiters.size > 0) void this.#pause();
@@ -309,11 +335,25 @@ export class SlotQueue {
   async #pause(): Promise<void> {
     const pausing = (this.#pausing = new AbortController());
     for (const { trace } of this.#waiters) trace.end("taken");
-    await delay(pollDelay(Math.max(minWaitedInMs, this.#sinceProgress())), pausing.signal).catch(() => undefined);
+    await delay(this.#pauseInMs(), pausing.signal).catch(() => undefined);
     this.#pausing = undefined;
     // One request looks at all slots, however many callers wait. A single slot is tried at once.
     this.#poll = new SlotPoll(this.#slots - this.#held.size);
     this.#continue();
+  }
+
+  /** Other processes have all slots. Those that hold them are told, and those that wait get them in the order of the line. */
+  #waitBehindOthers(): void {
+    this.#record.announce();
+    const [first] = this.#waiters;
+    if (first && (this.#choice.isYielding || this.#sinceProgress() >= patienceInMs)) this.#line.enter(first.locks);
+  }
+
+  #pauseInMs(): number {
+    const { firstForInMs, isBehind } = this.#line;
+    // While the slots change hands, the next one may be free soon.
+    if (firstForInMs !== undefined) return pollDelay(Math.max(minFirstInMs, Math.min(firstForInMs, this.#sinceChange())));
+    return pollDelay(Math.max(minWaitedInMs, this.#sinceProgress())) * (isBehind ? behindInLine : 1);
   }
 
   #rejectAll(error: unknown): void {
@@ -323,6 +363,7 @@ export class SlotQueue {
   #leave(waiter: SlotWaiter): void {
     this.#waiters.delete(waiter);
     if (this.#waiters.size > 0) return;
+    this.#line.leave();
     this.#poll = undefined;
     this.#pausing?.abort();
     if (!this.#isLooking && this.#trying.size === 0) return;
@@ -341,7 +382,7 @@ const maxRemembered = 1_000;
 const remembered = new WeakMap<object, Recent<SlotQueue>>();
 
 /** The queue of all callers in this process that use the same semaphore with the same credentials. */
-export function slotQueueFor(locks: BlobLocks, name: string, slots: number, list: (abortSignal: AbortSignal) => Promise<ReadonlySet<number>>): SlotQueue {
+export function slotQueueFor(locks: BlobLocks, name: string, slots: number, list: ListSlots): SlotQueue {
   const { owner, key } = leaseAdapterOf(locks.blobOf(name));
   let queues = remembered.get(owner);
   if (!queues) remembered.set(owner, (queues = new Recent<SlotQueue>(maxRemembered)));

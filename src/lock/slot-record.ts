@@ -2,7 +2,7 @@ import type { BlobCallOptions, BlockBlobLike } from "../clients/blob.js";
 import { startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { isAlreadyExists, isNotFound } from "../core/storage-errors.js";
+import { isAlreadyExists, isConflict, isNotFound } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { createError, LockModeMismatchError } from "../errors.js";
 
@@ -10,7 +10,7 @@ import { createError, LockModeMismatchError } from "../errors.js";
 const timeoutInMs = 1_000;
 /** If the record could not be read, it is read again after this time. */
 const checkAgainAfterInMs = 30_000;
-/** A process that waits says so this often; a process that hands its slots over looks this often. */
+/** A process that waits says so this often; a process that hands its slots over looks at most this often. */
 const announceEveryInMs = 2_000;
 const lookEveryInMs = 500;
 /** After a process was seen to wait, others count on it for this long: it may have had no reason to say so again. */
@@ -89,26 +89,36 @@ export class SlotRecord {
   announce(): void {
     if (this.#sinceAnnounced && this.#sinceAnnounced() < announceEveryInMs) return;
     this.#sinceAnnounced = startStopwatch();
-    this.#inBackground(async (abortSignal) => {
+    void this.#inBackground(async (abortSignal) => {
       const metadata = { [names.slots]: String(this.#slots), [names.waiter]: this.#self };
-      const { etag } = await this.#blob.setMetadata(metadata, { abortSignal });
-      this.#etag = etag;
+      const ifMatch = this.#etag;
+      try {
+        const { etag } = await this.#blob.setMetadata(metadata, { abortSignal, ...(ifMatch !== undefined && { conditions: { ifMatch } }) });
+        this.#etag = etag;
+      } catch (error) {
+        if (!isConflict(error)) throw error;
+        // Another process has said that it waits: this one, which may hold slots as well, must not overwrite that unseen.
+        await this.#lookForOthers(abortSignal);
+      }
     });
   }
 
-  /** Whether another process has said lately that it waits. Looks in the background, for the next call. */
-  othersWait(): boolean {
+  /** Whether another process has said that it waits: lately, or since the last call. Never rejects. Costs at most one request every half second. */
+  async othersWait(): Promise<boolean> {
     if (!this.#sinceLook || this.#sinceLook() >= lookEveryInMs) {
       this.#sinceLook = startStopwatch();
-      this.#inBackground(async (abortSignal) => {
-        const { etag, metadata } = await this.#blob.getProperties({ abortSignal });
-        const before = this.#etag;
-        this.#etag = etag;
-        // At the first look, it is not known how long ago the record was written.
-        if (before !== undefined && before !== etag && valueOf(metadata, names.waiter) !== this.#self) this.#sinceOthers = startStopwatch();
-      });
+      // Awaited: what was seen when the last slot was released may be too old to count.
+      await this.#inBackground((abortSignal) => this.#lookForOthers(abortSignal));
     }
     return this.#sinceOthers !== undefined && this.#sinceOthers() < believeForInMs;
+  }
+
+  async #lookForOthers(abortSignal: AbortSignal): Promise<void> {
+    const { etag, metadata } = await this.#blob.getProperties({ abortSignal });
+    const before = this.#etag;
+    this.#etag = etag;
+    // At the first look, it is not known how long ago the record was written.
+    if (before !== undefined && before !== etag && valueOf(metadata, names.waiter) !== this.#self) this.#sinceOthers = startStopwatch();
   }
 
   async #readOrCreate(options: BlobCallOptions): Promise<string | undefined> {
@@ -124,7 +134,8 @@ export class SlotRecord {
     }
     const metadata = { [names.slots]: String(this.#slots) };
     try {
-      await this.#send(options, (more) => this.#blob.upload(new Uint8Array(0), 0, { ...more, metadata, conditions: { ifNoneMatch: "*" } }));
+      const { etag } = await this.#send(options, (more) => this.#blob.upload(new Uint8Array(0), 0, { ...more, metadata, conditions: { ifNoneMatch: "*" } }));
+      this.#etag = etag;
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
@@ -136,8 +147,9 @@ export class SlotRecord {
     return read((abortSignal) => send({ ...options, abortSignal }), { timeoutInMs, abortSignal: options.abortSignal });
   }
 
-  #inBackground(send: (abortSignal: AbortSignal) => Promise<void>): void {
-    read(send, { timeoutInMs }).catch((error: unknown) => logger.verbose(`the record of the semaphore ${this.#name}: ${errorLabel(error)}`));
+  /** Never rejects: the order of processes depends on it, and nothing else. */
+  #inBackground(send: (abortSignal: AbortSignal) => Promise<void>): Promise<void> {
+    return read(send, { timeoutInMs }).catch((error: unknown) => logger.verbose(`the record of the semaphore ${this.#name}: ${errorLabel(error)}`));
   }
 }
 

@@ -51,6 +51,51 @@ describe("the first send of an acquire that arrives after the release", () => {
     expect(server.requests.filter(({ operation }) => operation === "release").every(({ leaseId }) => leaseId === id)).toBe(true);
   });
 
+  it("does not leave a lease behind on a blob that had to be created in between", async () => {
+    const server = new FakeLeaseServer();
+    // Both sends find no blob as far as the caller knows: the first one arrives later.
+    server.disturb = (operation) => (operation === "acquire" && server.count("acquire") === 1 ? resent(after(1, ok)) : undefined);
+    const lease = await done(acquireLease(server.blob(), { durationInSeconds: Infinity, createIfNotExists: true }));
+    await done(lease.release());
+    await arrives(server, lease, -1);
+    expect(server.isLeased()).toBe(true);
+    await pass(1_000);
+    expect(server.isLeased()).toBe(false);
+    await pass(4_000);
+  });
+
+  it("does not leave the lease of a crash guard behind, and does not keep the next holder waiting", async () => {
+    const server = serverWithBlob();
+    const crashGuard = new BlobLocks(server.container());
+    const blob = server.blob();
+    const options = { durationInSeconds: Infinity, crashGuard };
+    server.disturb = (operation, name) => (operation === "acquire" && name === "blob" ? resent(after(1, ok)) : undefined);
+    const lease = await done(acquireLease(blob, options));
+    server.disturb = undefined;
+    await done(lease.release());
+    await arrives(server, lease, -1);
+    expect(server.isLeased()).toBe(true);
+    const next = await done(acquireLease(blob, { ...options, waitInMs: 100 }), 200);
+    await done(next.release());
+    await arrives(server, lease, -1);
+    await pass(4_000);
+    expect(server.isLeased()).toBe(false);
+  });
+
+  it("is not expected of a crash guard after a single send, although the take-over of a lease takes several requests", async () => {
+    const server = serverWithBlob();
+    const crashGuard = new BlobLocks(server.container());
+    const lease = await done(acquireLease(server.blob(), { durationInSeconds: Infinity, crashGuard }));
+    await done(lease.release());
+    await pass(10_000);
+    expect(server.count("release", "blob")).toBe(1);
+    const foreign = crypto.randomUUID();
+    await done(server.blob().getBlobLeaseClient(foreign).acquireLease(-1), 1);
+    await done(acquireLease(server.blob(), { durationInSeconds: Infinity, crashGuard, waitInMs: 500 }).catch(() => undefined), 1_000);
+    await pass(10_000);
+    expect(server.count("release", "blob")).toBe(1);
+  });
+
   it("does not take the lease away that another client has acquired since", async () => {
     const server = serverWithBlob();
     const lease = await acquiredByResend(server, { durationInSeconds: Infinity });

@@ -166,6 +166,38 @@ describe("a full semaphore", () => {
   });
 });
 
+describe("the processes that wait for a full semaphore", () => {
+  it.each([
+    ["six call in a loop, for longer than a waiter is believed in", 6, 1, 3_000, 20_000, 90_000],
+    ["six have two callers all the time, for as long", 6, 2, 3_000, 40_000, 90_000],
+    ["four have callers all the time, for a moment", 4, 4, 20, 8_000, 30_000],
+  ])("have their turn before long: %s", async (_, processes, callers, ms, limitInMs, until) => {
+    const server = new FakeLeaseServer();
+    server.latencyInMs = 5;
+    let longest = 0;
+    const work = async (semaphore: Semaphore): Promise<void> => {
+      while (elapsed() < until) {
+        const from = elapsed();
+        await semaphore.withSlot(() => {
+          longest = Math.max(longest, elapsed() - from);
+          return later(ms);
+        });
+      }
+    };
+    const all = Promise.all(
+      Array.from({ length: processes }, async (__, n) => {
+        const semaphore = semaphoreOn(server, 2);
+        await later(7 * n);
+        await Promise.all(Array.from({ length: callers }, () => work(semaphore)));
+      }),
+    );
+    await pass(until + 60_000);
+    await all;
+    expect(longest).toBeLessThan(limitInMs);
+    for (const name of server.blobs.keys()) expect(server.isLeased(name), name).toBe(false);
+  });
+});
+
 describe("a slot that cannot be used", () => {
   it.each([
     ["is forbidden", status(403)],
