@@ -1,4 +1,4 @@
-import type { AbortSignalLike } from "../clients/call.js";
+import type { AbortSignalLike, AdapterRequest } from "../clients/call.js";
 import { createError, OperationTimeoutError } from "../errors.js";
 import { abortReason, Deadline, delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { fullJitter, retry } from "./retry.js";
@@ -104,6 +104,13 @@ export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, li
   const outcome = await request(send, limits);
   if (outcome.kind === "ok") return outcome.value;
   throw outcome.error;
+}
+
+const checkTimeoutInMs = 30_000;
+
+/** For the checks of a component that starts: the SDK would wait many minutes for a response. */
+export function check<R>(send: (request: AdapterRequest) => Promise<R>, { abortSignal, tracingOptions }: AdapterRequest): Promise<R> {
+  return read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: checkTimeoutInMs, abortSignal });
 }
 
 /** Limits of a read. */

@@ -2,6 +2,7 @@ import type { AbortSignalLike, AdapterRequest, CallOptions } from "../clients/ca
 import type { QueueLike } from "../clients/queue.js";
 import { ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, StopOptions } from "../core/background-service.js";
+import { check } from "../core/request.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { TypedEvents } from "../core/typed-events.js";
 import { isParentNotFound, isUnauthorized } from "../core/storage-errors.js";
@@ -12,8 +13,6 @@ import type { CommitMessageContext, ConsumerContext, Emit, MessageHandler, Queue
 import { checkQueue, consumerSettings } from "./options.js";
 import type { CommitConsumerOptions, ConsumerSettings, QueueConsumerOptions } from "./options.js";
 import { PollingLoop } from "./polling-loop.js";
-
-const checkTimeoutInMs = 30_000;
 
 /**
  * The health of a consumer, for probes.
@@ -200,7 +199,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
 /** A SAS that may receive messages need not allow to ask for the properties: then the first poll shows whether the queue exists. */
 async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await bounded((options) => queue.getProperties(options), request);
+    await check((options) => queue.getProperties(options), request);
   } catch (error) {
     if (isUnauthorized(error)) return;
     if (!isParentNotFound(error)) throw error;
@@ -209,15 +208,10 @@ async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<v
   }
 }
 
-/** The SDK would wait for a response for many minutes. */
-function bounded(send: (request: AdapterRequest) => Promise<unknown>, { abortSignal, tracingOptions }: AdapterRequest): Promise<unknown> {
-  return read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: checkTimeoutInMs, abortSignal });
-}
-
 /** A SAS for one queue cannot create another one. */
 async function createPoisonQueue(poisonQueue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await bounded((options) => poisonQueue.createIfNotExists(options), request);
+    await check((options) => poisonQueue.createIfNotExists(options), request);
   } catch (error) {
     if (!isUnauthorized(error)) throw error;
     await checkExists(poisonQueue, request);

@@ -346,6 +346,16 @@ describe.each([["a ClaimInbox"], ["a CommitInbox"]])("start with %s", (name) => 
   });
 });
 
+it.each(["queue", "table"] as const)("start rejects after 30 seconds if the %s never responds", async (silent) => {
+  bench[silent].faults.always(silent === "queue" ? "properties" : "get", "hang");
+  const started = vi.fn();
+  void bench.consume(vi.fn(), { inbox: new ClaimInbox(bench.table) }).then(started, started);
+  await bench.pass(29_900);
+  expect(started).not.toHaveBeenCalled();
+  await bench.pass(200);
+  expect(started).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ name: "RequestTimeoutError" }));
+});
+
 describe("a decoder that never settles", () => {
   it("delays no other message, is a failure of its own, and does not keep stop waiting", async () => {
     for (const payload of ["hangs", "b", "c"]) await enqueue(bench.queue, payload);

@@ -2,7 +2,7 @@ import type { AdapterRequest, CallOptions } from "../../clients/call.js";
 import type { QueueLike } from "../../clients/queue.js";
 import type { TableLike } from "../../clients/table.js";
 import { throwIfAborted } from "../../core/deadline.js";
-import { read, readInTime } from "../../core/request.js";
+import { check, readInTime } from "../../core/request.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { isNotFound, isParentNotFound } from "../../core/storage-errors.js";
 import { redactUrl, withSpan } from "../../core/telemetry.js";
@@ -33,21 +33,17 @@ const probe = { partitionKey: `${rowKeyPrefix}probe`, rowKey: `${rowKeyPrefix}pr
 /** Without the table, every handler would run in vain: this must show when the consumer starts. */
 export async function prepareTable(table: TableLike, createTable: boolean, request: AdapterRequest): Promise<void> {
   if (createTable) {
-    await bounded((options) => table.createTable(options), request);
+    await check((options) => table.createTable(options), request);
     return;
   }
   try {
-    await bounded((options) => table.getEntity(probe.partitionKey, probe.rowKey, options), request);
+    await check((options) => table.getEntity(probe.partitionKey, probe.rowKey, options), request);
   } catch (error) {
     if (isNotFound(error)) return;
     if (!isParentNotFound(error)) throw error;
     const url = redactUrl(table.url);
     throw createError(TargetNotFoundError, `The inbox table ${url} does not exist. Create it, or set the option createTable.`, { url, cause: error });
   }
-}
-
-function bounded(send: (request: AdapterRequest) => Promise<unknown>, { abortSignal, tracingOptions }: AdapterRequest): Promise<unknown> {
-  return read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: limits.timeoutInMs, abortSignal });
 }
 
 /**
