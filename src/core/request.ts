@@ -2,7 +2,8 @@ import type { AbortSignalLike, AdapterRequest } from "../clients/call.js";
 import { createError, OperationTimeoutError } from "../errors.js";
 import { abortReason, Deadline, delay, isAborted, RequestTimeoutError } from "./deadline.js";
 import { fullJitter, retry } from "./retry.js";
-import { isDefinitive, isIncompleteText } from "./storage-errors.js";
+import { isDefinitive, isIncompleteText, toTimeoutError } from "./storage-errors.js";
+import { redactUrl } from "./telemetry.js";
 import { isMisuse } from "./validate.js";
 import type { TimeLimits } from "./validate.js";
 
@@ -109,8 +110,12 @@ export async function read<R>(send: (abortSignal: AbortSignal) => Promise<R>, li
 const checkTimeoutInMs = 30_000;
 
 /** For the checks of a component that starts: the SDK would wait many minutes for a response. */
-export function check<R>(send: (request: AdapterRequest) => Promise<R>, { abortSignal, tracingOptions }: AdapterRequest): Promise<R> {
-  return read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: checkTimeoutInMs, abortSignal });
+export async function check<R>(url: string, send: (request: AdapterRequest) => Promise<R>, { abortSignal, tracingOptions }: AdapterRequest): Promise<R> {
+  try {
+    return await read((signal) => send({ abortSignal: signal, tracingOptions }), { timeoutInMs: checkTimeoutInMs, abortSignal });
+  } catch (error) {
+    throw error instanceof RequestTimeoutError ? toTimeoutError(error, redactUrl(url)) : error;
+  }
 }
 
 /** Limits of a read. */

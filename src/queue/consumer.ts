@@ -199,7 +199,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
 /** A SAS that may receive messages need not allow to ask for the properties: then the first poll shows whether the queue exists. */
 async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await check((options) => queue.getProperties(options), request);
+    await check(queue.url, (options) => queue.getProperties(options), request);
   } catch (error) {
     if (isUnauthorized(error)) return;
     if (!isParentNotFound(error)) throw error;
@@ -211,7 +211,7 @@ async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<v
 /** A SAS for one queue cannot create another one. */
 async function createPoisonQueue(poisonQueue: QueueLike, request: AdapterRequest): Promise<void> {
   try {
-    await check((options) => poisonQueue.createIfNotExists(options), request);
+    await check(poisonQueue.url, (options) => poisonQueue.createIfNotExists(options), request);
   } catch (error) {
     if (!isUnauthorized(error)) throw error;
     await checkExists(poisonQueue, request);

@@ -353,7 +353,7 @@ it.each(["queue", "table"] as const)("start rejects after 30 seconds if the %s n
   await bench.pass(29_900);
   expect(started).not.toHaveBeenCalled();
   await bench.pass(200);
-  expect(started).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ name: "RequestTimeoutError" }));
+  expect(started).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ code: "OPERATION_TIMEOUT" }));
 });
 
 describe("a decoder that never settles", () => {

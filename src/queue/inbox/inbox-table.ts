@@ -33,11 +33,11 @@ const probe = { partitionKey: `${rowKeyPrefix}probe`, rowKey: `${rowKeyPrefix}pr
 /** Without the table, every handler would run in vain: this must show when the consumer starts. */
 export async function prepareTable(table: TableLike, createTable: boolean, request: AdapterRequest): Promise<void> {
   if (createTable) {
-    await check((options) => table.createTable(options), request);
+    await check(table.url, (options) => table.createTable(options), request);
     return;
   }
   try {
-    await check((options) => table.getEntity(probe.partitionKey, probe.rowKey, options), request);
+    await check(table.url, (options) => table.getEntity(probe.partitionKey, probe.rowKey, options), request);
   } catch (error) {
     if (isNotFound(error)) return;
     if (!isParentNotFound(error)) throw error;
