@@ -23,6 +23,8 @@ class Inboxes implements Scenario {
   readonly #producer: SimProcess;
   readonly #consumers: { process: SimProcess; consumer: QueueConsumer<Work>; starting: Promise<unknown> }[] = [];
   readonly #sent = new Set<string>();
+  /** A key stands for one payload: with another one, its message would be a mistake of the producer. */
+  readonly #works = new Map<string, Work>();
   readonly #sending: Promise<unknown>[] = [];
   /** Handlers at work that were not told to stop, by key. */
   readonly #atWork = new Map<string, number>();
@@ -41,7 +43,9 @@ class Inboxes implements Scenario {
   send(key: string, work: Work): void {
     const stop = new AbortController();
     setTimeout(() => stop.abort(), 30_000);
-    const sent = enqueue(this.#producer.queue("jobs"), work, { idempotencyKey: key, abortSignal: stop.signal });
+    const payload = this.#works.get(key) ?? work;
+    this.#works.set(key, payload);
+    const sent = enqueue(this.#producer.queue("jobs"), payload, { idempotencyKey: key, abortSignal: stop.signal });
     // A send without an answer may have made a message or not.
     this.#sending.push(sent.then(() => this.#sent.add(key), () => undefined));
   }
