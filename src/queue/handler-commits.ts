@@ -43,6 +43,7 @@ export class HandlerCommits {
   readonly #scope: CommitScope;
   #calls = 0;
   #inFlight: Promise<unknown> | undefined;
+  readonly #cutOff = new AbortController();
   #result: CommitResult | undefined;
   #failure: CommitFailure | undefined;
   #misuse: TypeError | undefined;
@@ -77,6 +78,11 @@ export class HandlerCommits {
     return failed ?? this.#misuse;
   }
 
+  /** The delivery is over: no request of an abandoned handler may stay behind. Of a commit that is cut off, the next delivery finds the outcome. */
+  cutOff(): void {
+    if (this.#inFlight) this.#cutOff.abort();
+  }
+
   async #commit(actions: Parameters<CommitMessageContext["commit"]>[0], options: CallOptions): Promise<CommitResult> {
     checkOptions("commit", options, names);
     const { delivery, partitionKey, tracingOptions, abortSignals, assertHeld } = this.#scope;
@@ -86,7 +92,7 @@ export class HandlerCommits {
     // A late commit would be recognised as a duplicate anyway, but no caller would wait for it.
     assertHeld();
     const call = ++this.#calls;
-    const limits = { tracingOptions: options.tracingOptions ?? tracingOptions, abortSignals: [...abortSignals, options.abortSignal] };
+    const limits = { tracingOptions: options.tracingOptions ?? tracingOptions, abortSignals: [this.#cutOff.signal, ...abortSignals, options.abortSignal] };
     const committing = callInbox((request) => this.#inbox.commit(delivery, call, partitionKey, actions, request), limits);
     this.#inFlight = committing;
     try {

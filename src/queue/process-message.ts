@@ -49,7 +49,6 @@ class Delivery<T> {
   readonly #claim: ClaimLease | undefined;
   readonly #controller: AbortController;
   readonly #unlink: () => void;
-  readonly #ended = new AbortController();
   #commits: HandlerCommits | undefined;
   #request: HandlerRequest | undefined;
   /** The last event that is not an error: how the delivery ended. */
@@ -124,7 +123,7 @@ class Delivery<T> {
     this.#unlink();
     this.#claim?.end();
     this.#message.lease.abandon();
-    this.#ended.abort(this.#message.lease.lostError);
+    this.#commits?.cutOff();
   }
 
   /** The message is lost, or the consumer stops. */
@@ -240,7 +239,7 @@ class Delivery<T> {
       delivery,
       partitionKey,
       tracingOptions,
-      abortSignals: [this.#consumer.dropAll, this.#ended.signal],
+      abortSignals: [this.#consumer.dropAll],
       assertHeld: this.#assertHeld,
     });
     return { ...context, partitionKey, commit: this.#commits.commit } satisfies CommitMessageContext;
