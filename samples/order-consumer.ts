@@ -30,10 +30,7 @@ export const orderConsumer: Sample = {
       async (order, context) => {
         const run = ++runs;
         await context.commit([["create", { rowKey: order.id, amount: order.amount }]]);
-        if (run % 4 === 0) {
-          failures++;
-          throw new Error("the power fails");
-        }
+        if (run % 4 === 0) throw new Error("the power fails");
       },
       { inbox: new CommitInbox(table), partitionOf: () => "orders", retryDelayInMs: 0, minPollIntervalInMs: 50, maxPollIntervalInMs: 200 },
     );
@@ -43,7 +40,7 @@ export const orderConsumer: Sample = {
       const gone = (): void => {
         if (--left === 0) resolve();
       };
-      consumer.on("completed", gone).on("duplicate", gone);
+      consumer.on("completed", gone).on("duplicate", gone).on("retried", () => failures++);
     });
     await consumer.start();
     await allGone;
