@@ -252,7 +252,7 @@ async function noteStored(names: Names): Promise<void> {
   for await (const item of containerClient(names.container).listBlobsFlat({ includeMetadata: true })) {
     sinks.note("metadata", JSON.stringify([item.name, item.metadata]));
   }
-  for await (const record of tableClient(names.table).listEntities({ queryOptions: { filter: `PartitionKey eq '${names.queue}'` } })) {
+  for await (const record of tableClient(names.table).listEntities({ queryOptions: { filter: `PartitionKey eq '${emulatorAccount.name}:${names.queue}'` } })) {
     sinks.note("inbox record", JSON.stringify(record));
   }
 }

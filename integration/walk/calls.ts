@@ -64,7 +64,7 @@ export const calls: readonly Call[] = [
   {
     name: "message",
     heading: "QueueConsumer",
-    limit: 22,
+    limit: 23,
     async prepare({ ClaimInbox, enqueue, QueueConsumer }, { connectionString }) {
       const queue = fastQueue(connectionString, freshName());
       const table = fastTable(connectionString, freshName());
