@@ -223,20 +223,24 @@ async function useEverything({ container, table, queue, poison, file, share }: C
   const consumer = new QueueConsumer<{ fails?: boolean }>(queue, ({ fails }) => fails ? confide() : undefined, {
     inbox: new ClaimInbox(table),
     poisonQueue: poison,
-    maxAttempts: 1,
+    maxAttempts: 2,
+    // An error of the application, which is an event: one that there is in each run in which the consumer starts.
+    retryDelayInMs: (attempt) => {
+      throw new RangeError(`no delay after attempt ${attempt}`);
+    },
     drainTimeoutInMs: 500,
   });
   for (const event of ["error", "lost"] as const) {
     consumer.on(event, (news: unknown) => sinks.noteError(event === "error" ? news : (news as { error: unknown }).error, `event ${event}`));
   }
   let told = 0;
-  const twice = new Promise<void>((resolve) => {
-    const count = (): void => { if (++told === 2) resolve(); };
+  const thrice = new Promise<void>((resolve) => {
+    const count = (): void => { if (++told === 3) resolve(); };
     for (const event of ["completed", "poisoned", "lost", "error"] as const) consumer.on(event, count);
   });
   await attempt("QueueConsumer", async () => {
     await consumer.start();
-    await Promise.race([twice, pause(20_000)]);
+    await Promise.race([thrice, pause(20_000)]);
   });
   await consumer.stop();
   await attempt("redrive", () => redrive(poison, queue, { maxMessages: 1 }));
