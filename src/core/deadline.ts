@@ -76,6 +76,7 @@ export function linkSignals(...signals: readonly (AbortSignalLike | undefined)[]
  * blocked, no timer has fired yet that would do so.
  */
 export function clockDriven(signal: AbortSignal, check: () => unknown): AbortSignal {
+  const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get; // eslint-disable-line @typescript-eslint/unbound-method -- called on the signal
   const isSet = (): boolean => Boolean(abortedOf?.call(signal));
   return Object.defineProperties(signal, {
     aborted: {
@@ -93,8 +94,6 @@ export function clockDriven(signal: AbortSignal, check: () => unknown): AbortSig
     },
   });
 }
-
-const abortedOf = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "aborted")?.get; // eslint-disable-line @typescript-eslint/unbound-method -- called on the signal
 
 /** The maximum delay of `setTimeout`; with a longer delay it fires immediately. */
 const maxTimerInMs = 2 ** 31 - 1;
