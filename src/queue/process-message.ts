@@ -213,7 +213,7 @@ class Delivery<T> {
       ...message.info,
       signal: clockDriven(this.#controller.signal, () => this.#isHeld()),
       assertHeld: this.#assertHeld,
-      lastCheckpoint: message.checkpoint,
+      lastCheckpoint: message.copyOfCheckpoint,
       tracingOptions,
       extend: async (options = {}) => {
         checkOptions("extend", options, { durationInMs: 1 });

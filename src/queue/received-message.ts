@@ -71,8 +71,10 @@ export class ReceivedMessage<T> {
     this.#envelope = envelope;
     if (envelope.key !== undefined) this.#key = checkKey("the key of the message", envelope.key);
     this.#checkpoint = envelope.checkpoint;
-    this.#payloadHash = fingerprint(envelope.text ?? JSON.stringify(envelope.body));
-    const decoded = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#properties()) : (contentOf(envelope) as T);
+    const content = envelope.text ?? JSON.stringify(envelope.body);
+    this.#payloadHash = fingerprint(content);
+    // Parsed anew: a handler may change its payload, and the envelope is written again when the message is released.
+    const decoded = decode ? await decode(content, this.#properties()) : (parseContent(content) as T);
     const payload = schema ? await outputOf(schema, decoded, this.#queue.url) : decoded;
     if (idempotencyKeyOf && envelope.key === undefined) this.#key = checkKey("idempotencyKeyOf", observed(idempotencyKeyOf(payload, this.#properties())));
     if (commits) {
@@ -97,6 +99,11 @@ export class ReceivedMessage<T> {
 
   get checkpoint(): unknown {
     return this.#checkpoint;
+  }
+
+  /** For the handler, which may change it. */
+  get copyOfCheckpoint(): unknown {
+    return copyOf(this.#checkpoint);
   }
 
   /** 1 plus the number of failed attempts. */
@@ -169,7 +176,8 @@ export class ReceivedMessage<T> {
   setCheckpoint(checkpoint: unknown): void {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`checkpoint: with this data the message would be larger than ${maxMessageBytes} bytes`);
-    this.#checkpoint = checkpoint;
+    // A copy: the handler may go on with the same object, and it may not be writable any more when the message is released.
+    this.#checkpoint = copyOf(checkpoint);
     // From now on it has an envelope.
     this.#foreign = false;
     this.lease.setText(text);
@@ -235,13 +243,19 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-function contentOf({ text, body }: Envelope): unknown {
-  if (text === undefined) return body;
+/** JSON where it is JSON, else the text itself. */
+function parseContent(content: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(content) as unknown;
   } catch {
-    return text;
+    return content;
   }
+}
+
+/** As it would be read back from the message. */
+function copyOf(value: unknown): unknown {
+  const json = JSON.stringify(value) as string | undefined;
+  return json === undefined ? undefined : (JSON.parse(json) as unknown);
 }
 
 /** Nothing is written back, so properties that the schema removes are not lost: the handler gets the output as it is. */
