@@ -206,7 +206,7 @@ export class ReceivedMessage<T> {
   /** At half of its remaining life at the latest: the queue deletes a message whose life is over, however often it was released. */
   #release(delayInMs: number, change: Partial<Envelope>): Promise<SettleResult> {
     const inMs = Math.min(delayInMs, maxDelayInMs, Math.max(0, this.lifeInMs / 2));
-    return this.lease.release(Math.ceil(inMs / 1_000), this.#foreign ? undefined : this.#textWith(change));
+    return this.lease.release(Math.ceil(inMs / 1_000), this.#foreign ? undefined : this.#tryTextWith(change));
   }
 
   /** A damaged or forged count is replaced by what the queue says. */
@@ -225,6 +225,15 @@ export class ReceivedMessage<T> {
 
   get #hasRoomForCount(): boolean {
     return !this.#foreign && byteLength(this.message.messageText) <= maxMessageBytes - roomForCounts;
+  }
+
+  /** A forged envelope may be nested too deeply to be written again. The message must be released all the same. */
+  #tryTextWith(change: Partial<Envelope>): string | undefined {
+    try {
+      return this.#textWith(change);
+    } catch {
+      return undefined;
+    }
   }
 
   #textWith(change: Partial<Envelope>): string | undefined {
