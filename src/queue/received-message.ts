@@ -63,7 +63,7 @@ export class ReceivedMessage<T> {
 
   /** Decodes the message. @throws `Error` if it cannot be decoded. */
   async open(): Promise<void> {
-    const { decode, schema, encoding, idempotencyKeyOf, commits } = this.#settings;
+    const { decode, schema, encoding, idempotencyKeyOf, commits, maxDeliveries } = this.#settings;
     const text = decodeText(this.message.messageText, encoding);
     const parsed = parseEnvelope(text);
     const envelope: Envelope = parsed ?? { asc: 1, text };
@@ -73,6 +73,9 @@ export class ReceivedMessage<T> {
     this.#checkpoint = envelope.checkpoint;
     const content = envelope.text ?? JSON.stringify(envelope.body);
     this.#payloadHash = fingerprint(content);
+    // No handler will get the payload, and its decoder or schema may be what ends the process each time. Its key is still needed, for the
+    // inbox: another message may have completed it.
+    if (this.deliveries > maxDeliveries && (this.#key !== undefined || !idempotencyKeyOf)) return;
     // Parsed anew: a handler may change its payload, and the envelope is written again when the message is released.
     const decoded = decode ? await decode(content, this.#properties()) : (parseContent(content) as T);
     const payload = schema ? await outputOf(schema, decoded, this.#queue.url) : decoded;
@@ -118,9 +121,9 @@ export class ReceivedMessage<T> {
     return Math.max(dequeueCount - this.#givenBack, Math.floor(dequeueCount / maxGivenBackShare), 1);
   }
 
-  /** How often it was given back, as far as the message says so. */
+  /** How often it was given back: as the message says, or as often as it was delivered, if it cannot carry the count. */
   get givenBack(): number {
-    return this.#givenBack;
+    return this.#hasRoomForCount ? this.#givenBack : this.message.dequeueCount - 1;
   }
 
   /** Why it should be in the poison queue already, which could not be reached at that time. */
