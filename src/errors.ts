@@ -86,7 +86,12 @@ export abstract class ConcurrencyError extends Error {
 export function isConcurrencyError(error: unknown): error is AnyConcurrencyError;
 export function isConcurrencyError<C extends ConcurrencyErrorCode>(error: unknown, code: C): error is ConcurrencyErrorMap[C];
 export function isConcurrencyError(error: unknown, code?: ConcurrencyErrorCode): boolean {
-  if (typeof error !== "object" || error === null || !(brand in error)) return false;
+  try {
+    if (typeof error !== "object" || error === null || !(brand in error)) return false;
+  } catch {
+    // A revoked proxy: an application may throw anything.
+    return false;
+  }
   return code === undefined || (error as { code?: unknown }).code === code;
 }
 

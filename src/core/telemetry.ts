@@ -304,7 +304,14 @@ function isLabel(value: unknown): value is string {
 }
 
 function detailsOf(error: unknown): { name?: unknown; code?: unknown; statusCode?: unknown } {
-  return typeof error === "object" && error !== null ? error : {};
+  if (typeof error !== "object" || error === null) return {};
+  try {
+    const { name, code, statusCode } = error as { name?: unknown; code?: unknown; statusCode?: unknown };
+    return { name, code, statusCode };
+  } catch {
+    // A getter that throws, or a revoked proxy: an application may throw anything.
+    return {};
+  }
 }
 
 /** A URL for messages, spans and logs: without the query, which contains the signature of a SAS. */

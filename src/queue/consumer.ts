@@ -6,7 +6,7 @@ import { check } from "../core/request.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { TypedEvents } from "../core/typed-events.js";
 import { isParentNotFound, isUnauthorized } from "../core/storage-errors.js";
-import { errorLabel, logger, redactUrl, withSpan } from "../core/telemetry.js";
+import { errorLabel, errorType, logger, redactUrl, withSpan } from "../core/telemetry.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import { consumerEventNames } from "./context.js";
 import type { CommitMessageContext, ConsumerContext, Emit, MessageHandler, QueueConsumerEvents } from "./context.js";
@@ -223,7 +223,7 @@ function failureOf(event: keyof QueueConsumerEvents, detail: unknown): unknown {
   if (event === "error") return detail;
   if (event === "poisoned" || event === "abandoned") return (detail as { error?: unknown }).error ?? new Error(event);
   const { error } = detail as { error?: unknown };
-  return event === "retried" && (error as Error | undefined)?.name !== "AbortError" ? error : undefined;
+  return event === "retried" && errorType(error) !== "AbortError" ? error : undefined;
 }
 
 /** A failure that is not retried is a warning; one that is retried is not. Of a message only the id is logged. */

@@ -84,8 +84,8 @@ function issuesOf({ issues }: SchemaError): string {
 
 /**
  * The text for the poison queue: the content with its key and the details, always as plain JSON, for operators who inspect it.
- * Long reasons and errors are truncated. If it is still too large, the original text is sent unchanged: not to lose the message
- * matters more than to explain it, and the event has the details.
+ * Long reasons and errors are truncated. If it is still too large, or cannot be written, the original text is sent unchanged: not to
+ * lose the message matters more than to explain it, and the event has the details.
  */
 export function poisonText(key: string, content: Envelope, details: StoredPoisonDetails, original: string): string {
   const { body, text, checkpoint } = content;
@@ -93,11 +93,21 @@ export function poisonText(key: string, content: Envelope, details: StoredPoison
   for (const limit of [2_000, 200, 20]) {
     const error = details.error === undefined ? {} : { error: truncate(details.error, limit) };
     const poison = { ...details, reason: truncate(details.reason, limit), ...error };
-    const sealed = sealEnvelope({ ...envelope, poison }, "text");
+    const sealed = trySeal({ ...envelope, poison });
+    if (sealed === undefined) break;
     if (byteLength(sealed) <= maxMessageBytes) return sealed;
   }
-  logger.warning(`message ${details.messageId} is moved to the poison queue without the reason: it would be too large`);
+  logger.warning(`message ${details.messageId} is moved to the poison queue without the reason: it would be too large, or is nested too deeply`);
   return original;
+}
+
+/** JSON can be read at any depth, but not written: undefined. */
+function trySeal(envelope: Envelope): string | undefined {
+  try {
+    return sealEnvelope(envelope, "text");
+  } catch {
+    return undefined;
+  }
 }
 
 /** Poison messages wait until an operator inspects them, so they never expire. */

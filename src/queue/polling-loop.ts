@@ -212,7 +212,7 @@ export class PollingLoop<T> {
       await limit.race(message.open());
       return true;
     } catch (error) {
-      const ended = this.#settleUnopened(message, error).finally(() => {
+      const ended = this.#settleUnopened(message, error, limit.signal.aborted && error === limit.signal.reason).finally(() => {
         // Also if it failed: the message would be renewed for ever, even after stop().
         message.lease.abandon();
         this.#settled(message);
@@ -224,9 +224,9 @@ export class PollingLoop<T> {
     }
   }
 
-  async #settleUnopened(message: ReceivedMessage<T>, error: unknown): Promise<void> {
+  async #settleUnopened(message: ReceivedMessage<T>, error: unknown, timedOut: boolean): Promise<void> {
     if (this.#isStopping()) await message.giveBack();
-    else if (error instanceof RequestTimeoutError) await failMessage(this.#consumer, message, { error });
+    else if (timedOut) await failMessage(this.#consumer, message, { error });
     else await deadLetter(this.#consumer, message, isConcurrencyError(error, "SCHEMA") ? "does not match the schema" : "cannot be decoded", error);
   }
 

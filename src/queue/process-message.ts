@@ -8,6 +8,7 @@ import { ClaimLease } from "./claim-lease.js";
 import type { CommitMessageContext, ConsumerContext, Emit, MessageContext } from "./context.js";
 import { HandlerCommits } from "./handler-commits.js";
 import type { InboxClaim } from "./inbox/inbox.js";
+import { observed } from "./options.js";
 import { maxDelayInMs } from "./received-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 import { failMessage, giveBackMessage, poisonMessage, retryConflict } from "./settle.js";
@@ -213,13 +214,10 @@ class Delivery<T> {
       ...message.info,
       signal: clockDriven(this.#controller.signal, () => this.#isHeld()),
       assertHeld: this.#assertHeld,
-      lastCheckpoint: message.checkpoint,
+      lastCheckpoint: message.copyOfCheckpoint,
       tracingOptions,
-      extend: async (options = {}) => {
-        checkOptions("extend", options, { durationInMs: 1 });
-        const { durationInMs = this.#consumer.settings.visibilityTimeoutInSeconds * 1_000 } = options;
-        await message.lease.extend(Math.ceil(checkNumber("durationInMs", durationInMs, { min: 0, max: maxDelayInMs }) / 1_000));
-      },
+      // Observed: a handler that does not await it, or calls it from a timer after its end, must not end the process.
+      extend: (options) => observed(this.#extend(options)),
       retry: (options = {}) => {
         checkOptions("retry", options, { delayInMs: 1 });
         const { delayInMs } = options;
@@ -243,6 +241,12 @@ class Delivery<T> {
       assertHeld: this.#assertHeld,
     });
     return { ...context, partitionKey, commit: this.#commits.commit } satisfies CommitMessageContext;
+  }
+
+  async #extend(options: Parameters<MessageContext["extend"]>[0] = {}): Promise<void> {
+    checkOptions("extend", options, { durationInMs: 1 });
+    const { durationInMs = this.#consumer.settings.visibilityTimeoutInSeconds * 1_000 } = options;
+    await this.#message.lease.extend(Math.ceil(checkNumber("durationInMs", durationInMs, { min: 0, max: maxDelayInMs }) / 1_000));
   }
 
   async #finish(durationInMs: number): Promise<void> {

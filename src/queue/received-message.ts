@@ -63,7 +63,7 @@ export class ReceivedMessage<T> {
 
   /** Decodes the message. @throws `Error` if it cannot be decoded. */
   async open(): Promise<void> {
-    const { decode, schema, encoding, idempotencyKeyOf, commits } = this.#settings;
+    const { decode, schema, encoding, idempotencyKeyOf, commits, maxDeliveries } = this.#settings;
     const text = decodeText(this.message.messageText, encoding);
     const parsed = parseEnvelope(text);
     const envelope: Envelope = parsed ?? { asc: 1, text };
@@ -71,8 +71,13 @@ export class ReceivedMessage<T> {
     this.#envelope = envelope;
     if (envelope.key !== undefined) this.#key = checkKey("the key of the message", envelope.key);
     this.#checkpoint = envelope.checkpoint;
-    this.#payloadHash = fingerprint(envelope.text ?? JSON.stringify(envelope.body));
-    const decoded = decode ? await decode(envelope.text ?? JSON.stringify(envelope.body), this.#properties()) : (contentOf(envelope) as T);
+    const content = envelope.text ?? JSON.stringify(envelope.body);
+    this.#payloadHash = fingerprint(content);
+    // No handler will get the payload, and its decoder or schema may be what ends the process each time. Its key is still needed, for the
+    // inbox: another message may have completed it.
+    if (this.deliveries > maxDeliveries && (this.#key !== undefined || !idempotencyKeyOf)) return;
+    // Parsed anew: a handler may change its payload, and the envelope is written again when the message is released.
+    const decoded = decode ? await decode(content, this.#properties()) : (parseContent(content) as T);
     const payload = schema ? await outputOf(schema, decoded, this.#queue.url) : decoded;
     if (idempotencyKeyOf && envelope.key === undefined) this.#key = checkKey("idempotencyKeyOf", observed(idempotencyKeyOf(payload, this.#properties())));
     if (commits) {
@@ -99,6 +104,11 @@ export class ReceivedMessage<T> {
     return this.#checkpoint;
   }
 
+  /** For the handler, which may change it. */
+  get copyOfCheckpoint(): unknown {
+    return copyOf(this.#checkpoint);
+  }
+
   /** 1 plus the number of failed attempts. */
   get attempt(): number {
     return this.#failures + 1;
@@ -111,9 +121,9 @@ export class ReceivedMessage<T> {
     return Math.max(dequeueCount - this.#givenBack, Math.floor(dequeueCount / maxGivenBackShare), 1);
   }
 
-  /** How often it was given back, as far as the message says so. */
+  /** How often it was given back: as the message says, or as often as it was delivered, if it cannot carry the count. */
   get givenBack(): number {
-    return this.#givenBack;
+    return this.#hasRoomForCount ? this.#givenBack : this.message.dequeueCount - 1;
   }
 
   /** Why it should be in the poison queue already, which could not be reached at that time. */
@@ -169,7 +179,8 @@ export class ReceivedMessage<T> {
   setCheckpoint(checkpoint: unknown): void {
     const text = this.#textWith({ checkpoint });
     if (text === undefined) throw new RangeError(`checkpoint: with this data the message would be larger than ${maxMessageBytes} bytes`);
-    this.#checkpoint = checkpoint;
+    // A copy: the handler may go on with the same object, and it may not be writable any more when the message is released.
+    this.#checkpoint = copyOf(checkpoint);
     // From now on it has an envelope.
     this.#foreign = false;
     this.lease.setText(text);
@@ -198,7 +209,7 @@ export class ReceivedMessage<T> {
   /** At half of its remaining life at the latest: the queue deletes a message whose life is over, however often it was released. */
   #release(delayInMs: number, change: Partial<Envelope>): Promise<SettleResult> {
     const inMs = Math.min(delayInMs, maxDelayInMs, Math.max(0, this.lifeInMs / 2));
-    return this.lease.release(Math.ceil(inMs / 1_000), this.#foreign ? undefined : this.#textWith(change));
+    return this.lease.release(Math.ceil(inMs / 1_000), this.#foreign ? undefined : this.#tryTextWith(change));
   }
 
   /** A damaged or forged count is replaced by what the queue says. */
@@ -219,6 +230,15 @@ export class ReceivedMessage<T> {
     return !this.#foreign && byteLength(this.message.messageText) <= maxMessageBytes - roomForCounts;
   }
 
+  /** A forged envelope may be nested too deeply to be written again. The message must be released all the same. */
+  #tryTextWith(change: Partial<Envelope>): string | undefined {
+    try {
+      return this.#textWith(change);
+    } catch {
+      return undefined;
+    }
+  }
+
   #textWith(change: Partial<Envelope>): string | undefined {
     if (!this.#envelope) return undefined;
     const text = sealEnvelope({ ...this.#envelope, checkpoint: this.#checkpoint, ...change }, this.#settings.encoding);
@@ -235,13 +255,19 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-function contentOf({ text, body }: Envelope): unknown {
-  if (text === undefined) return body;
+/** JSON where it is JSON, else the text itself. */
+function parseContent(content: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(content) as unknown;
   } catch {
-    return text;
+    return content;
   }
+}
+
+/** As it would be read back from the message. */
+function copyOf(value: unknown): unknown {
+  const json = JSON.stringify(value) as string | undefined;
+  return json === undefined ? undefined : (JSON.parse(json) as unknown);
 }
 
 /** Nothing is written back, so properties that the schema removes are not lost: the handler gets the output as it is. */

@@ -119,12 +119,12 @@ class Redrive {
       if (fresh.length === 0) return;
       const moves: { readonly message: QueueMessageLike; readonly original: Original }[] = [];
       for (const message of fresh) {
-        const original = originalOf(message);
+        const original = tryOriginalOf(message);
         // A message that was poisoned after the start would be moved back and forth.
         const newer = message.insertedOn > startedOn;
         reachedNewer ||= newer;
         // A caller without TypeScript may return anything: only `true` moves a message.
-        if (newer || (filter && (observed(filter(original.details)) as unknown) !== true) || !isSendable(message, original)) this.skipped++;
+        if (newer || (filter && (observed(filter(original?.details)) as unknown) !== true) || !isSendable(message, original)) this.skipped++;
         else moves.push({ message, original });
       }
       await inParallel(moves, concurrency, ({ message, original }) => this.#move(message, original));
@@ -165,6 +165,15 @@ interface Original {
   readonly details: PoisonDetails | undefined;
 }
 
+/** Undefined: its envelope is nested too deeply to be written again. */
+function tryOriginalOf(message: QueueMessageLike): Original | undefined {
+  try {
+    return originalOf(message);
+  } catch {
+    return undefined;
+  }
+}
+
 function originalOf({ messageText, insertedOn }: QueueMessageLike): Original {
   const found = findEnvelope(messageText);
   if (!found) return { text: messageText, details: undefined };
@@ -199,8 +208,8 @@ function fits(text: string): boolean {
 const notInXml = /(?![\t\n\r\u007F-\u009F])\p{Cc}|\p{Cs}|[\uFFFE\uFFFF]/u;
 
 /** A forged message may become one that the queue rejects. It stays, and does not keep the others from being moved. */
-function isSendable({ messageId }: QueueMessageLike, { text }: Original): boolean {
-  if (fits(text) && !notInXml.test(text)) return true;
+function isSendable({ messageId }: QueueMessageLike, original: Original | undefined): original is Original {
+  if (original && fits(original.text) && !notInXml.test(original.text)) return true;
   logger.warning(`message ${messageId} stays in the poison queue: it cannot be sent to its queue`);
   return false;
 }

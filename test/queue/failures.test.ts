@@ -107,6 +107,36 @@ describe("a message that ends its process each time", () => {
     expect(bench.poisons).toMatchObject([{ poison: { reason: expect.stringMatching(/^delivered \d+ times without an outcome \(maxDeliveries\)$/) as string } }]);
   });
 
+  it.each(inboxes)("is poisoned without being decoded: its decoder may be what ends the process (%s)", async (_, inbox) => {
+    await enqueue(bench.queue, "p");
+    for (let i = 0; i < 3; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    const decode = vi.fn();
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, ...inbox(), decode, maxDeliveries: 3 });
+    await bench.pass(1_000);
+    expect(decode).not.toHaveBeenCalled();
+    expect(handler).not.toHaveBeenCalled();
+    expect(bench.poisons).toMatchObject([{ body: "p", poison: { reason: "delivered 4 times without an outcome (maxDeliveries)" } }]);
+  });
+
+  it("is dropped as a duplicate, if its key was completed in the meantime", async () => {
+    const inbox = new ClaimInbox(bench.table);
+    await enqueue(bench.queue, "p", { idempotencyKey: "k" });
+    for (let i = 0; i < 3; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    await bench.queue.steal(60);
+    await enqueue(bench.queue, "p", { idempotencyKey: "k" });
+    await bench.consume(() => undefined, { ...often, inbox, maxDeliveries: 3 });
+    await bench.pass(90_000);
+    expect(bench.names).toEqual(["completed", "duplicate"]);
+    expect(bench.poisons).toEqual([]);
+  });
+
   it("is handled up to maxDeliveries", async () => {
     await enqueue(bench.queue, "p");
     for (let i = 0; i < 2; i++) {
@@ -117,6 +147,23 @@ describe("a message that ends its process each time", () => {
     await bench.consume(handler, { ...often, maxDeliveries: 3 });
     await bench.pass(100);
     expect(handler).toHaveBeenCalledExactlyOnceWith("p", expect.objectContaining({ attempt: 1, dequeueCount: 3 }));
+  });
+});
+
+describe("a message of another producer that waits for a handler of the same key", () => {
+  it("is delivered less and less often, and so handled in the end", async () => {
+    for (let i = 0; i < 2; i++) await bench.queue.sendMessage(JSON.stringify({ order: 7 }));
+    let first = true;
+    const handler = vi.fn<Handler>(async () => {
+      if (!first) return;
+      first = false;
+      await new Promise((resolve) => setTimeout(resolve, 300_000));
+      throw new Error("no luck");
+    });
+    await bench.consume(handler, { ...often, inbox: new ClaimInbox(bench.table), idempotencyKeyOf: () => "7", retryDelayInMs: 600_000 });
+    await bench.pass(1_500_000);
+    expect(bench.poisons).toEqual([]);
+    expect(bench.names).toEqual(["retried", "completed", "duplicate"]);
   });
 });
 
