@@ -82,7 +82,7 @@ export class CommitInbox {
   }
 
   /**
-   * Deletes old records of claims and commits, page by page. Safe to call at any time, also concurrently: claims whose handlers may be
+   * Deletes old records of claims and commits, page by page. Safe to call while consumers run, by one process at a time: claims whose handlers may be
    * running are kept.
    * @throws `RangeError` if `olderThanInMs` is negative.
    * @throws {@link OperationTimeoutError} if a request gets no response within a minute.
