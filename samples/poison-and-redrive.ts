@@ -29,6 +29,7 @@ export const poisonAndRedrive: Sample = {
     });
     const poisoned = new Promise<{ error: unknown; attempt: number }>((resolve) => consumer.once("poisoned", resolve));
     const completed = new Promise<void>((resolve) => consumer.once("completed", () => resolve()));
+    consumer.on("retried", ({ attempt }) => say.trouble(`attempt ${attempt} fails, and the message is retried`));
     await consumer.start();
     const { error, attempt } = await poisoned;
     say.trouble(`moved to the poison queue after ${attempt} attempts: ${(error as Error).message}`);
