@@ -36,7 +36,7 @@ export function processTerminal(): Terminal {
 export async function confirm(terminal: Terminal, what: string, yes: boolean): Promise<void> {
   if (yes) return;
   if (!terminal.interactive) {
-    throw new CommandError(exitCodes.notConfirmed, `${what} Nobody is here to confirm it: pass --yes.`);
+    throw new CommandError(exitCodes.notConfirmed, `${what} There is no terminal to confirm it: pass --yes.`);
   }
   const reply = await terminal.ask(`${what} Go on? [y/N] `);
   if (!/^\s*y(es)?\s*$/i.test(reply)) throw new CommandError(exitCodes.notConfirmed, "Nothing was done.");

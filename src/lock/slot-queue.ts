@@ -91,7 +91,7 @@ export class SlotQueue {
   #mayList = true;
   #pausing: AbortController | undefined;
   #sinceProgress = startStopwatch();
-  /** Who had the slots when this process last looked, and since when. */
+  /** Who had the slots in the last listing that this process read, and since when. */
   #holders = "";
   #sinceChange = startStopwatch();
   #sinceRelease: Clock | undefined;

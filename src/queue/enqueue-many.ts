@@ -104,7 +104,7 @@ function untilAborted<T>(messages: Iterable<T> | AsyncIterable<T>, abortSignal: 
 
 function* takeUntilAborted<T>(messages: Iterable<T>, abortSignal: CallOptions["abortSignal"]): Generator<T, undefined, undefined> {
   if (isAborted(abortSignal)) return undefined;
-  // Looked at after each item, and not before the next one is taken: no item is taken that gets no result.
+  // Checked after each item, and not before the next one is taken: no item is taken that gets no result.
   for (const message of messages) {
     yield message;
     if (isAborted(abortSignal)) return undefined;
