@@ -1,5 +1,6 @@
 import { startStopwatch } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
+import { isCount } from "./envelope.js";
 import { callInbox } from "./inbox/call-inbox.js";
 import type { Inbox, InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
 import type { ReceivedMessage } from "./received-message.js";
@@ -48,8 +49,4 @@ async function claimOnce<T>(inbox: Inbox, batch: readonly ReceivedMessage<T>[], 
     throw new TypeError("Inbox: the failures of a claim must be a whole number of 0 or more");
   }
   return results as readonly InboxClaimResult[];
-}
-
-function isCount(value: number | undefined): boolean {
-  return Number.isInteger(value) && Number(value) >= 0;
 }

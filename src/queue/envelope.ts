@@ -205,3 +205,8 @@ function mix(value: number): number {
   const second = Math.imul(first ^ (first >>> 13), 0xc2b2ae35);
   return (second ^ (second >>> 16)) >>> 0;
 }
+
+/** Of a count that another program may have written. */
+export function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}

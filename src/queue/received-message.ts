@@ -5,7 +5,7 @@ import { redactUrl } from "../core/telemetry.js";
 import { createError, SchemaError } from "../errors.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";
 import type { MessageInfo } from "./context.js";
-import { byteLength, checkKey, decodeText, fingerprint, maxMessageBytes, parseEnvelope, sealEnvelope } from "./envelope.js";
+import { byteLength, checkKey, decodeText, fingerprint, isCount, maxMessageBytes, parseEnvelope, sealEnvelope } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
 import type { InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
@@ -249,10 +249,6 @@ export class ReceivedMessage<T> {
     const { messageId, insertedOn, dequeueCount } = this.message;
     return { messageId, insertedOn, dequeueCount };
   }
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 /** JSON where it is JSON, else the text itself. */
