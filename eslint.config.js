@@ -5,7 +5,7 @@ import layers from "./eslint.layers.js";
 export default tseslint.config(
   { ignores: ["integration/docs/.examples/**", "dist/**", "site/**", "coverage/**", "node_modules/**"] },
   {
-    files: ["**/*.ts"],
+    files: ["**/*.ts", "**/*.tsx"],
     extends: [...tseslint.configs.strictTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     rules: {

@@ -21,11 +21,17 @@ export const mayImport = {
   ids: ["clients", "errors", "core", "target", "update"],
   page: ["clients", "errors", "core", "target", "update"],
   lock: ["clients", "errors", "core", "target", "lease", "update", "transaction"],
-  queue: ["clients", "errors", "core", "target"],
-  facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue"],
-  cli: ["clients", "errors", "core", "update", "lock", "queue"],
+  overflow: ["clients", "core", "target"],
+  queue: ["clients", "errors", "core", "target", "transaction", "overflow"],
+  once: ["clients", "errors", "core", "target", "lease", "transaction", "overflow", "queue"],
+  outbox: ["clients", "errors", "core", "target", "transaction", "lock", "queue"],
+  schedule: ["clients", "errors", "core", "target", "lease", "update", "transaction", "lock", "queue"],
+  balancer: ["clients", "core", "lease", "lock"],
+  facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue", "once", "outbox", "schedule"],
   // Shipped for the tests of applications: servers that implement the services, and use nothing else of this library.
   testing: ["core"],
+  // Of the servers, only the published key of the emulator; all helpers whose permissions are verified.
+  cli: ["clients", "errors", "core", "target", "lease", "update", "transaction", "read", "append", "ids", "page", "lock", "queue", "once", "outbox", "schedule", "balancer", "testing"],
 };
 
 /** The folders that run in Node only, and may use its modules and start programs. */
@@ -68,7 +74,7 @@ export default [
   restricted(["src/*.ts"], [webOnly, noSdks]),
   ...Object.entries(mayImport).map(([name, allowed]) =>
     restricted(
-      [name === "errors" ? "src/errors.ts" : `src/${name}/**/*.ts`],
+      [name === "errors" ? "src/errors.ts" : `src/${name}/**/*.{ts,tsx}`],
       [onlyListed(name, allowed), ...(nodeOnly.includes(name) ? [] : [webOnly, noSdks, noEntries])],
     ),
   ),

@@ -4,6 +4,8 @@ export default {
   entry: [
     "src/{index,clients,testing}.ts",
     "samples/**/*.ts",
+    // Bundled by the build.
+    "src/cli/dashboard/page/{page.tsx,write.ts}",
     "bench/benches/*.ts",
     "{bench,integration/chaos}/*.ts",
     // Started as processes of their own.
@@ -15,7 +17,7 @@ export default {
     // Compiled by the type tests.
     "integration/types/*.ts",
   ],
-  project: ["{src,test,integration,samples,bench}/**/*.{ts,js,cjs}"],
+  project: ["{src,test,integration,samples,bench}/**/*.{ts,tsx,js,cjs}"],
   // A type that a file exports beside what it is part of does no harm.
   ignoreExportsUsedInFile: true,
   rules: { duplicates: "off" },

@@ -1,6 +1,11 @@
 import { configDefaults, defineConfig } from "vitest/config";
 
+import { testsWithServers } from "./integration/support/account-tests.js";
+
 const results = process.env["TEST_RESULTS"];
+
+// On an account, without the tests that need a proxy or an emulator: see CONTRIBUTING.md.
+const notOnAccount = process.env["AZURE_STORAGE_CONNECTION_STRING"] ? testsWithServers() : [];
 
 export default defineConfig({
   test: {
@@ -9,18 +14,20 @@ export default defineConfig({
     // seconds (leases, timers) is not to be held up by compilers and installations.
     projects: [
       {
-        test: { name: "unit", include: ["test/**/*.test.ts"], testTimeout: 10_000 },
+        test: { name: "unit", include: ["test/**/*.test.ts"], setupFiles: ["test/support/seed.ts"], testTimeout: 60_000 }, // a watchdog, as below
       },
       {
         test: {
           name: "integration",
           sequence: { groupOrder: 1 },
           include: ["integration/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, "integration/{package,types}/**"],
+          exclude: [...configDefaults.exclude, "integration/{package,types}/**", ...notOnAccount],
           globalSetup: ["integration/support/azurite.setup.ts"],
           maxWorkers: 3, // much of the time is waiting for leases and timers; more would starve the one Azurite
-          testTimeout: 120_000,
-          hookTimeout: 60_000,
+          // A watchdog, and no measure: a busy machine is several times slower.
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          expect: { poll: { timeout: 30_000 } }, // 1 s by default
         },
       },
       {

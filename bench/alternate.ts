@@ -1,4 +1,5 @@
-import type { Pair, Side } from "./harness.js";
+import type { Pair, Side, Spread } from "./harness.js";
+import { paced } from "./pace.js";
 import { requestsSent } from "./requests.js";
 
 export interface AlternateOptions {
@@ -15,6 +16,7 @@ export interface Alternated {
   readonly microseconds: Pair;
   /** The median over all pairs of neighbouring turns: what slows the machine down slows both of a pair. */
   readonly ratio: number;
+  readonly spread: Spread;
   readonly requestsPerOp: Pair;
 }
 
@@ -31,7 +33,8 @@ export async function alternate(ways: Readonly<Record<Side, () => Promise<unknow
     requests[side] += requestsSent() - sentBefore;
     return microseconds;
   };
-  for (let at = -options.warmUpTurns; at < options.turns; at++) {
+  const [turns, warmUpTurns] = [paced(options.turns), paced(options.warmUpTurns)];
+  for (let at = -warmUpTurns; at < turns; at++) {
     if (at === 0) requests.ours = requests.baseline = 0;
     const oursFirst = at % 2 === 0;
     const first = await turn(oursFirst ? "ours" : "baseline");
@@ -42,16 +45,27 @@ export async function alternate(ways: Readonly<Record<Side, () => Promise<unknow
     times.baseline.push(baseline);
     ratios.push(ours / baseline);
   }
-  const ops = options.turns * options.opsPerTurn;
+  const ops = turns * options.opsPerTurn;
   return {
     microseconds: { ours: median(times.ours), baseline: median(times.baseline) },
     ratio: median(ratios),
+    spread: [quantile(ratios, 0.25), quantile(ratios, 0.75)],
     requestsPerOp: { ours: requests.ours / ops, baseline: requests.baseline / ops },
   };
 }
 
+/** Of times, for a bench that shows rates. */
+export function inverse({ ratio, spread: [low, high] }: Pick<Alternated, "ratio" | "spread">): { ratio: number; spread: Spread } {
+  return { ratio: 1 / ratio, spread: [1 / high, 1 / low] };
+}
+
 function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+function quantile(values: readonly number[], part: number): number {
   const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  const at = (sorted.length - 1) * part;
+  const [below, above] = [sorted[Math.floor(at)] ?? NaN, sorted[Math.ceil(at)] ?? NaN];
+  return below + (above - below) * (at - Math.floor(at));
 }

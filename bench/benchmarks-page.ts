@@ -1,6 +1,6 @@
 import type { Row } from "./harness.js";
 import type { Results } from "./results.js";
-import { figure } from "./row-format.js";
+import { figure, spreadText } from "./row-format.js";
 
 const begin = "<!-- figures: written by npm run bench -->";
 const end = "<!-- end of figures -->";
@@ -31,8 +31,12 @@ function figuresText({ node, cores, storage, rows }: Results): string {
 
 function line(row: Row): string {
   const requests = row.requestsPerOp ? `${figure(row.requestsPerOp.ours)}, ${figure(row.requestsPerOp.baseline)}` : "";
-  const cells = [labelOf(row), `${figure(row.ours)} ${row.unit}`, figure(row.baseline), `${figure(row.ratio)}x`, requests, row.met ? row.bound : `**missed:** ${row.bound}`];
+  const cells = [labelOf(row), `${figure(row.ours)} ${row.unit}`, figure(row.baseline), ratioText(row), requests, row.met ? row.bound : `**missed:** ${row.bound}`];
   return `| ${cells.join(" | ")} |`;
+}
+
+function ratioText({ ratio, spread }: Row): string {
+  return spread ? `${figure(ratio)}x (${spreadText(spread)})` : `${figure(ratio)}x`;
 }
 
 function labelOf({ bench, name }: Row): string {

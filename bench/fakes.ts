@@ -1,5 +1,5 @@
 /** Clients that answer at once from memory, so that what is left of the time is the library's own. One record each. */
-import type { BlockBlobLike, TableLike } from "azure-storage-concurrency";
+import type { BlockBlobLike, LeasableBlobLike, QueueLike, QueueMessageLike, TableLike } from "azure-storage-concurrency/clients";
 
 import type { CounterBlob, CounterTable } from "./baseline.js";
 
@@ -59,4 +59,53 @@ export function fakeBlob(name: string, pipeline: object = {}): BlockBlobLike & C
     },
   };
   return fake as unknown as BlockBlobLike & CounterBlob;
+}
+
+/** A blob whose lease another client holds. */
+export function heldLease(): LeasableBlobLike {
+  const held = (): never => {
+    throw Object.assign(new Error("held"), { statusCode: 409, code: "LeaseAlreadyPresent", name: "RestError" });
+  };
+  const fake = {
+    url: "http://127.0.0.1/fake/locks/held",
+    getBlobLeaseClient: (leaseId: string) => ({ leaseId, acquireLease: async () => held() }),
+    getProperties: async () => ({ leaseState: "leased", leaseStatus: "locked" }),
+  };
+  return fake as unknown as LeasableBlobLike;
+}
+
+/** A queue. No message is ever delivered twice: none becomes visible again. */
+export function fakeQueue(): QueueLike & { readonly length: number } {
+  const waiting: QueueMessageLike[] = [];
+  const received = new Set<string>();
+  let ids = 0;
+  const day = 86_400_000;
+  const fake: Partial<QueueLike> & { readonly length: number } = {
+    name: "jobs",
+    url: "http://127.0.0.1/fake/jobs",
+    get length() {
+      return waiting.length + received.size;
+    },
+    async getProperties() {
+      return { approximateMessagesCount: waiting.length };
+    },
+    async sendMessage(messageText) {
+      const id = String(++ids);
+      waiting.push({ messageId: id, popReceipt: id, messageText, insertedOn: new Date(), expiresOn: new Date(Date.now() + 7 * day), dequeueCount: 1 });
+      return { messageId: id, popReceipt: id };
+    },
+    async receiveMessages(options) {
+      const receivedMessageItems = waiting.splice(0, options?.numberOfMessages ?? 1);
+      for (const { messageId } of receivedMessageItems) received.add(messageId);
+      return { date: new Date(), receivedMessageItems };
+    },
+    async updateMessage(_id, popReceipt) {
+      return { popReceipt };
+    },
+    async deleteMessage(messageId) {
+      received.delete(messageId);
+      return {};
+    },
+  };
+  return fake as unknown as QueueLike & { readonly length: number };
 }

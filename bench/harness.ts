@@ -23,12 +23,17 @@ export type Side = "ours" | "baseline";
 /** One figure of both sides. */
 export type Pair = Readonly<Record<Side, number>>;
 
+/** The first and the third quartile. */
+export type Spread = readonly [low: number, high: number];
+
 /** What a bench measured; the harness adds what follows from it. */
 export interface Measured extends Pair {
   readonly name: string;
   readonly unit: string;
   /** Ours over the baseline, where a better figure is at hand than the quotient of the two (a median of quotients). */
   readonly ratio?: number;
+  /** The quartiles of the ratio over all turns: between them is half of the turns. */
+  readonly spread?: Spread;
   /** Left out where nothing is sent. */
   readonly requestsPerOp?: Pair;
   readonly bounds: readonly Bound[];
@@ -47,6 +52,7 @@ export interface Row extends Pair {
   readonly name: string;
   readonly unit: string;
   readonly ratio: number;
+  readonly spread: Spread | null;
   readonly requestsPerOp: Pair | null;
   /** For example ">= 50x, <= 0.2 requests". Empty: the figure is for information. */
   readonly bound: string;
@@ -66,6 +72,7 @@ export function toRow(bench: string, measured: Measured): Row {
     ours,
     baseline,
     ratio,
+    spread: measured.spread ?? null,
     requestsPerOp,
     bound: bounds.map((bound) => describe(bound) + suffixes[bound.of]).join(", "),
     met: bounds.every((bound) => isMet(bound, figures[bound.of])),

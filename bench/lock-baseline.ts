@@ -3,10 +3,10 @@ import { setTimeout as pause } from "node:timers/promises";
 
 import type { BlobLeaseClient, BlockBlobClient } from "@azure/storage-blob";
 
-/** Polls after a random time within the limits. */
-export async function acquireBaseline(blob: BlockBlobClient, minInMs: number, maxInMs: number): Promise<BlobLeaseClient> {
-  const lease = blob.getBlobLeaseClient();
+/** Polls after a random time within the limits: one blob, or another one at each attempt. */
+export async function acquireBaseline(blob: BlockBlobClient | (() => BlockBlobClient), minInMs: number, maxInMs: number): Promise<BlobLeaseClient> {
   for (;;) {
+    const lease = (typeof blob === "function" ? blob() : blob).getBlobLeaseClient();
     try {
       await lease.acquireLease(30);
       return lease;

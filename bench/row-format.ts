@@ -6,6 +6,7 @@ const columns: readonly { title: string; width: number; left?: boolean; text: (r
   { title: "baseline", width: 9, text: ({ baseline }) => figure(baseline) },
   { title: "unit", width: 10, left: true, text: ({ unit }) => unit },
   { title: "ratio", width: 9, text: ({ ratio }) => `${figure(ratio)}x` },
+  { title: "middle half", width: 13, text: ({ spread }) => spreadText(spread) },
   { title: "req/op", width: 7, text: ({ requestsPerOp }) => (requestsPerOp ? figure(requestsPerOp.ours) : "") },
   { title: "baseline", width: 9, text: ({ requestsPerOp }) => (requestsPerOp ? figure(requestsPerOp.baseline) : "") },
   { title: "bound", width: 25, left: true, text: ({ bound }) => bound },
@@ -21,6 +22,11 @@ export function rowLine(row: Row): string {
 function line(cells: readonly string[]): string {
   const padded = columns.map(({ width, left }, at) => (left ? cells[at]?.padEnd(width) : cells[at]?.padStart(width)));
   return `| ${padded.join(" | ")} |`;
+}
+
+/** Between the quartiles of the ratio; nothing where a bench has few turns. */
+export function spreadText(spread: Row["spread"]): string {
+  return spread ? `${figure(spread[0])} to ${figure(spread[1])}` : "";
 }
 
 /** Three significant digits, and never an exponent. */

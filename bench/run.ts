@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [names of benches] [--json FILE] [--list]`: see docs/benchmarks.md for what the figures mean. A run of all
- * of them writes bench/results.json, the table in docs/benchmarks.md and the picture docs/figures.svg.
+ * `npm run bench -- [names of benches] [--json FILE] [--list] [--quick]`: see docs/benchmarks.md for what the figures mean. A
+ * complete run of all of them writes bench/results.json, the table in docs/benchmarks.md and the picture docs/figures.svg.
  */
 import { parseArgs } from "node:util";
 
@@ -15,15 +15,16 @@ import { benchEnv } from "./storage.js";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: "string" }, list: { type: "boolean", default: false } },
+  options: { json: { type: "string" }, list: { type: "boolean", default: false }, quick: { type: "boolean", default: false } },
 });
 
+if (values.quick) process.env["BENCH_QUICK"] = "1"; // see pace.ts
 if (values.list) for (const { name, about } of benches) console.log(`${name.padEnd(24)}${about}`);
 else {
   const rows = await runAll(select(positionals));
   const results = resultsOf(rows);
   if (values.json !== undefined) await writeResults(values.json, results);
-  if (positionals.length === 0) await publishResults(results);
+  if (positionals.length === 0 && !values.quick) await publishResults(results);
   const missed = rows.filter(({ met }) => !met);
   if (missed.length > 0) {
     console.error(`${missed.length} of ${rows.length} figures miss their bounds`);

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 
+import { paced } from "./pace.js";
 import { requestsSent } from "./requests.js";
 
 /** Carries out one update. Returns false if it gave up because it was told to stop. */
@@ -35,9 +36,9 @@ export async function measureThroughput(update: Update, options: ThroughputOptio
   // A failed updater ends the measurement at once.
   const during = async (ms: number): Promise<unknown> => Promise.race([pause(ms), updaters]);
   try {
-    await during(options.warmUpInMs);
+    await during(paced(options.warmUpInMs));
     const before = { at: performance.now(), done, requests: requestsSent() };
-    await during(options.measureInMs);
+    await during(paced(options.measureInMs));
     const measured = {
       updates: done - before.done,
       requests: requestsSent() - before.requests,

@@ -5,15 +5,20 @@ import { blobOptimistic } from "./blob-optimistic.js";
 import { blobPessimistic } from "./blob-pessimistic.js";
 import { breakLock } from "./break-lock.js";
 import { customerEmail } from "./customer-email.js";
+import { customerEvents } from "./customer-events.js";
 import { gracefulShutdown } from "./graceful-shutdown.js";
 import { hotCounter } from "./hot-counter.js";
+import { idempotentRequests } from "./idempotent-requests.js";
 import { leaderElection } from "./leader-election.js";
 import { liveConfiguration } from "./live-configuration.js";
 import { lostResponse } from "./lost-response.js";
+import { orderChain } from "./order-chain.js";
 import { orderConsumer } from "./order-consumer.js";
 import { orderNumbers } from "./order-numbers.js";
+import { orderOutbox } from "./order-outbox.js";
 import { poisonAndRedrive } from "./poison-and-redrive.js";
 import { recalculation } from "./recalculation.js";
+import { scheduledJobs } from "./scheduled-jobs.js";
 import { semaphore } from "./semaphore.js";
 import { sharedSettingsFile } from "./shared-settings-file.js";
 import { runSamples } from "./support/run-samples.js";
@@ -22,6 +27,7 @@ import { print } from "./support/screen.js";
 import { summarize, welcome } from "./support/tour-frame.js";
 import { tableMaintenance } from "./table-maintenance.js";
 import { transfers } from "./transfers.js";
+import { workBalancer } from "./work-balancer.js";
 
 const samples: readonly Sample[] = [
   // Optimistic: write only if no other client wrote in between.
@@ -30,6 +36,7 @@ const samples: readonly Sample[] = [
   hotCounter,
   lostResponse,
   transfers,
+  idempotentRequests,
   auditLog,
   orderNumbers,
   liveConfiguration,
@@ -41,8 +48,13 @@ const samples: readonly Sample[] = [
   tableMaintenance,
   sharedSettingsFile,
   leaderElection,
+  scheduledJobs,
+  workBalancer,
   // Queues: delivered at least once, effective exactly once.
   orderConsumer,
+  orderChain,
+  orderOutbox,
+  customerEvents,
   gracefulShutdown,
   poisonAndRedrive,
 ];

@@ -6,6 +6,7 @@ export interface ConcurrencyErrorMap {
   OPERATION_TIMEOUT: OperationTimeoutError;
   COMMIT_UNKNOWN: CommitUnknownError;
   TARGET_NOT_FOUND: TargetNotFoundError;
+  TARGET_STATE: TargetStateError;
   ALREADY_EXISTS: AlreadyExistsError;
   TRANSACTION_LIMIT: LimitError<"TRANSACTION_LIMIT", "operations" | "bytes" | "entity" | "properties">;
   APPEND_LIMIT: LimitError<"APPEND_LIMIT", "record" | "blocks" | "size">;
@@ -19,6 +20,7 @@ export interface ConcurrencyErrorMap {
   FILE_IN_USE: FileInUseError;
   MESSAGE_LOST: MessageLostError;
   IDEMPOTENCY_MISMATCH: IdempotencyMismatchError;
+  IN_PROGRESS: InProgressError;
   SCHEMA: SchemaError;
   CONTENT_CHANGED: ContentChangedError;
   CONTENT_TOO_LARGE: ContentTooLargeError;
@@ -66,13 +68,27 @@ export abstract class ConcurrencyError extends Error {
 
   protected constructor(message: string, details: object & { cause?: unknown }) {
     const { cause, ...properties } = details;
-    super(message, cause === undefined ? undefined : { cause });
+    super(printable(message), cause === undefined ? undefined : { cause });
     const { name, ...common } = new.target.kind;
     // As for the errors of the platform, the name is not enumerable: it is printed as part of the stack.
     Object.defineProperty(this, "name", { value: name, configurable: true, writable: true });
     Object.defineProperty(this, brand, { value: true });
     Object.assign(this, { committed: false, url: undefined, ...common }, properties);
   }
+}
+
+/**
+ * Text on one line, without control sequences for a terminal, and without characters that change its direction. What is stored may have been
+ * written by anybody: the name of a holder must not add a line to a log, nor replace the line that an operator confirms.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]+/gu, " ");
+}
+
+/** Text of a caller in a message: in quotation marks, and {@link printable}, which JSON alone is not. */
+export function quotedText(text: unknown): string {
+  // In an array: alone, JSON has no undefined.
+  return printable(JSON.stringify([text]).slice(1, -1));
 }
 
 /**
@@ -97,7 +113,7 @@ export function isConcurrencyError(error: unknown, code?: ConcurrencyErrorCode):
 
 /** The properties that a caller of {@link createError} passes: those of the class itself, and those that are not the same for all its errors. */
 export type ErrorDetails<E extends ConcurrencyError> = Omit<E, Exclude<keyof ConcurrencyError, "url">> &
-  Partial<Pick<ConcurrencyError, "committed">> & { readonly cause?: unknown } & (E extends LimitError<infer C, string> ? { readonly code: C } : unknown);
+  Partial<Pick<ConcurrencyError, "committed" | "retryable">> & { readonly cause?: unknown } & (E extends LimitError<infer C, string> ? { readonly code: C } : unknown);
 
 /** Creates an error. The constructors are not part of the public API. */
 export function createError<E extends ConcurrencyError>(type: { readonly prototype: E }, message: string, details: ErrorDetails<E>): E {
@@ -122,8 +138,8 @@ export class ConflictError extends ConcurrencyError {
 
 /**
  * The time limit of a call, for example {@link readTarget} or {@link optimisticUpdate}, passed before anything was written. (Except
- * for the pages of a {@link PageWriter}, which are several requests: see `writtenBytes`.) With `committed: "unknown"`: {@link breakLease}
- * or a request of {@link ClaimInbox.purge} or {@link redrive} got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
+ * for the pages of a {@link PageWriter}, which are several requests: see `writtenBytes`.) With `committed: "unknown"`: {@link breakLease},
+ * the release, renewal or change of a {@link LeaseHandle}, or a request of {@link ClaimInbox.purge} or {@link redrive} got no response, or a function of the caller has not ended in time, for example that of a {@link LeaderElection}.
  */
 export class OperationTimeoutError extends ConcurrencyError {
   /** @internal */
@@ -155,6 +171,25 @@ export class TargetNotFoundError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "TargetNotFoundError", code: "TARGET_NOT_FOUND", retryable: false };
   declare readonly code: "TARGET_NOT_FOUND";
+}
+
+/**
+ * The service does not carry out a call, for example {@link optimisticUpdate}, because of the state of its target or of what contains it.
+ * Nothing was written. The message says what to do.
+ */
+export class TargetStateError extends ConcurrencyError {
+  /** @internal */
+  static override readonly kind: ErrorKind = { name: "TargetStateError", code: "TARGET_STATE", retryable: false };
+  declare readonly code: "TARGET_STATE";
+  /**
+   * `"sealed"`: an append blob that was sealed. `"immutable"`: a legal hold, or an immutability policy. `"encrypted"`: a blob with an
+   * encryption key of the customer. `"archived"`: in the archive tier; `"rehydrating"`: on its way out of it. `"snapshots"`: a blob that is
+   * to be deleted has snapshots. `"overwrite"`: the blob exists, and the SAS allows only to create it. `"copying"`: a copy to the blob or
+   * file has not ended. `"beingDeleted"`: its container, table, queue or share is being deleted.
+   *
+   * Retryable are `"rehydrating"`, `"copying"` and `"beingDeleted"`. The library has waited for the end of the last two.
+   */
+  declare readonly reason: "sealed" | "immutable" | "encrypted" | "archived" | "rehydrating" | "snapshots" | "overwrite" | "copying" | "beingDeleted";
 }
 
 /** An entity that {@link runTransaction} should create already exists. Nothing was written. */
@@ -210,16 +245,19 @@ export class IdCounterError extends ConcurrencyError {
   declare readonly reason: "exhausted" | "reset" | "malformed";
 }
 
-/** Two processes use the same lock, for example a {@link TableLock}, with different settings: they would not exclude each other. */
+/**
+ * Two processes use the same lock, for example a {@link TableLock}, or the same table of a {@link ClaimInbox}, with different settings:
+ * they would not exclude each other. Or another program has a blob where the lock has one of its own.
+ */
 export class LockModeMismatchError extends ConcurrencyError {
   /** @internal */
   static override readonly kind: ErrorKind = { name: "LockModeMismatchError", code: "LOCK_MODE_MISMATCH", retryable: false };
   declare readonly code: "LOCK_MODE_MISMATCH";
-  /** The setting that differs. */
-  declare readonly setting: "granularity" | "slots" | "fair";
+  /** The setting that differs. `"tickets"`: the blob from which the waiters of a fair lock draw their tickets is not an append blob. */
+  declare readonly setting: "granularity" | "slots" | "fair" | "shards" | "order" | "tickets";
   /** The value that this process uses. */
   declare readonly expected: string;
-  /** The value that the first process recorded. */
+  /** The value that the first process recorded, or what was found in its place. */
   declare readonly found: string;
 }
 
@@ -307,6 +345,20 @@ export class IdempotencyMismatchError extends ConcurrencyError {
   declare readonly code: "IDEMPOTENCY_MISMATCH";
   /** The key that was used twice. */
   declare readonly key: string;
+}
+
+/**
+ * Another call with the same idempotency key runs its function: {@link Once.run}. The function of this call did not run. Repeat the call
+ * after `retryAfterInMs`.
+ */
+export class InProgressError extends ConcurrencyError {
+  /** @internal */
+  static override readonly kind: ErrorKind = { name: "InProgressError", code: "IN_PROGRESS", retryable: true };
+  declare readonly code: "IN_PROGRESS";
+  /** The key of the call. */
+  declare readonly key: string;
+  /** When the claim of the other call expires, unless it is renewed. It may end earlier. */
+  declare readonly retryAfterInMs: number;
 }
 
 /** The stored value, or the new one, is not valid: it does not match the schema of a {@link jsonBlob}, for example. Nothing was written. */

@@ -15,10 +15,14 @@ export type {
 } from "./clients/call.js";
 export type { DirectoryEntryLike, DirectoryLike, FileLike, LeasableShareLike, ShareLike } from "./clients/file.js";
 export type { LeasableLike } from "./clients/leasable.js";
+export type { CounterLike, HistogramLike, InstrumentOptionsLike, MeterLike, MeterProviderLike, MetricAttributesLike, ObservableGaugeLike, ObservableResultLike } from "./clients/metrics.js";
 export type { QueueLike } from "./clients/queue.js";
 export type { SchemaIssue, SchemaResult, StandardSchemaLike } from "./clients/schema.js";
 export type { EntityInput, EntityPatch, TableAction, TableLike } from "./clients/table.js";
 export type { BackgroundService, StopOptions } from "./core/background-service.js";
+export { reportFailuresTo } from "./core/failures.js";
+export type { UnhandledFailure } from "./core/failures.js";
+export { useMetrics } from "./core/metrics.js";
 export type { TypedEvents } from "./core/typed-events.js";
 export { logger } from "./core/telemetry.js";
 export {
@@ -37,11 +41,13 @@ export {
   LimitError,
   LockModeMismatchError,
   IdempotencyMismatchError,
+  InProgressError,
   MessageLostError,
   OperationTimeoutError,
   PreconditionError,
   SchemaError,
   TargetNotFoundError,
+  TargetStateError,
   WatchFailedError,
   isConcurrencyError,
 } from "./errors.js";
@@ -55,6 +61,8 @@ export type { ConcurrentQueueOptions } from "./facade/concurrent-queue.js";
 export { ConcurrentTable } from "./facade/concurrent-table.js";
 export type { ConcurrentTableOptions } from "./facade/concurrent-table.js";
 export type { ConcurrentLeasable, ConcurrentTarget, TargetDefaults } from "./facade/concurrent-target.js";
+export type { ShardContext, WorkBalancerEvents, WorkBalancerOptions } from "./balancer/balancer-options.js";
+export { WorkBalancer } from "./balancer/work-balancer.js";
 export { IdAllocator } from "./ids/id-allocator.js";
 export type { IdAllocatorOptions, IdCounter, IdCounterTarget } from "./ids/id-allocator.js";
 export type { LeaseHandle, LockHandle, LockHandleLike } from "./lease/lease-handle.js";
@@ -65,7 +73,8 @@ export type { FencedPartition } from "./lock/fenced-partition.js";
 export { breakLease, inspectLease } from "./lock/inspect-lease.js";
 export type { BreakLeaseOptions, LeaseInfo } from "./lock/inspect-lease.js";
 export { LeaderElection } from "./lock/leader-election.js";
-export type { LeaderElectionEvents, LeaderElectionOptions, LeadershipTerm } from "./lock/leader-election.js";
+export type { LeaderElectionEvents, LeaderElectionOptions } from "./lock/leader-election.js";
+export type { LeadershipTerm } from "./lock/term.js";
 export type { AcquireLockOptions, BlobLocksOptions, LockStatus, TryAcquireLockOptions } from "./lock/lock-options.js";
 export type { LockSet } from "./lock/lock-set.js";
 export type { LockedTable } from "./lock/locked-table.js";
@@ -75,24 +84,42 @@ export { Semaphore } from "./lock/semaphore.js";
 export { TableLock } from "./lock/table-lock.js";
 export type { TableLockGranularity } from "./lock/fence-row.js";
 export type { TableLockKey, TableLockOptions } from "./lock/table-lock.js";
+export { Once } from "./once/once.js";
+export type { OnceContext, OnceOptions, OnceRecordOptions, OnceResult, OnceRunOptions, OnceState, OnceTransactionOptions } from "./once/once-options.js";
+export { Outbox } from "./outbox/outbox.js";
+export type { OutboxEvents, OutboxMessage, OutboxMessageOptions, OutboxOptions } from "./outbox/outbox-options.js";
 export { claimPages } from "./page/page-writer.js";
 export type { ClaimPagesOptions, PageWriter } from "./page/page-writer.js";
 export { QueueConsumer } from "./queue/consumer.js";
 export type { QueueConsumerHealth } from "./queue/consumer.js";
-export type { CommitMessageContext, MessageContext, MessageHandler, MessageInfo, QueueConsumerEvents } from "./queue/context.js";
+export type {
+  CommitMessageContext,
+  CommitOptions,
+  CommitTransaction,
+  CommitTransactionOptions,
+  CommitTransactionResult,
+  MessageContext,
+  MessageHandler,
+  MessageInfo,
+  QueueConsumerEvents,
+} from "./queue/context.js";
 export { enqueue } from "./queue/enqueue.js";
 export type { EnqueueOptions, EnqueueResult } from "./queue/enqueue.js";
 export { enqueueMany } from "./queue/enqueue-many.js";
 export type { EnqueueManyOptions } from "./queue/enqueue-many.js";
 export type { PoisonDetails, QueueEncoding } from "./queue/envelope.js";
 export { ClaimInbox } from "./queue/inbox/claim-inbox.js";
+export type { ClaimInboxOptions } from "./queue/inbox/claim-inbox.js";
+export type { InboxGroupInfo } from "./queue/inbox/groups.js";
 export { CommitInbox } from "./queue/inbox/commit-inbox.js";
 export type { CommitResult } from "./queue/inbox/commit-inbox.js";
-export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult } from "./queue/inbox/inbox.js";
-export type { CommitRecordOptions, InboxOptions, InboxRecordInfo } from "./queue/inbox/inbox-table.js";
+export type { Inbox, InboxClaim, InboxDelivery, InboxClaimResult, InboxHandOver } from "./queue/inbox/inbox.js";
+export type { ClaimRecordOptions, CommitRecordOptions, InboxOptions, InboxRecordInfo } from "./queue/inbox/inbox-table.js";
 export type { PurgeInboxOptions } from "./queue/inbox/purge.js";
 export type { MessageProperties } from "./queue/message-properties.js";
 export type { CommitConsumerOptions, QueueConsumerOptions } from "./queue/options.js";
+export type { OutgoingMessage } from "./queue/outgoing.js";
+export { purgeOverflow } from "./queue/overflow/purge-overflow.js";
 export { redrive } from "./queue/redrive.js";
 export type { RedriveOptions, RedriveResult } from "./queue/redrive.js";
 export { downloadConsistent } from "./read/download-consistent.js";
@@ -102,6 +129,8 @@ export type { DownloadOptions, DownloadProgress, DownloadStreamOptions } from ".
 export type { WatchOptions, WatchState } from "./read/poller.js";
 export { watch } from "./read/watch.js";
 export type { Watch } from "./read/watch.js";
+export { Schedule } from "./schedule/schedule.js";
+export type { JobContext, JobStatus, JobTrigger, ScheduledJob, ScheduledRun, ScheduleEvents, ScheduleOptions, TriggerOptions } from "./schedule/schedule-options.js";
 export { bytesBlob, encodedBlob, jsonBlob, textBlob } from "./target/blob-content.js";
 export type { BlobContentOptions, JsonBlobOptions } from "./target/blob-content.js";
 export { blobHttpHeaders, blobMetadata } from "./target/blob-properties.js";

@@ -39,7 +39,7 @@ it("quotes in the README what docs/scale.md says about 10,000 processes", async 
 });
 
 it("says which bounds were missed", () => {
-  const row = { bench: "b", name: "slow", unit: "ms", ours: 2, baseline: 1, ratio: 2, requestsPerOp: null, bound: "<= 1.15x", met: false };
+  const row = { bench: "b", name: "slow", unit: "ms", ours: 2, baseline: 1, ratio: 2, spread: null, requestsPerOp: null, bound: "<= 1.15x", met: false };
   const results: Results = { node: "v20.20.0", cores: 2, storage: "Azurite", rows: [row] };
   const text = withFigures("x <!-- figures: written by npm run bench --> old <!-- end of figures --> y", results);
   expect(text).toContain("1 of 1 bounds were **missed**: b: slow (2x).");

@@ -24,10 +24,12 @@ const errors: { readonly [code in ConcurrencyErrorCode]: AnyConcurrencyError } =
   FILE_IN_USE: createError(library.FileInUseError, "m", { url, attempts: 1, elapsedInMs: 2, reason: "SharingViolation", cause: "c" }),
   MESSAGE_LOST: createError(library.MessageLostError, "m", { url, messageId: "1", reason: "taken", cause: "c" }),
   IDEMPOTENCY_MISMATCH: createError(library.IdempotencyMismatchError, "m", { url, key: "k", cause: "c" }),
+  IN_PROGRESS: createError(library.InProgressError, "m", { url, key: "k", retryAfterInMs: 1, cause: "c" }),
   SCHEMA: createError(library.SchemaError, "m", { url, phase: "read", issues: [{ message: "secret" }], etag: undefined, cause: "c" }),
   CONTENT_CHANGED: createError(library.ContentChangedError, "m", { url, etag: "e", restarts: 1, cause: "c" }),
   CONTENT_TOO_LARGE: createError(library.ContentTooLargeError, "m", { url, sizeInBytes: 2, maxSizeInBytes: 1, cause: "c" }),
   WATCH_FAILED: createError(library.WatchFailedError, "m", { url, failures: 1, elapsedInMs: 2, cause: "c" }),
+  TARGET_STATE: createError(library.TargetStateError, "m", { url, reason: "sealed", cause: "c" }),
   PRECONDITION: new library.PreconditionError("m", { cause: "c" }),
 };
 const codes = Object.keys(errors) as ConcurrencyErrorCode[];
@@ -62,6 +64,7 @@ describe("an error", () => {
       "LEASE_LOST",
       "FILE_IN_USE",
       "MESSAGE_LOST",
+      "IN_PROGRESS",
       "CONTENT_CHANGED",
       "WATCH_FAILED",
       "PRECONDITION",

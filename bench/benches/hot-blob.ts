@@ -31,7 +31,7 @@ export const hotBlob: Bench = {
       };
     };
     yield await contest("hot-blob", { ours: await side("ours"), baseline: await side("baseline") }, [
-      { of: "ratio", atLeast: 50 },
+      { of: "ratio", atLeast: 100 },
       { of: "requests", atMost: 0.2 },
     ]);
   },

@@ -22,7 +22,7 @@ export const hotEntity: Bench = {
       };
     };
     yield await contest("hot-entity", { ours: await side("ours"), baseline: await side("baseline") }, [
-      { of: "ratio", atLeast: 50 },
+      { of: "ratio", atLeast: 100 },
       { of: "requests", atMost: 0.2 },
     ]);
   },

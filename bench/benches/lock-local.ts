@@ -1,6 +1,6 @@
 import { BlobLocks } from "azure-storage-concurrency";
 
-import { alternate } from "../alternate.js";
+import { alternate, inverse } from "../alternate.js";
 import type { Bench } from "../harness.js";
 import { acquireBaseline } from "../lock-baseline.js";
 
@@ -16,7 +16,7 @@ export const lockLocal: Bench = {
     const locks = new BlobLocks(container);
     await locks.withLock("ours", () => undefined);
 
-    const { microseconds, ratio, requestsPerOp } = await alternate(
+    const { microseconds, ...figures } = await alternate(
       {
         ours: () => together((section) => locks.withLock("ours", section)),
         baseline: () =>
@@ -34,8 +34,8 @@ export const lockLocal: Bench = {
       unit: "sections/s",
       ours: perSecond(microseconds.ours),
       baseline: perSecond(microseconds.baseline),
-      ratio: 1 / ratio,
-      requestsPerOp: { ours: requestsPerOp.ours / waiters, baseline: requestsPerOp.baseline / waiters },
+      ...inverse(figures),
+      requestsPerOp: { ours: figures.requestsPerOp.ours / waiters, baseline: figures.requestsPerOp.baseline / waiters },
       bounds: [
         { of: "ratio", atLeast: 20 },
         { of: "requests", atMost: 0.1 },

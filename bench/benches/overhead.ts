@@ -53,9 +53,9 @@ export const overhead: Bench = {
 async function time(name: string, updatesPerOp: number, ways: Readonly<Record<Side, () => Promise<unknown>>>): Promise<Measured> {
   // Turns of less than a millisecond: on a busy machine most of them pass without the process being interrupted.
   const opsPerTurn = Math.ceil(20 / updatesPerOp);
-  const { microseconds, ratio } = await alternate(ways, { turns: 1_000, opsPerTurn, warmUpTurns: 500 });
+  const { microseconds, ratio, spread } = await alternate(ways, { turns: 1_000, opsPerTurn, warmUpTurns: 500 });
   const { ours, baseline } = microseconds;
-  return { name, unit: "µs/update", ours: ours / updatesPerOp, baseline: baseline / updatesPerOp, ratio, bounds: [{ of: "ours", atMost: 50 }] };
+  return { name, unit: "µs/update", ours: ours / updatesPerOp, baseline: baseline / updatesPerOp, ratio, spread, bounds: [{ of: "ours", atMost: updatesPerOp === 1 ? 12 : 4 }] };
 }
 
 /** In a process of its own, where nothing else comes and goes. */

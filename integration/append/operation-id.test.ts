@@ -48,7 +48,7 @@ describe("a request of an append that the network swallows", () => {
     proxy.rules = [hang({ when: (request) => request.method === method, times: 1 })];
     const calls: Promise<AppendResult>[] = [];
     for (let n = 0; n < 30; n++) {
-      calls.push(appendExactlyOnce(blob, `<${n}>`, { timeoutInMs: 1_000 }));
+      calls.push(appendExactlyOnce(blob, `<${n}>`, { timeoutInMs: 4_000 }));
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     const outcomes = await Promise.allSettled(calls);

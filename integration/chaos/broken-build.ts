@@ -17,14 +17,28 @@ export const breakable = {
     { file: "update/options.js", find: "journaling: journal !== false", replaceBy: "journaling: false" },
     {
       file: "update/commit.js",
-      find: "recognise: (found, reason, error) => recognise(adapter, plan, journal, found, reason, error)",
-      replaceBy: `recognise: (found, reason, error) => error?.statusCode === 412 ? "not committed" : recognise(adapter, plan, journal, found, reason, error)`,
+      find: "recognise: (found, reason, error) => recognise(",
+      replaceBy: `recognise: (found, reason, error) => error?.statusCode === 412 ? "not committed" : recognise(`,
     },
   ],
   // A holder neither notices the number of its successor, nor makes its writes depend on the fence row.
   fence: [
     { file: "lock/fence.js", find: "if (fencedBy <= epoch)", replaceBy: "if (true)" },
     { file: "lock/fence-row.js", find: `["update", fence, "Merge", { etag: row.etag }]`, replaceBy: `["upsert", fence, "Merge"]` },
+  ],
+  // A message whose key is completed is handled again.
+  inbox: [
+    { file: "queue/inbox/commit-once.js", find: `["create", entityOf(`, replaceBy: `["upsert", entityOf(` },
+    { file: "queue/inbox/record.js", find: `if (record.state === "done")`, replaceBy: `if (false)` },
+  ],
+  // A message of a group starts although a handler of another one has the group, or its turn has not come.
+  groups: [
+    { file: "queue/inbox/group-row.js", find: `return retryAfterInMs > 0 ? { kind: "busy", retryAfterInMs } : { kind: "free" };`, replaceBy: `return { kind: "free" };` },
+    { file: "queue/inbox/group-row.js", find: `if (sequence > lastSequence + 1)`, replaceBy: `if (false)` },
+  ],
+  // A call runs its function although another one has the key, and stores its result over that of the other.
+  once: [
+    { file: "once/once-record.js", find: "return retryAfterInMs > 0 ?", replaceBy: "return false ?" },
   ],
   // A holder learns that its lease is lost from responses only, not from the clock.
   deadline: [{ file: "lease/held-lease.js", find: "marginInMs: () => times.safetyMarginInMs", replaceBy: "marginInMs: () => -Infinity" }],

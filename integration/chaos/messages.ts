@@ -32,6 +32,10 @@ export interface StorageNames {
   readonly container: string;
   readonly table: string;
   readonly claims: string;
+  readonly orders: string;
+  readonly invoices: string;
+  readonly groups: string;
+  readonly placed: string;
   readonly commits: string;
   readonly share: string;
 }

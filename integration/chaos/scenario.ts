@@ -16,6 +16,10 @@ export interface Storage {
   readonly table: TableClient;
   readonly claims: QueueClient;
   readonly commits: QueueClient;
+  readonly orders: QueueClient;
+  readonly invoices: QueueClient;
+  readonly groups: QueueClient;
+  readonly placed: QueueClient;
   readonly share: ShareClient;
 }
 
@@ -56,6 +60,8 @@ export interface Scenario {
   check(storage: Storage, operationLog: OperationLog): Promise<string[]>;
   /** How much was done, where operations do not tell. */
   done?(operationLog: OperationLog): number;
+  /** How much has to be done before the storm ends: less proves nothing. 2 by default. */
+  readonly enough?: number;
   /** Whether there is still work left that nobody begins anew, as messages in a queue. */
   isDrained?(storage: Storage): Promise<boolean>;
 }

@@ -19,6 +19,10 @@ export function openStorage(connectionString: string, names: StorageNames): Stor
     }),
     claims: new QueueClient(connectionString, names.claims, { retryOptions }),
     commits: new QueueClient(connectionString, names.commits, { retryOptions }),
+    orders: new QueueClient(connectionString, names.orders, { retryOptions }),
+    invoices: new QueueClient(connectionString, names.invoices, { retryOptions }),
+    groups: new QueueClient(connectionString, names.groups, { retryOptions }),
+    placed: new QueueClient(connectionString, names.placed, { retryOptions }),
     share: new ShareClient(connectionString, names.share, { retryOptions }),
   };
 }

@@ -34,7 +34,13 @@ export interface ChaosResult {
   readonly errors: ReadonlyMap<string, number>;
 }
 
-const names: StorageNames = { container: "chaos", table: "chaos", claims: "claims", commits: "commits", share: "chaos" };
+const names: StorageNames = { container: "chaos", table: "chaos", claims: "claims", commits: "commits", orders: "orders", invoices: "invoices", groups: "groups", placed: "placed", share: "chaos" };
+
+/**
+ * On a machine that is busy with something else, a storm lasts until each scenario has done enough to prove something, but not longer than so
+ * many times its duration.
+ */
+const maxExtension = 5;
 
 /** All helpers at once, in several processes, while the network and the machine misbehave. */
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
@@ -58,17 +64,18 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const operationLog = new OperationLog();
   const assign = (worker: string): Assignment => ({ worker, seed: options.seed, library, storage: names, connectionString: throughFaults });
   const pool = new WorkerPool(options.workers, operationLog, assign);
+  let notDrained: readonly string[] = [];
   const counts = { kills: 0, stops: 0, faints: 0, "network changes": 0 };
   try {
-    await disturb(planOf(random, options.durationInMs, options.workers, proxies.length), pool, proxies, counts, operationLog, options);
+    await disturb(planOf(random, options.durationInMs * maxExtension, options.workers, proxies.length), pool, proxies, counts, operationLog, options);
     for (const proxy of proxies) proxy.setRules([]);
     options.progress("the storm is over: letting everybody finish");
     pool.order("finish");
     await pool.awake();
-    await drained(storage, 60_000);
+    notDrained = await drained(storage, 180_000);
     pool.order("stop");
     counts.faints = pool.faints;
-    await pool.ended(45_000);
+    await pool.ended(120_000);
   } finally {
     pool.killAll();
   }
@@ -79,7 +86,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     results.push({ name, invariant, done: doneIn(scenario, operationLog), problems: await scenario.check(storage, operationLog) });
   }
   const left = pool.leftover().map((pid) => `process ${pid} is still there`);
-  return { scenarios: results, problems: [...pool.deaths, ...left], survived: { ...counts, ...faultsOf(proxies) }, errors: operationLog.errors };
+  return { scenarios: results, problems: [...pool.deaths, ...left, ...notDrained], survived: { ...counts, ...faultsOf(proxies) }, errors: operationLog.errors };
 }
 
 function doneIn(scenario: Scenario, operationLog: OperationLog): number {
@@ -87,7 +94,7 @@ function doneIn(scenario: Scenario, operationLog: OperationLog): number {
 }
 
 async function prepare(storage: Storage, library: Library): Promise<void> {
-  await Promise.all([storage.container.create(), storage.table.createTable(), storage.claims.create(), storage.commits.create(), storage.share.create()]);
+  await Promise.all([storage.container.create(), storage.table.createTable(), ...[storage.claims, storage.commits, storage.orders, storage.invoices, storage.groups, storage.placed].map((queue) => queue.create()), storage.share.create()]);
   for (const scenario of scenarios) await scenario.prepare?.(storage, library);
 }
 
@@ -107,6 +114,7 @@ async function disturb(
   }, 5_000);
   try {
     for (const event of plan) {
+      if (event.at >= durationInMs && isEnough(operationLog)) break;
       await sleep(Math.max(0, started + event.at - performance.now()));
       switch (event.kind) {
         case "kill":
@@ -132,14 +140,21 @@ async function disturb(
   }
 }
 
-/** Until nothing is left in the queues, for a few looks in a row: a message may be invisible for a moment. */
-async function drained(storage: Storage, limitInMs: number): Promise<void> {
+function isEnough(operationLog: OperationLog): boolean {
+  return scenarios.every((scenario) => doneIn(scenario, operationLog) >= (scenario.enough ?? 2));
+}
+
+/** Until no message is left, for a few polls in a row: it may be invisible for a moment. Returns where some are left. */
+async function drained(storage: Storage, limitInMs: number): Promise<readonly string[]> {
   const end = performance.now() + limitInMs;
+  let left: readonly string[] = [];
   for (let quiet = 0; quiet < 4 && performance.now() < end; ) {
     await sleep(500);
-    const all = await Promise.all(scenarios.map(async (scenario) => (await scenario.isDrained?.(storage)) ?? true));
-    quiet = all.every(Boolean) ? quiet + 1 : 0;
+    const all = await Promise.all(scenarios.map(async (scenario) => ((await scenario.isDrained?.(storage)) ?? true ? [] : [scenario.name])));
+    left = all.flat();
+    quiet = left.length === 0 ? quiet + 1 : 0;
   }
+  return left.map((name) => `${name}: not all messages were handled ${limitInMs / 1000} s after the storm`);
 }
 
 function faultsOf(proxies: readonly FaultProxy[]): Record<string, number> {

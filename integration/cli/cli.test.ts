@@ -79,7 +79,7 @@ describe("locks", () => {
       },
     });
     expect(await run(["locks", "break", "job", "-c", container.containerName], thinking)).toBe(4);
-    expect(slow.stderr).toContain(`does not have epoch ${first.epoch} any more`);
+    expect(slow.stderr).toContain(`is not as it was shown any more (epoch ${first.epoch})`);
     await second?.renew();
     await second?.release();
   });
@@ -222,11 +222,29 @@ describe("files purge", () => {
     expect(await run([...purge, "--older-than-hours", "3", "--recursive", "--yes"], terminalWith())).toBe(0);
     const one = terminalWith();
     expect(await run([...purge, "-d", "a/b ä", "--yes", "--json"], one)).toBe(0);
-    expect(JSON.parse(one.stdout)).toEqual({ deleted: 1, kept: 0 });
+    expect(JSON.parse(one.stdout)).toMatchObject({ deleted: 1, kept: 0 });
     const rest = terminalWith(["yes"]);
     expect(await run([...purge, "--recursive"], rest)).toBe(0);
-    expect(rest.stdout).toContain("1 staging files were deleted, 0 are in use.");
+    expect(rest.stdout).toContain("1 staging file was deleted, 0 are in use.");
     expect(await run([...purge, "-d", "none", "--yes"], terminalWith())).toBe(3);
+  });
+});
+
+describe("overflow purge", () => {
+  it("asks, and deletes the payloads of large messages that were sent so long ago", async () => {
+    const [queue, container] = [await freshQueue(), await freshContainer()];
+    await enqueue(queue, "x".repeat(70_000), { overflow: container, idempotencyKey: "order-1" });
+    const shown = terminalWith();
+    expect(await run(["queue", "peek", queue.name], shown)).toBe(0);
+    expect(shown.stdout).toContain("order-1");
+    const purge = ["overflow", "purge", container.containerName];
+    expect(await run(purge, terminalWith(["n"]))).toBe(5);
+    expect(await run([...purge, "--yes"], terminal)).toBe(0);
+    expect(terminal.stdout).toBe("0 payloads were deleted, 0 are in use.\n");
+    const json = terminalWith(["y"]);
+    expect(await run(["--json", ...purge, "--older-than-days", "0"], json)).toBe(0);
+    expect(JSON.parse(json.stdout)).toMatchObject({ deleted: 1, kept: 0 });
+    expect(await run(["overflow", "purge", freshName(), "--yes"], terminalWith())).toBe(3);
   });
 });
 
@@ -235,7 +253,7 @@ describe("inbox show and forget", () => {
     const [queue, table] = [await freshQueue(), await freshTable()];
     const delivery = deliver("order-42", { queueUrl: queue.url });
     const [result] = await new ClaimInbox(table).claim([delivery], request);
-    await new CommitInbox(table).commit(delivery, 1, "p", [["create", { rowKey: "r" }]], request);
+    await new CommitInbox(table).commit({ delivery, call: 1, partitionKey: "p" }, [["create", { rowKey: "r" }]], [], request);
     const of = ["order-42", "-t", table.tableName, "-q", queue.name];
     expect(await run(["inbox", "show", ...of], terminal)).toBe(0);
     expect(terminal.stdout).toMatch(/^key +order-42\nstate +claimed\nupdatedOn +\S+Z\nsince +\d+ s ago\n$/);
@@ -249,6 +267,30 @@ describe("inbox show and forget", () => {
       expect(JSON.parse(done.stdout)).toEqual({ key: "order-42", forgotten: true });
       expect(await run(["inbox", "show", ...of, ...more], terminalWith())).toBe(3);
     }
+  });
+});
+
+describe("inbox group and skip", () => {
+  it("shows the last sequence of a group and its holder, and sets it after asking", async () => {
+    const [queue, table] = [await freshQueue(), await freshTable()];
+    const of = ["-t", table.tableName, "-q", queue.name];
+    // The command line finds the number of shards where the consumers have recorded it.
+    await new ClaimInbox(table, { shards: 3 }).prepare(request);
+    expect(await run(["inbox", "group", "g", ...of], terminalWith())).toBe(3);
+    const delivery = deliver("order-42", { queueUrl: queue.url, group: "g", sequence: 1 });
+    const [result] = await new ClaimInbox(table, { shards: 3 }).claim([delivery], request);
+    expect(await run(["inbox", "group", "g", ...of, "--json"], terminal)).toBe(0);
+    expect(JSON.parse(terminal.stdout)).toMatchObject({ group: "g", lastSequence: 0, messageId: delivery.messageId });
+    expect(await run(["inbox", "show", "order-42", ...of], terminalWith())).toBe(0);
+    expect(await run(["inbox", "skip", "g", "2", ...of, "--yes"], terminalWith())).toBe(1);
+    if (result?.kind === "claimed") await result.claim.complete(request);
+    const [asked, done, again] = [terminalWith(["n"]), terminalWith(), terminalWith()];
+    expect(await run(["inbox", "skip", "g", "2", ...of], asked)).toBe(5);
+    expect(asked.asked[0]).toContain("is 1. Messages up to 2 will not be handled.");
+    expect(await run(["inbox", "skip", "g", "2", ...of, "--yes", "--json"], done)).toBe(0);
+    expect(JSON.parse(done.stdout)).toEqual({ group: "g", sequence: 2, skipped: true });
+    expect(await run(["inbox", "skip", "g", "2", ...of, "--yes"], again)).toBe(0);
+    expect(again.stdout).toContain("It is not lower already.");
   });
 });
 

@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
 
 import * as library from "../../src/index.js";
-import { blobLeaseRows } from "./blob-lease.rows.js";
-import { blobRows } from "./blob.rows.js";
-import { containerLeaseRows } from "./container-lease.rows.js";
-import { containerRows } from "./container.rows.js";
-import { fileRows } from "./file.rows.js";
-import { leaseActionRows } from "./lease-actions.rows.js";
-import { queueRows } from "./queue.rows.js";
-import type { Row } from "./row.js";
-import { shareRows } from "./share.rows.js";
-import { specialValueRows } from "./special-values.rows.js";
-import { tableRows } from "./table.rows.js";
+import { blobLeaseRows } from "../../src/cli/verify/rows/blob-lease.js";
+import { blobRows } from "../../src/cli/verify/rows/blob.js";
+import { containerLeaseRows } from "../../src/cli/verify/rows/container-lease.js";
+import { containerRows } from "../../src/cli/verify/rows/container.js";
+import { fileRows } from "../../src/cli/verify/rows/file.js";
+import { leaseActionRows } from "../../src/cli/verify/rows/lease-actions.js";
+import { queueRows } from "../../src/cli/verify/rows/queue.js";
+import type { Row } from "../../src/cli/verify/row.js";
+import { shareRows } from "../../src/cli/verify/rows/share.js";
+import { specialValueRows } from "../../src/cli/verify/rows/special-values.js";
+import { tableRows } from "../../src/cli/verify/rows/table.js";
 
 const lists: readonly (readonly Row[])[] = [
   blobRows, blobLeaseRows, containerRows, containerLeaseRows, leaseActionRows, specialValueRows, tableRows, queueRows, fileRows, shareRows,

@@ -91,9 +91,9 @@ async function run(args: readonly string[]): Promise<Ended> {
   const { connectionString } = inject("azurite");
   const child = spawn(process.execPath, args, {
     cwd: root,
-    env: { ...process.env, EXAMPLES_STORAGE: connectionString, EXAMPLES_FILES: files.connectionString, NODE_NO_WARNINGS: "1" },
+    env: { ...process.env, EXAMPLES_STORAGE: connectionString, EXAMPLES_FILES: files.connectionString, NODE_NO_WARNINGS: "1", METRICS_PORT: "0" },
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: 90_000,
+    timeout: 280_000, // a watchdog: half a minute on a quiet machine
   });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (data: Buffer) => (output += data.toString()));

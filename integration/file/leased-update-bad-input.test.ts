@@ -40,7 +40,7 @@ describe("before any request", () => {
     ["conditions", () => leasedUpdate(jsonFile(file), () => 1, { conditions: { leaseId: "x" } } as never), /pass initial, or the lease/],
     ["a lock for what has a lease", () => leasedUpdate(jsonFile(file), () => 1, { lock: { locks: {} as never, name: "x" } }), /has a lease, which the service enforces/],
     ["a duration of a file's lease", () => leasedUpdate(jsonFile(file), () => 1, { durationInSeconds: 30 }), /never expires/],
-    ["a lease of something else", () => leasedUpdate(jsonFile(file), () => 1, { lease: { url: "http://x" } as never }), /lease is on/],
+    ["a lease of something else", () => leasedUpdate(jsonFile(file), () => 1, { lease: { url: "http://x" } as never }), /lease must be a lease that acquireLease has returned/],
     ["maxSizeInBytes of 0", async () => jsonFile(file, { maxSizeInBytes: 0 }), /maxSizeInBytes/],
     ["a name that leaves no room", async () => jsonFile(share.rootDirectoryClient.getFileClient("n".repeat(250))), /too long/],
     ["no target", () => leasedUpdate({} as never, () => 1), /Not a target/],
@@ -227,8 +227,8 @@ describe("SMB clients", () => {
 
   it("that have deleted the file, but not closed it, make the update wait; it is created anew when it is gone", async () => {
     await file.uploadData(Buffer.from("1"));
-    const handle = server.smb.open(share.name, "file", { shares: ["read", "write", "delete"] });
-    await file.delete();
+    const handle = server.smb.open(share.name, "file", { access: ["read", "delete"], shares: ["read", "write", "delete"] });
+    handle.markForDeletion();
     const result = await retryWhileInUse(
       ({ attempt }) => {
         if (attempt === 3) handle.close();

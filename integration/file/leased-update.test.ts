@@ -4,8 +4,8 @@ import { FileSystemAttributes, type ShareClient, type ShareFileClient } from "@a
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { acquireLease, bytesFile, createIfNotExists, fileHttpHeaders, fileMetadata, jsonFile, leasedUpdate, overwrite, readTarget, DELETE, shareMetadata, textFile } from "../../src/index.js";
-import { type FileShareServer, startFileShareServer } from "../../src/testing.js";
-import { freshShare } from "./support.js";
+import { type FileShareServer, startFaultProxy, startFileShareServer } from "../../src/testing.js";
+import { freshShare, serviceOf } from "./support.js";
 
 let server: FileShareServer;
 let share: ShareClient;
@@ -150,11 +150,34 @@ describe("the content of a file", () => {
         contentType: "text/x",
         cacheControl: "no-store",
         contentLanguage: "de",
-        fileAttributes: "Hidden|Archive",
+        fileAttributes: "Hidden | Archive",
         fileCreatedOn: creationTime,
       });
       expect(after.contentMD5).toBeUndefined();
     }
+  });
+
+  it.each([
+    ["Hidden | Archive", "Hidden|Archive"],
+    ["Hidden", "Hidden"],
+    ["System | Offline", "System|Offline"],
+    ["None", "None"],
+  ])("keeps the attributes %s: sends them as %s", async (attributes, sent) => {
+    await put("old");
+    await file.setProperties({ fileAttributes: sent as never });
+    await using proxy = await startFaultProxy(server.url);
+    await leasedUpdate(textFile(serviceOf(server, proxy.url).getShareClient(share.name).rootDirectoryClient.getFileClient(file.name)), () => "of another length");
+    expect((await file.getProperties()).fileAttributes).toBe(attributes);
+    const values = proxy.log.flatMap(({ headers }) => headers["x-ms-file-attributes"] ?? []);
+    expect([values.length, new Set(values)]).toEqual([2, new Set([sent])]);
+  });
+
+  it("keeps a creation time that has 100 ns", async () => {
+    await put("old");
+    await file.setProperties({ creationTime: "2020-02-03T04:05:06.1234567Z" as never });
+    await leasedUpdate(textFile(file), () => "of another length");
+    const { _response } = await file.getProperties();
+    expect(_response.headers.get("x-ms-file-creation-time")).toBe("2020-02-03T04:05:06.1234567Z");
   });
 
   it("does not keep a hash that is wrong, though its length stays", async () => {

@@ -30,7 +30,7 @@ describe("a share lease", () => {
     expect(await answerOf(new ShareLeaseClient(share).acquireLease(15))).toBe("409 LeaseAlreadyPresent");
     server.clock.advance(1);
     expect(await stateOf()).toBe("expired unlocked");
-    expect(await answerOf(share.setMetadata({ a: "1" }, { leaseAccessConditions: { leaseId: lease.leaseId } }))).toBe("412 LeaseLostWithContainerOperation");
+    expect(await answerOf(share.setMetadata({ a: "1" }, { leaseAccessConditions: { leaseId: lease.leaseId } }))).toBe("412 LeaseLost");
     expect(await answerOf(new ShareLeaseClient(share).acquireLease(15))).toBe("201");
   });
 
@@ -58,7 +58,7 @@ describe("a share lease", () => {
     expect(await answerOf(share.setMetadata({}, { leaseAccessConditions: { leaseId: lease.leaseId } }))).toBe("200");
     server.clock.advance(20_000);
     expect(await stateOf()).toBe("broken unlocked");
-    expect(await answerOf(share.setMetadata({}, { leaseAccessConditions: { leaseId: lease.leaseId } }))).toBe("412 LeaseLostWithContainerOperation");
+    expect(await answerOf(share.setMetadata({}, { leaseAccessConditions: { leaseId: lease.leaseId } }))).toBe("412 LeaseLost");
   });
 
   it("does not protect the files of the share", async () => {

@@ -190,6 +190,31 @@ const recordings: [string, Step[]][] = [
     ["PUT share/dest?comp=rename", { "x-ms-file-rename-source": "$share/source", "x-ms-file-rename-replace-if-exists": "true" }, 412, missing],
     head("share/source", "available unlocked"), head("share/dest", leased),
   ]],
+  ["renaming onto a leased file with its id ends that lease", [
+    createShare, put("source"), put("dest"), acquire("share/dest"),
+    ["PUT share/dest?comp=rename", { "x-ms-file-rename-source": "$share/source", "x-ms-file-rename-replace-if-exists": "true", "x-ms-destination-lease-id": A }, 200, { etag: "new" }],
+    head("share/dest", "available unlocked"), ["HEAD share/source", {}, 404, { code: "ResourceNotFound" }],
+  ]],
+  ["renaming a leased file onto a leased file with both ids leaves the target leased", [
+    createShare, put("source"), acquire("share/source", B), put("dest"), acquire("share/dest"),
+    [
+      "PUT share/dest?comp=rename",
+      { "x-ms-file-rename-source": "$share/source", "x-ms-file-rename-replace-if-exists": "true", "x-ms-source-lease-id": B, "x-ms-destination-lease-id": A },
+      200,
+      { etag: "new" },
+    ],
+    head("share/dest", leased), ["HEAD share/source", {}, 404, { code: "ResourceNotFound" }],
+  ]],
+  ["a copy that has ended cannot be aborted", [
+    createShare, put("source"), ["PUT share/copy", { "x-ms-copy-source": "$share/source" }, 202, { etag: "new" }],
+    ["PUT share/copy?comp=copy&copyid=id", { "x-ms-copy-action": "abort" }, 400, { code: "InvalidQueryParameterValue" }],
+    [
+      `PUT share/copy?comp=copy&copyid=${A}`,
+      { "x-ms-copy-action": "abort" },
+      409,
+      { code: "NoPendingCopyOperation", message: "There is currently no pending copy operation." },
+    ],
+  ]],
   ["a lease on a missing file", [
     createShare,
     acquire("share/garbage", A, 404, { code: "ResourceNotFound", message: "The specified resource does not exist." }),

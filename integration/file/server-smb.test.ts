@@ -129,11 +129,12 @@ describe("a file that an SMB client marked for deletion", () => {
     expect((await file.downloadToBuffer()).toString()).toBe("other");
   });
 
-  it("may have been deleted by a REST client: it stays until the SMB client closes it", async () => {
+  it("is never one that a REST client deletes: that is rejected while the file is open", async () => {
     const handle = open({ shares: ["read", "write", "delete"] });
-    expect(await answerOf(file.delete())).toBe("202");
-    expect(await answerOf(file.getProperties())).toBe("409 DeletePending");
+    expect(await answerOf(file.delete())).toBe("409 SharingViolation");
+    expect(await namesIn("dir")).toEqual(["file"]);
     handle.close();
+    expect(await answerOf(file.delete())).toBe("202");
     expect(await answerOf(file.getProperties())).toBe("404 ResourceNotFound");
   });
 });

@@ -91,7 +91,7 @@ describe.each<Kind>([
     const lease = await acquireLease(ours);
     expect(await requestsOf(() => lease.renew())).toBe(renewal);
     expect(await requestsOf(() => inspectLease(ours))).toBe(1);
-    expect(await requestsOf(() => breakLease(ours))).toBe(1);
+    expect(await requestsOf(() => breakLease(ours))).toBe(2);
     await lease.release().catch(() => undefined);
   });
 
@@ -114,6 +114,7 @@ describe.each<Kind>([
     expect(await breakLease(theirs)).toBe(true);
     await expect(lease.renew()).rejects.toMatchObject({ name: "LeaseLostError", reason: "broken" });
     expect(await inspectLease(theirs)).toMatchObject({ state: "broken" });
+    expect(await breakLease(theirs)).toBe(false);
     await lease.release();
     const next = await acquireLease(theirs, { waitInMs: 0 });
     await next.release();

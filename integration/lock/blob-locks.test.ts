@@ -2,7 +2,7 @@ import { ContainerClient, ContainerSASPermissions } from "@azure/storage-blob";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { BlobLocks, LeaderElection, Semaphore } from "../../src/index.js";
-import { dropResponse, type FaultProxy, startFaultProxy } from "../../src/testing.js";
+import { dropResponse, type FaultProxy, isLease, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer, freshName } from "../support/clients.js";
 import { fastContainer } from "../support/fast-clients.js";
 
@@ -30,6 +30,8 @@ beforeEach(async () => {
 });
 
 describe("what it costs", () => {
+  const leases = (): number => proxy.count(isLease());
+
   it("is at most four requests for a lock that was used before", async () => {
     await theirs.withLock("orders", () => undefined);
     await locks.withLock("orders", () => undefined);
@@ -48,11 +50,13 @@ describe("what it costs", () => {
     const third = locks.acquire("orders");
     await first.release();
     await (await second).release();
-    // Two that came later than the first are numbered with one write, the release is the fourth request.
-    const before = proxy.requests;
+    const before = leases();
     await (await third).release();
-    expect(proxy.requests - before).toBe(1);
-    expect(proxy.requests).toBeLessThanOrEqual(5);
+    expect(leases() - before).toBe(1);
+    // One acquire and one release for all of them. Two that came later than the first are numbered with one write; on a busy machine, a lock
+    // may be held for a second, and its record is then written as well.
+    expect(leases()).toBe(2);
+    expect(proxy.requests).toBeLessThanOrEqual(6);
   });
 
   it("is nothing for a try when this process holds it, and one request when another does", async () => {
@@ -74,7 +78,7 @@ describe("looking at locks", () => {
     const before = Date.now();
     await using lock = await theirs.acquire("orders");
     const { acquiredOn, ...info } = await locks.inspect("orders");
-    expect(info).toEqual({ name: "orders", state: "leased", duration: "fixed", holder: "them", epoch: lock.epoch, fair: false, data: undefined });
+    expect(info).toEqual({ name: "orders", state: "leased", duration: "fixed", holder: "them", epoch: lock.epoch, etag: expect.any(String) as string, fair: false, data: undefined });
     expect(acquiredOn!.getTime()).toBeGreaterThanOrEqual(before);
     await expect(locks.acquire("orders", { waitInMs: 100 })).rejects.toMatchObject({
       name: "LeaseUnavailableError",

@@ -8,7 +8,7 @@ import type { SectionConfig } from "./workers/section-runner.js";
 
 const sections = 500;
 /** There is no more to it than the work: a busy machine takes its time. */
-const timeoutInMs = 200_000;
+const timeoutInMs = 400_000;
 
 /** 4 processes with 8 workers each. */
 async function runSections(

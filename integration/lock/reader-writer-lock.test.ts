@@ -23,7 +23,8 @@ describe("across processes", () => {
     onTestFinished(async () => {
       await Promise.all([crashing!, ...others].map((worker) => worker.stop()));
     });
-    await pause(4_000);
+    // However long the processes take to start, on a machine that has other work to do.
+    await Promise.all([crashing!, ...others].map((worker) => worker.receive()));
     crashing!.send(kind);
     const { visits: before, heldSince } = await crashing!.receive<{ visits: Visit[]; heldSince: number }>();
     await pause(300);

@@ -24,17 +24,19 @@ const filesOf = (folder: string, ending: string): string[] =>
 
 describe("the package", () => {
   test("has a module and its types for every file of src, the pages that the README links to, and nothing else", () => {
-    const modules = filesOf(join(root, "src"), ".ts").map((file) => `dist/${file.replace(/\.ts$/, "")}`);
+    // The page of the dashboard is bundled.
+    const modules = filesOf(join(root, "src"), ".ts").filter((file) => !file.startsWith("cli/dashboard/page/")).map((file) => `dist/${file.replace(/\.ts$/, "")}`);
     const built = modules.flatMap((name) => [`${name}.js`, `${name}.js.map`, `${name}.d.ts`]);
     const shipped = readdirSync(unpacked, { recursive: true, encoding: "utf8", withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name).slice(unpacked.length + 1));
     // The README links to the pages, and shows the pictures. The reports in docs/api are for those who change the library.
-    const pages = [".md", ".svg", ".json"]
+    const page = ["page.js", "page.css"].map((file) => `dist/cli/dashboard/${file}`);
+    const pages = [".md", ".svg", ".json", ".png"]
       .flatMap((ending) => filesOf(join(root, "docs"), ending))
       .filter((file) => !file.startsWith("api/"))
       .map((file) => `docs/${file}`);
-    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built, ...pages].toSorted());
+    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built, ...page, ...pages].toSorted());
   });
 
   test("has source maps that bring their sources along", () => {

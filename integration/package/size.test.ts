@@ -29,13 +29,13 @@ async function sizeOf(name: string, external: string[]): Promise<number> {
   return gzipSync(outputFiles[0]!.contents, { level: 9 }).length;
 }
 
-test("withLease alone adds less than 13.8 KB to the SDK", async () => {
+test("withLease alone adds less than 16.4 KB to the SDK", async () => {
   const added = await sizeOf("withLease", comesWithSdk);
   const withAll = await sizeOf("withLease", []);
   console.log(`withLease: ${added} bytes, minified and gzipped; ${withAll} with ${comesWithSdk.join(" and ")}, which the SDK brings`);
-  expect(added).toBeLessThan(13_800);
+  expect(added).toBeLessThan(16_400);
   // Where the SDK is another bundle, those are loaded twice.
-  expect(withAll).toBeLessThan(15_600);
+  expect(withAll).toBeLessThan(18_200);
 });
 
 test("importing nothing takes nothing: no file has an effect of its own", async () => {

@@ -31,8 +31,8 @@ it("brings messages back with key, checkpoint and lifetime, and those of others 
   const own = receivedMessageItems.filter(({ messageText }) => messageText.includes('"asc"'));
   const found = own.map(({ messageText, insertedOn, expiresOn }) => ({ ...(JSON.parse(messageText) as object), lifetime: (expiresOn.getTime() - insertedOn.getTime()) / 1_000 }));
   expect(found).toEqual(expect.arrayContaining([
-    { asc: 1, key: "k", body: { order: 1 }, checkpoint: { page: 3 }, lifetime: 90 },
-    { asc: 1, key: "for ever", body: { order: 2 }, checkpoint: { page: 3 }, lifetime: expect.any(Number) as number },
+    { asc: 1, key: "k", body: { order: 1 }, checkpoint: { page: 3 }, of: expect.any(String) as string, lifetime: 90 },
+    { asc: 1, key: "for ever", body: { order: 2 }, checkpoint: { page: 3 }, of: expect.any(String) as string, lifetime: expect.any(Number) as number },
   ]));
   expect(found.find((message) => (message as { key?: string }).key === "for ever")!.lifetime).toBeGreaterThan(1e9);
   expect((await poisonQueue.peekMessages()).peekedMessageItems).toEqual([]);

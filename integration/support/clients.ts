@@ -18,9 +18,22 @@ export interface ClientOptions {
   retries?: boolean | undefined;
 }
 
-/** The endpoints of this run's Azurite. */
+/** The endpoints of this run's Azurite, or of the account that the tests run on. */
 export function azurite(): StorageEndpoints & { readonly connectionString: string } {
   return inject("azurite");
+}
+
+/** Whether the storage is an emulator, whose differences from Azure are expected. */
+export function isEmulator(): boolean {
+  return azurite().connectionString.includes(`AccountName=${emulatorAccountName};`);
+}
+
+const emulatorAccountName = "devstoreaccount1";
+
+/** The connection string of all four services: Azurite has no files, so those are on the file-share server of this run. */
+export function withFiles(): string {
+  const { connectionString, fileUrl } = inject("azurite");
+  return replaceEndpoints(connectionString, { fileUrl });
 }
 
 /** The connection string of this run's Azurite, with some endpoints replaced. */
@@ -30,7 +43,7 @@ export function connectionString(endpoints: Partial<StorageEndpoints> = {}): str
 
 /** A name that no other test has; valid for containers, tables and queues alike. */
 export function freshName(): string {
-  return `t${randomUUID().replaceAll("-", "")}`;
+  return `${inject("azurite").namePrefix}${randomUUID().replaceAll("-", "").slice(0, 20)}`;
 }
 
 /** A client of an existing container: for instance a direct one, to see what is really there. */

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { BlobLocks, isConcurrencyError, TableLock } from "../../src/index.js";
-import { hang, startFaultProxy } from "../../src/testing.js";
+import { dropRequest, dropResponse, hang, isWrite, respondWith, startFaultProxy } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshTable } from "../support/clients.js";
 
 const isMismatch = (error: unknown): boolean => isConcurrencyError(error, "LOCK_MODE_MISMATCH");
@@ -32,6 +32,19 @@ describe("the record of the granularity", () => {
     expect([a - b, c - b]).toEqual([2 + 5, 1 + 2]);
   });
 
+  test.each([
+    ["a lost response", dropResponse({ when: isWrite, times: 1 })],
+    ["a lost request", dropRequest({ when: isWrite, times: 1 })],
+    ["a 503", respondWith(503, { when: isWrite, times: 1 })],
+    ["a 500 although it was written", respondWith(500, { when: isWrite, times: 1, at: "response" })],
+  ])("is written in spite of %s", async (_, fault) => {
+    const { table, proxy, through, locks } = await scene();
+    proxy.setRules([fault]);
+    const lock = new TableLock(table, through, { granularity: "partition" });
+    expect(await lock.withLock("p", () => "locked")).toBe("locked");
+    await expect(new TableLock(table, locks()).withLock(() => undefined)).rejects.toSatisfy(isMismatch);
+  });
+
   test("that another program deletes is written again, by the first process that locks the table then", async () => {
     const { table, locks, designated } = await scene();
     await new TableLock(table, locks()).withLock(() => undefined);
@@ -40,7 +53,7 @@ describe("the record of the granularity", () => {
     await expect(new TableLock(table, locks()).withLock(() => undefined)).rejects.toSatisfy(isMismatch);
   });
 
-  test.each(["", "not JSON", "{}"])("that another program replaces (by %j) does not count as the granularity of anyone", async (content) => {
+  test.each(["", "not JSON", "{}", JSON.stringify({ granularity: "partition".repeat(10_000) }), `${" ".repeat(100_000)}{"granularity":"partition"}`])("that another program replaces (by %.20j) does not count as the granularity of anyone", async (content) => {
     const { table, locks, designated } = await scene();
     await new TableLock(table, locks(), { granularity: "partition" }).withLock("p", () => undefined);
     await designated.upload(content, content.length);

@@ -19,7 +19,7 @@ async function usedTable() {
   await runTransaction(table, "p", (tx) => tx.create({ rowKey: "made", total: 9 }), { detectPhantoms: true, operationId: "o" });
   const delivery = { queueUrl: "https://account.queue.core.windows.net/jobs", messageId: "m", dequeueCount: 1, idempotencyKey: "k", claimDurationInMs: 1, receivedOn: new Date() };
   const request = { abortSignal: new AbortController().signal, tracingOptions: {} };
-  await new CommitInbox(table).commit(delivery as never, 1, "p", [["create", { rowKey: "effect", total: 11 }]], request);
+  await new CommitInbox(table).commit({ delivery: delivery as never, call: 1, partitionKey: "p" }, [["create", { rowKey: "effect", total: 11 }]], [], request);
   await table.createEntity({ partitionKey: "p", rowKey: "deleted", asc_tombstone: true });
   return { table, container };
 }

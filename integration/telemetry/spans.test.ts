@@ -1,7 +1,9 @@
 import { ShareServiceClient } from "@azure/storage-file-share";
+import { trace } from "@opentelemetry/api";
+import type { ReadableSpan } from "@opentelemetry/sdk-trace-node";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
-import { acquireLease, appendExactlyOnce, BlobLocks, createIfNotExists, enqueue, jsonBlob, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, TableLock, textFile, tryAcquireLease, withLease } from "../../src/index.js";
+import { acquireLease, appendExactlyOnce, BlobLocks, createIfNotExists, enqueue, enqueueMany, jsonBlob, LeaderElection, leasedUpdate, optimisticUpdate, overwrite, QueueConsumer, readTarget, redrive, deleteIfUnchanged, retryWhileInUse, runTransaction, Semaphore, TableLock, textFile, tryAcquireLease, withLease } from "../../src/index.js";
 import { startFileShareServer } from "../../src/testing.js";
 import { freshContainer, freshQueue, freshTable, queueClient } from "../support/clients.js";
 import { pause } from "../support/pause.js";
@@ -373,7 +375,7 @@ describe("the spans of locks", () => {
 });
 
 describe("the spans of a queue", () => {
-  it("are one for each message, around its handler and its end, each in a trace of its own", async () => {
+  it("are one for each message, around its handler and its end, each in the trace of its producer", async () => {
     const queue = await unseen(() => freshQueue());
     const poison = queueClient(`${queue.name}-poison`);
     const container = await unseen(() => freshContainer());
@@ -394,7 +396,11 @@ describe("the spans of a queue", () => {
     await consumer.stop();
     const handled = spans.named("QueueConsumer.handle");
     expect(handled.map((span) => span.attributes["azsc.outcome"]).sort()).toEqual(["completed", "poisoned"]);
-    expect(handled.every((span) => span.parentSpanContext === undefined)).toBe(true);
+    const sent = spans.named("enqueue");
+    expect(sent.map(({ kind }) => kind)).toEqual([3, 3]);
+    expect(handled.map(idOfParent).sort()).toEqual(sent.map(idOf).sort());
+    expect(new Set(handled.map(traceOf))).toEqual(new Set(sent.map(traceOf)));
+    expect(handled.flatMap(({ links }) => links)).toEqual([]);
     const done = handled.find((span) => span.attributes["azsc.outcome"] === "completed");
     expect(spans.tree(done!)).toEqual([
       "QueueConsumer.handle: completed",
@@ -410,4 +416,80 @@ describe("the spans of a queue", () => {
     expect(await redrive(poison, queue)).toEqual({ moved: 1, skipped: 0 });
     expect(spans.named("redrive")[0]!.attributes).toMatchObject({ "azsc.outcome": "moved 1, skipped 0", "azsc.requests": 4 });
   });
+
+  it("continue the trace of enqueueMany, over retries, the poison queue and a redrive", async () => {
+    const queue = await unseen(() => freshQueue());
+    const poison = queueClient(`${queue.name}-poison`);
+    spans.clear();
+    await enqueueMany(queue, ["a", "b"]);
+    let failing = true;
+    const handled = (outcome: string): ReadableSpan[] => spans.named("QueueConsumer.handle").filter(({ attributes }) => attributes["azsc.outcome"] === outcome);
+    const until = async (count: number, outcome: string): Promise<void> => {
+      for (let polls = 0; polls < 2_000 && handled(outcome).length < count; polls++) await pause(5);
+    };
+    const consumer = new QueueConsumer(queue, (_, { attempt, retry, poison }) => {
+      if (failing) if (attempt === 1) retry({ delayInMs: 0 }); else poison("not now");
+    }, { poisonQueue: poison, maxPollIntervalInMs: 100 });
+    await consumer.start();
+    await until(2, "poisoned");
+    failing = false;
+    await redrive(poison, queue);
+    await until(2, "completed");
+    await consumer.stop();
+    const [sender] = spans.named("enqueueMany");
+    const all = spans.named("QueueConsumer.handle");
+    expect(all.map(({ attributes }) => attributes["azsc.outcome"]).sort()).toEqual(["completed", "completed", "poisoned", "poisoned", "retried", "retried"]);
+    expect(new Set(all.map(idOfParent))).toEqual(new Set([idOf(sender!)]));
+  });
+
+  it("are in traces of their own if a message has no traceparent, or a forged one", async () => {
+    const queue = await unseen(() => freshQueue());
+    const forged = ["00-zz", "x".repeat(10_000), `00-${"0".repeat(32)}-${"1".repeat(16)}-01`, 5];
+    await unseen(async () => {
+      await queue.sendMessage("of another producer");
+      for (const traceparent of forged) await queue.sendMessage(JSON.stringify({ asc: 1, key: String(traceparent).slice(0, 50), body: 1, traceparent }));
+    });
+    spans.clear();
+    let ended = 0;
+    const consumer = new QueueConsumer(queue, () => undefined);
+    const all = new Promise<void>((resolve) => consumer.on("completed", () => { if (++ended === 5) resolve(); }));
+    await alone(() => consumer.start());
+    await all;
+    await consumer.stop();
+    const handled = spans.named("QueueConsumer.handle");
+    expect(handled).toHaveLength(5);
+    expect(handled.map(({ parentSpanContext }) => parentSpanContext)).toEqual(handled.map(() => undefined));
+    expect(new Set(handled.map(traceOf)).size).toBe(5);
+  });
+
+  it("link to the span in which the consumer was started", async () => {
+    const queue = await unseen(() => freshQueue());
+    spans.clear();
+    await alone(() => enqueue(queue, 1));
+    const consumer = new QueueConsumer(queue, () => undefined);
+    const completed = new Promise<void>((resolve) => consumer.on("completed", () => resolve()));
+    const tracer = trace.getTracer("app");
+    const started = await tracer.startActiveSpan("main", async (main) => {
+      await consumer.start();
+      await completed;
+      await consumer.stop();
+      main.end();
+      return main.spanContext();
+    });
+    const [handled] = spans.named("QueueConsumer.handle");
+    expect(idOfParent(handled!)).toBe(idOf(spans.named("enqueue")[0]!));
+    expect(handled!.links.map(({ context }) => context.traceId)).toEqual([started.traceId]);
+  });
 });
+
+function idOf(span: ReadableSpan): string {
+  return span.spanContext().spanId;
+}
+
+function idOfParent(span: ReadableSpan): string | undefined {
+  return span.parentSpanContext?.spanId;
+}
+
+function traceOf(span: ReadableSpan): string {
+  return span.spanContext().traceId;
+}

@@ -18,6 +18,7 @@ export function narrowByGuard(error: unknown): void {
   if (asc.isConcurrencyError(error, "TRANSACTION_LIMIT")) typeOf(error.limit).is<"operations" | "bytes" | "entity" | "properties">();
   if (asc.isConcurrencyError(error, "APPEND_LIMIT")) typeOf(error.limit).is<"record" | "blocks" | "size">();
   if (asc.isConcurrencyError(error, "MESSAGE_LOST")) typeOf(error.reason).is<"taken" | "expired" | "claim" | "timeToLive">();
+  if (asc.isConcurrencyError(error, "IN_PROGRESS")) typeOf(error.retryAfterInMs).is<number>();
   if (asc.isConcurrencyError(error, "IDEMPOTENCY_MISMATCH")) typeOf(error.key).is<string>();
   // @ts-expect-error No such code.
   asc.isConcurrencyError(error, "CONFLIKT");
@@ -45,6 +46,7 @@ export function narrowByCode(error: unknown): string {
     case "LEASE_LOST":
     case "MESSAGE_LOST":
     case "ID_COUNTER":
+    case "TARGET_STATE":
       return error.reason;
     case "LEASE_UNAVAILABLE":
       return error.holder ?? String(error.waitedInMs);

@@ -3,7 +3,7 @@ import * as asc from "azure-storage-concurrency";
 import type { BackgroundService, CommitMessageContext, CommitResult, EnqueueResult, MessageContext, MessageInfo, MessageLostError, PurgeResult, QueueConsumer, QueueConsumerHealth, RedriveResult } from "azure-storage-concurrency";
 
 import { typeOf } from "./expect.js";
-import { blob, orderSchema, poisonQueue, queue, table } from "./storage.js";
+import { blob, container, orderSchema, poisonQueue, queue, table } from "./storage.js";
 import type { Order } from "./storage.js";
 
 declare const actions: TransactionAction[];
@@ -18,6 +18,13 @@ export async function sendMessages(): Promise<void> {
   await asc.enqueue(queue, {}, { timeToLiveInMs: 10 });
   // @ts-expect-error No such encoding.
   await asc.enqueue(queue, {}, { encoding: "utf8" });
+  await asc.enqueue(queue, {}, { overflow: container });
+  await asc.enqueueMany(queue, [1], (n) => ({ payload: n, overflow: container }), { overflow: container });
+  const purged = await asc.purgeOverflow(container, { olderThanInMs: 1 });
+  typeOf(purged).is<PurgeResult>();
+  new asc.QueueConsumer(queue, () => undefined, { overflow: container });
+  // @ts-expect-error -- the name of a container
+  await asc.enqueue(queue, {}, { overflow: "payloads" });
   const results = await asc.enqueueMany(queue, new Set([1]), (n) => ({ payload: n.toFixed(), idempotencyKey: "k" }), { concurrency: 2 });
   typeOf(results).is<readonly (EnqueueResult | { readonly error: unknown })[]>();
   // @ts-expect-error A message has a payload.
@@ -92,6 +99,19 @@ export function recogniseDuplicates(): BackgroundService[] {
       const { commit } = context;
       typeOf(await commit(actions)).is<CommitResult>();
       typeOf(await commit([["upsert", { rowKey: order.id, total: 1 }]], { tracingOptions: context.tracingOptions })).is<"committed" | "duplicate">();
+      await commit(actions, { send: [{ queue, payload: { order: order.id }, delayInMs: 1_000 }] });
+      // @ts-expect-error A message needs a queue.
+      await commit(actions, { send: [{ payload: 1 }] });
+      const committed = await context.transaction(async (tx) => {
+        typeOf(tx).is<asc.CommitTransaction>();
+        const entity = await tx.get<{ total: number }>(order.id);
+        tx.send({ queue, payload: entity?.total ?? 0 } satisfies asc.OutgoingMessage);
+        return entity?.total;
+      }, { maxAttempts: 3 });
+      typeOf(committed.outcome).is<CommitResult>();
+      typeOf(committed.value).is<number | undefined>();
+      // @ts-expect-error The message takes the place of an operation id.
+      await context.transaction(() => 1, { operationId: "x" });
       // @ts-expect-error No such action.
       await commit([["insert", { rowKey: order.id }]]);
     },
@@ -126,7 +146,9 @@ export async function keepTheInbox(): Promise<void> {
   for (const inbox of [new asc.ClaimInbox(table), new asc.CommitInbox(table, { createTable: true })]) {
     typeOf(await inbox.purge({ olderThanInMs: 1 })).is<PurgeResult>();
   }
-  new asc.ClaimInbox(table) satisfies asc.Inbox;
+  new asc.ClaimInbox(table, { shards: 4 } satisfies asc.ClaimInboxOptions) satisfies asc.Inbox;
+  typeOf(await new asc.ClaimInbox(table).getGroup(queue, "g")).is<asc.InboxGroupInfo | undefined>();
+  await new asc.ClaimInbox(table).forget(queue, "k", { group: "g" } satisfies asc.ClaimRecordOptions);
   typeOf(await new asc.ClaimInbox(table).get(queue, "k")).is<asc.InboxRecordInfo | undefined>();
   typeOf(await new asc.CommitInbox(table).forget(queue, "k", { partitionKey: "p" })).is<boolean>();
   // @ts-expect-error The record is in the partition of the effect: which one?

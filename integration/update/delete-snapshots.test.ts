@@ -9,7 +9,11 @@ describe("a blob with snapshots", () => {
     const blob = container.getBlockBlobClient("doc");
     await blob.uploadData(Buffer.from("{}"));
     await blob.createSnapshot();
-    await expect(optimisticUpdate(jsonBlob(blob), () => DELETE)).rejects.toMatchObject({ statusCode: 409, code: "SnapshotsPresent" });
+    await expect(optimisticUpdate(jsonBlob(blob), () => DELETE)).rejects.toMatchObject({
+      code: "TARGET_STATE",
+      reason: "snapshots",
+      cause: { statusCode: 409, code: "SnapshotsPresent" },
+    });
     expect(await blob.exists()).toBe(true);
 
     expect(await optimisticUpdate(jsonBlob(blob, { deleteSnapshots: "include" }), () => DELETE)).toMatchObject({ outcome: "deleted" });

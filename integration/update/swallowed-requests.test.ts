@@ -25,6 +25,16 @@ async function scene(): Promise<{ proxy: FaultProxy; blob: BlockBlobClient; dire
   return { proxy, blob, direct };
 }
 
+/** The response of the first write is held back, so that another client acts on what is stored, and then lost. */
+function holdThenDropResponse(proxy: FaultProxy): void {
+  proxy.setRules([delay(2_000, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+}
+
+/** Until the service has stored the first write. */
+async function stores(proxy: FaultProxy): Promise<void> {
+  await proxy.waitFor((request) => isWrite(request) && request.storageStatus !== undefined);
+}
+
 async function stored(blob: BlockBlobClient): Promise<Doc | undefined> {
   return (await blob.exists()) ? (JSON.parse((await blob.downloadToBuffer()).toString()) as Doc) : undefined;
 }
@@ -58,10 +68,9 @@ describe("a body that is cut", () => {
 describe("an overwrite whose response is lost", () => {
   it("does not erase an update that was confirmed before the SDK would send it again", async () => {
     const { proxy, blob, direct } = await scene();
-    // The response is held back until the update is confirmed, and then lost.
-    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    holdThenDropResponse(proxy);
     const writing = overwrite<Doc>(blob, { n: 100 }).catch((e: unknown) => e);
-    await sleep(150);
+    await stores(proxy);
     await optimisticUpdate<Doc>(direct, add);
     await writing;
     expect(await stored(direct)).toEqual({ n: 101 });
@@ -96,9 +105,9 @@ describe("a create whose response is lost, and whose result another client delet
   it("is not repeated", async () => {
     const { proxy, blob, direct } = await scene();
     await direct.delete();
-    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    holdThenDropResponse(proxy);
     const creating = optimisticUpdate<Doc>(blob, add, { initial: { n: 0 } }).catch((e: unknown) => e);
-    await sleep(150);
+    await stores(proxy);
     expect(await stored(direct)).toEqual({ n: 1 });
     await direct.delete();
     expect(isConcurrencyError(await creating, "COMMIT_UNKNOWN")).toBe(true);
@@ -111,9 +120,9 @@ describe("a create whose response is lost, and whose result another client delet
     const { tableName } = await freshTable();
     const direct = tableClient(tableName);
     const table = TableClient.fromConnectionString(connectionString({ tableUrl: proxy.url }), tableName, { allowInsecureConnection: true });
-    proxy.setRules([delay(300, { at: "response", when: isWrite, times: 1 }), dropResponse({ when: isWrite, times: 1 })]);
+    holdThenDropResponse(proxy);
     const creating = optimisticUpdate(tableEntity<Doc>(table, "p", "r"), add, { initial: { n: 0 } }).catch((e: unknown) => e);
-    await sleep(150);
+    await stores(proxy);
     await direct.deleteEntity("p", "r");
     expect(isConcurrencyError(await creating, "COMMIT_UNKNOWN")).toBe(true);
     const rows = [];

@@ -34,7 +34,7 @@ export const calls: readonly Call[] = [
   {
     name: "optimisticUpdate",
     heading: "optimisticUpdate",
-    limit: 18,
+    limit: 20,
     async prepare({ jsonBlob, optimisticUpdate }, { connectionString }) {
       const blob = (await container(connectionString)).getBlockBlobClient("counter.json");
       await blob.upload('{"count":1}', 11);
@@ -45,7 +45,7 @@ export const calls: readonly Call[] = [
   {
     name: "withLease",
     heading: "withLease",
-    limit: 16,
+    limit: 17,
     async prepare({ withLease }, { connectionString }) {
       const blob = (await container(connectionString)).getBlockBlobClient("leased");
       await blob.upload("", 0);
@@ -55,7 +55,7 @@ export const calls: readonly Call[] = [
   {
     name: "withLock",
     heading: "BlobLocks.withLock",
-    limit: 24,
+    limit: 25,
     async prepare({ BlobLocks }, { connectionString }) {
       const locks = new BlobLocks(await container(connectionString));
       return (trace) => trace(() => locks.withLock("name", () => undefined));
@@ -64,7 +64,7 @@ export const calls: readonly Call[] = [
   {
     name: "message",
     heading: "QueueConsumer",
-    limit: 23,
+    limit: 32,
     async prepare({ ClaimInbox, enqueue, QueueConsumer }, { connectionString }) {
       const queue = fastQueue(connectionString, freshName());
       const table = fastTable(connectionString, freshName());
@@ -95,7 +95,7 @@ export const calls: readonly Call[] = [
   {
     name: "leasedUpdate",
     heading: "leasedUpdate",
-    limit: 38,
+    limit: 40,
     async prepare({ BlobLocks, jsonFile, leasedUpdate }, { connectionString, fileServer }) {
       const share = await freshShare(fileServer);
       const file = share.rootDirectoryClient.getFileClient("list.json");

@@ -9,8 +9,8 @@ import { blobOptions } from "../target/blob-requests.js";
 import { fromPrimary, readBody } from "../target/content.js";
 import { newWriteId } from "../target/journal.js";
 import { withSignal } from "../target/target.js";
-import type { RequestContext } from "../target/target.js";
-import { readAppendBlob } from "./append-state.js";
+import type { CallContext } from "../target/target.js";
+import { isRecreated, readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
 import { claimantOf, metadataWithClaims, withClaim } from "./claims.js";
 import type { ClaimedOperation } from "./claims.js";
@@ -28,7 +28,7 @@ export async function claimEnd(
   blob: AppendBlobLike,
   state: AppendBlobState,
   operations: readonly ClaimedOperation[],
-  context: RequestContext,
+  context: CallContext,
   onConflict: () => number,
 ): Promise<AppendOutcome> {
   const claims = withClaim(state.claims, { position: state.length, id: newWriteId(), operations });
@@ -45,6 +45,10 @@ export async function claimEnd(
     },
     onConflict,
   });
+  if (outcome.kind === "committed") {
+    const replacedClaims = state.claims.flatMap(({ position, id }) => (position === state.length ? [id] : []));
+    return { kind: "committed", state: { ...outcome.state, replacedClaims } };
+  }
   // A claim is not a record: no caller needs to know whether a claim without a response was written.
   return outcome.kind === "unknown" ? { kind: "rejected", error: "readError" in outcome ? outcome.readError : outcome.error } : outcome;
 }
@@ -58,7 +62,7 @@ export function appendBlock(
   state: AppendBlobState,
   bytes: Uint8Array,
   claimed: boolean,
-  context: RequestContext,
+  context: CallContext,
   onConflict: () => number,
 ): Promise<AppendOutcome> {
   const position = state.length;
@@ -76,12 +80,14 @@ export function appendBlock(
     },
     async recognise(found) {
       // The blob was deleted, or deleted and created again: its former content is unknown.
-      if (!found || found.length < position) return "unknown";
+      if (!found || found.length < position || isRecreated(state, found)) return "unknown";
       // With a claim, a send in flight is conditional on the ETag; without one, on the end of the blob.
       if (claimed ? found.etag === state.etag : found.length === position) return "unchanged";
       if (found.length < position + bytes.length) return "not committed";
       const claimant = claimantOf(found.claims, position);
-      if (id !== undefined && claimant !== undefined && claimant !== id) return "not committed";
+      // A claim that this one has replaced: a client that does not use claims has written old metadata back.
+      const isReplaced = claimant !== undefined && state.replacedClaims?.includes(claimant);
+      if (id !== undefined && claimant !== undefined && claimant !== id && !isReplaced) return "not committed";
       // A client that does not use claims may have appended there.
       if (!(await isStoredAt(blob, position, bytes, context))) return "not committed";
       return !claimed || claimant === id ? "committed" : "unknown";
@@ -93,7 +99,7 @@ export function appendBlock(
 /** Sends a request until its outcome is known. */
 async function resolve(
   blob: AppendBlobLike,
-  context: RequestContext,
+  context: CallContext,
   write: Omit<ResolvableWrite<AppendBlobState, AppendBlobState | undefined>, "readBack">,
 ): Promise<AppendOutcome> {
   const readBack = (): Promise<AppendBlobState | undefined> => readAppendBlob(blob, context);
@@ -109,7 +115,7 @@ async function resolve(
 }
 
 /** Whether the blob has these bytes at this position. If it ends before, it has not. */
-export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: RequestContext): Promise<boolean> {
+export async function isStoredAt(blob: AppendBlobLike, position: number, bytes: Uint8Array, context: CallContext): Promise<boolean> {
   const download = async (abortSignal: AbortSignal): Promise<Uint8Array> =>
     readBody(await fromPrimary(blob, context, blob.download(position, bytes.length, blobOptions(withSignal(context, abortSignal)))));
   let stored: Uint8Array;

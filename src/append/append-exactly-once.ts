@@ -1,5 +1,6 @@
 import type { AppendBlobLike } from "../clients/blob.js";
-import { describeSpan, redactUrl, withAttempts } from "../core/telemetry.js";
+import { withUpdate } from "../core/measure.js";
+import { describeSpan, redactUrl } from "../core/telemetry.js";
 import { createError, LimitError } from "../errors.js";
 import { readOnlyReason } from "../target/target.js";
 import { requireWritable } from "../update/options.js";
@@ -38,11 +39,11 @@ export function appendExactlyOnce(
   record: string | Uint8Array,
   options: AppendExactlyOnceOptions = {},
 ): Promise<AppendResult> {
-  return withAttempts("appendExactlyOnce", options, async (trace, span) => {
+  return withUpdate("appendExactlyOnce", options, async (trace, span) => {
     if (!isAppendBlob(blob)) throw new TypeError("appendExactlyOnce needs an AppendBlobClient.");
     const url = redactUrl(blob.url);
     requireWritable({ ...readOnlyReason(blob), url }, "appendExactlyOnce");
-    describeSpan(span, { targetKind: "appendBlob", url });
+    describeSpan(span, { targetKind: (trace.targetKind = "appendBlob"), url });
     const settings = checkAppendOptions(options);
     const call = new AppendCall(recordOf(record, url), { ...settings, options: { abortSignal: options.abortSignal }, trace, url });
     enqueueAppend(blob, call);
@@ -60,6 +61,8 @@ function isAppendBlob(blob: unknown): blob is AppendBlobLike {
 /** A copy: the caller may reuse its buffer, and the record may have to be sent again. */
 function recordOf(data: string | Uint8Array, url: string): Uint8Array {
   if (typeof data !== "string" && !(data instanceof Uint8Array)) throw new TypeError("The record must be a string or a Uint8Array.");
+  // UTF-8 has no lone surrogates: other characters would be stored in their place.
+  if (typeof data === "string" && /\p{Cs}/u.test(data)) throw new RangeError("The record must be well-formed Unicode; it has a lone surrogate.");
   const record = typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
   if (record.length === 0) throw new RangeError("The record is empty: there is nothing to append.");
   if (record.length > maxBlockInBytes) {

@@ -43,7 +43,8 @@ export interface AppendExactlyOnceOptions extends ConflictRetryOptions, WriteOut
    */
   maxBatchSizeInBytes?: number | undefined;
   /**
-   * Whether concurrent appends to the same blob in this process, under the same credentials, share blocks.
+   * Whether concurrent appends to the same blob in this process, under the same credentials, share blocks. Such a block travels in the
+   * async context of one of its callers: pass `false` if a policy of the client depends on the context.
    * @defaultValue true: a fraction of the requests
    */
   coalesce?: boolean | undefined;

@@ -6,7 +6,7 @@ import { beginTogether, redactUrl } from "../core/telemetry.js";
 import { createError, LimitError, TargetNotFoundError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
 import { newWriteId } from "../target/journal.js";
-import type { RequestContext } from "../target/target.js";
+import type { CallContext } from "../target/target.js";
 import { appendBlock, claimEnd, isStoredAt } from "./append-block.js";
 import type { AppendOutcome } from "./append-block.js";
 import type { AppendCall } from "./append-call.js";
@@ -14,12 +14,13 @@ import { createAppendBlob, readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
 import { batchSize, claimedCalls, planBlock, recordsOf } from "./block-plan.js";
 import { claimsName, findOperation, tokenOf } from "./claims.js";
+import { Streak } from "./streak.js";
 
 /** The maximum number of blocks of an append blob. */
 const maxBlocks = 50_000;
 
-/** After this many blocks in a row, other processes get a chance: an appender that continues from its own ETag is always faster. */
-const blocksInARow = 16;
+/** The longest time for which another appender gets a chance, unless the own batches take longer. */
+const maxYieldInMs = 100;
 
 /** How often a blob is read that exists at one moment and does not at the next, or whose end another appender has claimed. */
 const maxReads = 10;
@@ -28,6 +29,9 @@ const queues = new CallQueues<AppendQueue>();
 
 /** The state of each blob after the last append through its client: saves a read. If it is outdated, it costs one request. */
 const lastStates = new WeakMap<AppendBlobLike, AppendBlobState>();
+
+/** Of each client, over the queues that its calls get one after the other. */
+const streaks = new WeakMap<AppendBlobLike, Streak>();
 
 /** Adds a call to the queue that appends all records of this process, under the same credentials, to the same blob. */
 export function enqueueAppend(blob: AppendBlobLike, call: AppendCall): void {
@@ -60,17 +64,24 @@ class AppendQueue extends CallQueue<AppendCall> {
    * reject a record.
    */
   #confirmed = false;
-  #blocks = 0;
+  readonly #streak: Streak;
 
   constructor(blob: AppendBlobLike, withClaims: boolean, leaseId: string | undefined, onIdle: (() => void) | undefined) {
-    super(redactUrl(blob.url), onIdle);
+    super(redactUrl(blob.url), onIdle, credentialScopeOf(blob));
     this.#blob = blob;
     this.#withClaims = withClaims;
     this.#leaseId = leaseId;
     this.#state = lastStates.get(blob);
+    this.#streak = streaks.get(blob) ?? new Streak();
+    streaks.set(blob, this.#streak);
   }
 
   protected override async runBatch(): Promise<void> {
+    const batchInMs = this.#streak.mustYield();
+    if (batchInMs !== undefined) {
+      await this.#yield(batchInMs);
+      if (!this.hasWork()) return;
+    }
     const started = performance.now();
     beginTogether(this.waiting);
     this.#state ??= await this.#findEnd();
@@ -133,7 +144,7 @@ class AppendQueue extends CallQueue<AppendCall> {
       call.resolve({ offset, committedBlockCount: outcome.state.blockCount, attempts: call.attempts }, "appended");
       offset += call.record.length;
     }
-    if (++this.#blocks % blocksInARow === 0 && this.hasWork()) await this.#yield(performance.now() - started);
+    this.#streak.appended(performance.now() - started);
   }
 
   /** Resolves the calls whose operation is stored already. Returns false if the end of the blob has to be read again, or no call is left. */
@@ -171,8 +182,9 @@ class AppendQueue extends CallQueue<AppendCall> {
         for (const call of this.waiting) if (!call.settings.createOptions) call.reject(this.#notFound());
         const options = this.waiting.find((call) => !call.isSettled())?.settings.createOptions;
         if (!options) return undefined;
-        state = await createAppendBlob(this.#blob, options, this.#context(this.waiting));
-        if (!state && reads >= maxReads) throw this.#notFound();
+        const created = await createAppendBlob(this.#blob, options, this.#context(this.waiting));
+        state = created.state;
+        if (!state && reads >= maxReads) throw created.rejection ?? this.#notFound();
       }
       if (!state) continue;
       this.#confirmed = true;
@@ -203,6 +215,7 @@ class AppendQueue extends CallQueue<AppendCall> {
 
   #settleFailedAppend(outcome: Exclude<AppendOutcome, { kind: "committed" }>, calls: readonly AppendCall[]): void {
     const wasConfirmed = this.#confirmed;
+    if (outcome.kind === "conflict") this.#streak.lost();
     this.#state = undefined;
     this.#found = outcome.kind === "conflict" ? outcome.found : undefined;
     this.endAttempt(calls, outcome.kind);
@@ -217,10 +230,12 @@ class AppendQueue extends CallQueue<AppendCall> {
 
   /** Waits for about the time that another appender needs for a batch. */
   #yield(batchInMs: number): Promise<void> {
-    return this.pause(jitter(1.5 * Math.max(batchInMs, this.waiting[0]?.settings.retryDelayInMs ?? 0), 1 / 3));
+    // The delays of a caller say little about another appender, and the others wait, too.
+    const retryDelayInMs = Math.min(maxYieldInMs, this.waiting[0]?.settings.retryDelayInMs ?? 0);
+    return this.pause(jitter(1.5 * Math.max(batchInMs, retryDelayInMs), 1 / 3));
   }
 
-  #context(calls: readonly AppendCall[]): RequestContext {
+  #context(calls: readonly AppendCall[]): CallContext {
     return this.requestFor(calls, this.#leaseId, claimsName);
   }
 

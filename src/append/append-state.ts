@@ -1,12 +1,12 @@
 import type { AppendBlobLike, BlobHttpHeadersLike } from "../clients/blob.js";
-import { read, readWithTries } from "../core/request.js";
-import { isAlreadyExists, isDefinitive, isNotFound } from "../core/storage-errors.js";
+import { read, readWithTries, whileRejectedForNow } from "../core/request.js";
+import { isAlreadyExists, isConflict, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { fromPrimary } from "../target/content.js";
 import { withSignal } from "../target/target.js";
-import type { RequestContext } from "../target/target.js";
+import type { CallContext } from "../target/target.js";
 import { claimsName, parseClaims } from "./claims.js";
 import type { Claim } from "./claims.js";
 
@@ -19,6 +19,15 @@ export interface AppendBlobState {
   /** The metadata without the claims. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly claims: readonly Claim[];
+  /** The claims to the end of the blob that the last claim has replaced: their appenders did not append. */
+  readonly replacedClaims?: readonly string[] | undefined;
+  /** Undefined: not read yet, or a proxy has removed it. */
+  readonly createdOn?: Date | undefined;
+}
+
+/** Whether it is another blob of the same name. */
+export function isRecreated(before: AppendBlobState, found: AppendBlobState): boolean {
+  return before.createdOn !== undefined && found.createdOn !== undefined && before.createdOn.getTime() !== found.createdOn.getTime();
 }
 
 /** How {@link appendExactlyOnce} creates a missing blob. */
@@ -30,7 +39,7 @@ export interface CreateAppendBlobOptions {
 }
 
 /** Undefined: the blob does not exist. */
-export async function readAppendBlob(blob: AppendBlobLike, context: RequestContext): Promise<AppendBlobState | undefined> {
+export async function readAppendBlob(blob: AppendBlobLike, context: CallContext): Promise<AppendBlobState | undefined> {
   let properties;
   try {
     properties = await readWithTries((abortSignal) => fromPrimary(blob, context, blob.getProperties(blobOptions(withSignal(context, abortSignal)))), context);
@@ -39,7 +48,7 @@ export async function readAppendBlob(blob: AppendBlobLike, context: RequestConte
     throw error;
   }
   const url = redactUrl(blob.url);
-  const { blobType, contentLength, blobCommittedBlockCount, metadata = {} } = properties;
+  const { blobType, contentLength, blobCommittedBlockCount, createdOn, metadata = {} } = properties;
   if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`${url} is a ${blobType}, not an append blob.`);
   if (contentLength === undefined) throw new TypeError(`The response for ${url} has no Content-Length, so the position to append at is unknown.`);
   // Metadata names are case-insensitive.
@@ -49,12 +58,20 @@ export async function readAppendBlob(blob: AppendBlobLike, context: RequestConte
     length: contentLength,
     blockCount: blobCommittedBlockCount ?? 0,
     metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => !isClaims(name))),
+    createdOn,
     claims: parseClaims(Object.entries(metadata).find(([name]) => isClaims(name))?.[1]),
   };
 }
 
-/** Creates the blob unless it exists. Undefined: it exists, or may exist; the caller has to read it. */
-export async function createAppendBlob(blob: AppendBlobLike, options: CreateAppendBlobOptions, context: RequestContext): Promise<AppendBlobState | undefined> {
+/**
+ * Creates the blob unless it exists. No state: it exists, or may exist; the caller has to read it. If it does not, the service has a reason to
+ * reject the create that is not known.
+ */
+export async function createAppendBlob(
+  blob: AppendBlobLike,
+  options: CreateAppendBlobOptions,
+  context: CallContext,
+): Promise<{ readonly state?: AppendBlobState; readonly rejection?: Error }> {
   const headers: BlobHttpHeadersLike = options.contentType === undefined ? {} : { blobContentType: options.contentType };
   const metadata = { ...options.metadata };
   try {
@@ -62,11 +79,13 @@ export async function createAppendBlob(blob: AppendBlobLike, options: CreateAppe
     const create = (abortSignal: AbortSignal): ReturnType<AppendBlobLike["create"]> =>
       blob.create({ ...blobOptions({ ...context, abortSignal, leaseId: undefined }, { ifNoneMatch: "*" }), blobHTTPHeaders: headers, metadata });
     const { abortSignal, tryLimit } = context;
-    const { etag } = await read(create, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(0), onTry: tryLimit.onTry });
-    return { etag: requireETag(etag, redactUrl(blob.url)), length: 0, blockCount: 0, metadata, claims: [] };
+    const send = (): ReturnType<AppendBlobLike["create"]> => read(create, { abortSignal, timeoutInMs: tryLimit.timeoutInMs(0), onTry: tryLimit.onTry });
+    const { etag } = await whileRejectedForNow(send, abortSignal);
+    return { state: { etag: requireETag(etag, redactUrl(blob.url)), length: 0, blockCount: 0, metadata, claims: [] } };
   } catch (error) {
     // Without a response the blob may exist. It does not matter which client created it: it is empty.
-    if (isAlreadyExists(error) || (!isDefinitive(error) && !context.abortSignal.aborted)) return undefined;
+    if (isAlreadyExists(error) || (!isDefinitive(error) && !context.abortSignal.aborted)) return {};
+    if (isConflict(error)) return { rejection: error as Error };
     throw error;
   }
 }

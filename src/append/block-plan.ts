@@ -1,3 +1,4 @@
+import { countTogether } from "../core/call-queue.js";
 import type { AppendCall } from "./append-call.js";
 import { maxOperationsInBytes, sizeOfOperation } from "./claims.js";
 import type { ClaimedOperation } from "./claims.js";
@@ -22,8 +23,7 @@ export function batchSize(waiting: readonly AppendCall[], end: number): number {
 /** The next calls whose operations fit into the claim, each operation once: the repeat of a call waits until that is stored. */
 export function planBlock(waiting: readonly AppendCall[], end: number): BlockPlan {
   const operations: ClaimedOperation[] = [];
-  const alone = waiting.findIndex((call) => call.commitAlone);
-  const max = Math.min(batchSize(waiting, end), alone < 0 ? Infinity : Math.max(alone, 1));
+  const max = countTogether(waiting, batchSize(waiting, end));
   let offset = 0;
   let size = 0;
   const calls: AppendCall[] = [];

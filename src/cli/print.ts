@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from "commander";
+import { printable } from "../errors.js";
+import { jsonText } from "./terminal.js";
 import type { Terminal } from "./terminal.js";
 
 /** The value of a cell; a missing one is shown as a dash. */
@@ -27,8 +29,9 @@ function tableOf<T>(items: readonly T[], columns: Readonly<Record<string, (item:
     Object.keys(columns).map((title) => title.toUpperCase()),
     ...items.map((item) => Object.values(columns).map((cell) => show(cell(item)))),
   ];
-  const widths = Object.keys(columns).map((_, i) => Math.max(...lines.map((line) => charsOf(line[i] ?? "").length)));
-  const padded = (cell: string, i: number): string => cell + " ".repeat((widths[i] ?? 0) - charsOf(cell).length);
+  // One by one: a call cannot have as many arguments as there may be rows.
+  const widths = Object.keys(columns).map((_, i) => lines.reduce((width, line) => Math.max(width, widthOf(line[i] ?? "")), 0));
+  const padded = (cell: string, i: number): string => cell + " ".repeat((widths[i] ?? 0) - widthOf(cell));
   return lines.map((line) => `${line.map(padded).join("  ").trimEnd()}\n`).join("");
 }
 
@@ -46,6 +49,11 @@ export function printProperties({ terminal, json }: Printing, properties: Readon
 export function printOutcome({ terminal, json }: Printing, sentence: string, details: object): void {
   if (json) printJson(terminal, details);
   else terminal.out(`${printable(sentence)}\n`);
+}
+
+/** A number of things, with a verb if there is one: `1 message was`, `2 messages were`. */
+export function counted(count: number, noun: string, singular: string = "", plural: string = singular): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"} ${count === 1 ? singular : plural}`.trimEnd();
 }
 
 /** How long ago, in the most suitable unit. */
@@ -66,24 +74,24 @@ export function oneLine(text: string | undefined, limit: number = 60): string | 
   return chars.length <= limit ? chars.join("") : `${chars.slice(0, limit - 1).join("")}…`;
 }
 
+const segmenter = new Intl.Segmenter();
+
 function charsOf(text: string): string[] {
-  return Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
+
+/** Most cells are ASCII, and there may be a hundred thousand of them. */
+function widthOf(text: string): number {
+  return /^[ -~]*$/.test(text) ? text.length : charsOf(text).length;
 }
 
 function printJson(terminal: Terminal, value: unknown): void {
-  // JSON escapes only some of the characters that control a terminal.
-  const json = JSON.stringify(value, null, 2).replace(/(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => Array.from({ length: char.length }, (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, "0")}`).join(""));
-  terminal.out(`${json}\n`);
+  terminal.out(`${jsonText(value)}\n`);
 }
 
 function show(cell: Cell): string {
   if (cell === undefined || cell === "") return "-";
   return printable(cell instanceof Date ? cell.toISOString() : String(cell));
-}
-
-// The content of a storage account is untrusted: it must not contain control sequences for the terminal.
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ");
 }
 
 /** A parser for options that are whole numbers. */

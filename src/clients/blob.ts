@@ -104,6 +104,7 @@ export interface BlockBlobLike extends BlobLike, DownloadableLike {
 
 /** The response of `getProperties()` for an append blob. */
 export interface AppendBlobPropertiesLike extends BlobResponseLike {
+  createdOn?: Date | undefined;
   blobType?: string | undefined;
   blobCommittedBlockCount?: number | undefined;
 }
@@ -167,7 +168,7 @@ export interface PageBlobLike {
 export interface LeaseCallOptions {
   abortSignal?: AbortSignal;
   tracingOptions?: OperationTracingOptions;
-  conditions?: { ifMatch?: string };
+  conditions?: { ifMatch?: string; ifNoneMatch?: string };
 }
 
 /** The response to a lease operation. */

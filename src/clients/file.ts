@@ -72,6 +72,7 @@ export interface FileCreateOptions extends FileCallOptions {
 /** Options of `rename()`, as the SDK accepts them. */
 export interface FileRenameOptions extends ShareLeaseCallOptions {
   replaceIfExists?: boolean;
+  copyFileSmbInfo?: { fileAttributes?: string };
   sourceLeaseAccessConditions?: { leaseId?: string };
   destinationLeaseAccessConditions?: { leaseId?: string };
 }

@@ -14,6 +14,8 @@ export interface QueueMessageLike {
   readonly insertedOn: Date;
   readonly expiresOn: Date;
   readonly dequeueCount: number;
+  /** Shows the time of the service where the date of the response is not visible. */
+  readonly nextVisibleOn?: Date | undefined;
 }
 
 /**
@@ -33,7 +35,7 @@ export interface QueueLike {
   sendMessage(
     messageText: string,
     options?: QueueCallOptions & { messageTimeToLive?: number; visibilityTimeout?: number },
-  ): Promise<{ messageId: string }>;
+  ): Promise<{ messageId: string; popReceipt?: string | undefined }>;
   receiveMessages(
     options?: QueueCallOptions & { numberOfMessages?: number; visibilityTimeout?: number },
   ): Promise<{ date?: Date | undefined; receivedMessageItems: readonly QueueMessageLike[] }>;

@@ -13,6 +13,12 @@ export interface TableEntityLike {
   [property: string]: unknown;
 }
 
+/** A response of the table service, as the SDK passes it to `onResponse`. */
+export interface TableResponseLike {
+  readonly bodyAsText?: string | null | undefined;
+  readonly headers?: { get(name: string): string | null | undefined } | undefined;
+}
+
 /**
  * A `TableClient`, for `tableEntity`, `runTransaction` and inboxes.
  * @example
@@ -29,7 +35,7 @@ export interface TableLike {
     rowKey: string,
     options?: TableCallOptions & {
       disableTypeConversion?: boolean;
-      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }) => void;
+      onResponse?: (rawResponse: TableResponseLike) => void;
     },
   ): Promise<object>;
   createEntity(entity: TableEntityLike, options?: TableCallOptions): Promise<{ etag?: string | undefined }>;
@@ -48,7 +54,7 @@ export interface TableLike {
     options?: TableCallOptions & {
       disableTypeConversion?: boolean;
       queryOptions?: { filter?: string; select?: string[] };
-      onResponse?: (rawResponse: { bodyAsText?: string | null | undefined }) => void;
+      onResponse?: (rawResponse: TableResponseLike) => void;
     },
   ): { byPage(settings?: { maxPageSize?: number }): AsyncIterable<readonly object[]> };
   /** The SDK's own type of the actions would exclude clients of other versions. */

@@ -4,7 +4,7 @@ import { checkNumber, checkOptions } from "./validate.js";
 import type { OptionNames } from "./validate.js";
 
 /**
- * A component that works in the background until it is stopped: `QueueConsumer`, `LeaderElection`.
+ * A component that works in the background until it is stopped: `QueueConsumer`, `LeaderElection`, `Schedule`, `WorkBalancer`, `Outbox`.
  * @example
  * ```ts
  * const services: BackgroundService[] = [consumer, election];

@@ -14,6 +14,72 @@ export function isAborted(signal: AbortSignalLike | undefined): boolean {
   return signal?.aborted ?? false;
 }
 
+/**
+ * Cancels work of this library. A native signal takes 2 µs to create in Node 20, and as long again to listen to, which is most of what the
+ * library adds to a request. Clients and callers get the {@link native} one: the SDK would wrap this one, and the listeners by which sends
+ * are counted would be added to the wrapper.
+ */
+export class StopSignal implements AbortSignalLike {
+  #aborted = false;
+  #reason: DOMException | undefined;
+  readonly #listeners = new Set<{ readonly listener: () => void }>();
+  #native: AbortController | undefined;
+
+  get aborted(): boolean {
+    return this.#aborted;
+  }
+
+  get reason(): DOMException | undefined {
+    return this.#reason;
+  }
+
+  abort(): void {
+    if (this.#aborted) return;
+    this.#aborted = true;
+    this.#reason = new DOMException("The operation was aborted.", "AbortError");
+    this.#native?.abort(this.#reason);
+    notify(this.#listeners);
+  }
+
+  /** A native signal that aborts with this one. */
+  get native(): AbortSignal {
+    if (!this.#native) {
+      this.#native = new AbortController();
+      if (this.#aborted) this.#native.abort(this.#reason);
+    }
+    return this.#native.signal;
+  }
+
+  onAbort(listener: () => void): () => void {
+    const entry = { listener };
+    this.#listeners.add(entry);
+    return () => {
+      this.#listeners.delete(entry);
+    };
+  }
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    this.#listeners.add({ listener });
+  }
+
+  removeEventListener(_type: "abort", listener: () => void): void {
+    for (const entry of this.#listeners) if (entry.listener === listener) this.#listeners.delete(entry);
+  }
+}
+
+/** The signal for clients and callers. */
+export function nativeSignal(signal: AbortSignal | StopSignal): AbortSignal {
+  return signal instanceof StopSignal ? signal.native : signal;
+}
+
+/** A listener that another listener removes is not called, as on a native signal. */
+function notify(entries: Set<{ readonly listener: () => void }>): void {
+  for (const entry of entries) {
+    entries.delete(entry);
+    entry.listener();
+  }
+}
+
 /** Calls `listener` once when `signal` aborts (immediately if it already has). Returns a function that removes the listener. */
 export function onAbort(signal: AbortSignalLike | undefined, listener: () => void): () => void {
   if (!signal) return noop;
@@ -21,6 +87,7 @@ export function onAbort(signal: AbortSignalLike | undefined, listener: () => voi
     listener();
     return noop;
   }
+  if (signal instanceof StopSignal) return signal.onAbort(listener);
   const hub = hubs.get(signal) ?? openHub(signal);
   const entry = { listener };
   hub.entries.add(entry);
@@ -48,11 +115,7 @@ function openHub(signal: AbortSignalLike): Hub {
   };
   const onSignal = (): void => {
     hub.close();
-    // A listener that another listener removes is not called, as on the signal itself.
-    for (const entry of hub.entries) {
-      hub.entries.delete(entry);
-      entry.listener();
-    }
+    notify(hub.entries);
   };
   signal.addEventListener("abort", onSignal);
   hubs.set(signal, hub);
@@ -106,6 +169,14 @@ export function startTimer(ms: number, onTime: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
+/** As {@link startTimer}, but does not keep the process from ending: for what is useful, and not necessary. */
+export function startIdleTimer(ms: number, onTime: () => void): () => void {
+  const timer = setTimeout(onTime, ms);
+  // Browsers have no such method.
+  (timer as { unref?: () => void }).unref?.();
+  return () => clearTimeout(timer);
+}
+
 function startLongTimer(ms: number, onTime: () => void): () => void {
   let stop = noop;
   const timer = setTimeout(() => (stop = startTimer(ms - maxTimerInMs, onTime)), maxTimerInMs);
@@ -130,6 +201,39 @@ export function delay(ms: number, signal?: AbortSignalLike): Promise<void> {
   });
 }
 
+/** What a call that was cancelled, or has failed, still waits for, at most: what is in progress usually ends within this time. */
+const graceAfterAbortInMs = 200;
+
+/**
+ * Calls `onEnd` when a call has to end although what it does last is not done: after `ms`, or a moment after its signal has aborted. Returns
+ * a function that stops the timer and removes the listener.
+ */
+export function startGrace(ms: number, signal: AbortSignalLike | undefined, onEnd: (why: "time" | "abort") => void): () => void {
+  const stops: (() => void)[] = [];
+  const stop = (): void => {
+    for (const each of stops) each();
+  };
+  const endAfter = (after: number, why: "time" | "abort"): (() => void) => startTimer(after, () => {
+    stop();
+    onEnd(why);
+  });
+  stops.push(endAfter(ms, "time"), onAbort(signal, () => stops.push(endAfter(graceAfterAbortInMs, "abort"))));
+  return stop;
+}
+
+/** Settles as `cleanUp` does; resolves if the call has to end before, see {@link startGrace}. The clean-up then goes on in the background. */
+export function withinGrace(cleanUp: Promise<void>, ms: number, signal: AbortSignalLike | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = startGrace(ms, signal, () => resolve());
+    cleanUp.finally(stop).then(resolve, reject);
+  });
+}
+
+/** As {@link withinGrace}, for a call that has failed: its time is over, or it has nothing else to wait for. */
+export function withinMoment(cleanUp: Promise<void>): Promise<void> {
+  return withinGrace(cleanUp, graceAfterAbortInMs, undefined);
+}
+
 /** Lets the other work of the process have its turn. */
 export function eventLoopTurn(): Promise<void> {
   return new Promise((resolve) => {
@@ -149,25 +253,39 @@ export function watchEventLoop(): { readonly forInMs: () => number; readonly sto
  * client may ignore its signal. The owner must dispose of it; otherwise a timer and listeners remain.
  */
 export class Deadline {
-  readonly #controller = new AbortController();
+  #controller = new AbortController();
+  #aborted = false;
   readonly #timeoutReason: () => unknown;
   readonly #offs: readonly (() => void)[];
   #stopTimer: () => void;
   /** `-Infinity`: disposed of. */
   #endsAt: number;
   #rejectRace: ((reason: unknown) => void) | undefined;
+  /** When the time is over: for how long the work may continue all the same. */
+  postponeInMs: (() => number) | undefined;
 
   /** @param timeoutReason - Creates the reason of the signal when the time is over. */
   constructor(timeoutInMs: number, timeoutReason: () => unknown, ...signals: readonly (AbortSignalLike | undefined)[]) {
     this.#timeoutReason = timeoutReason;
     this.#endsAt = performance.now() + timeoutInMs;
-    this.#stopTimer = startTimer(timeoutInMs, () => this.abort(timeoutReason()));
+    this.#stopTimer = this.#startTimer(timeoutInMs);
     this.#offs = signals.map((signal) => onAbort(signal, () => signal && this.abort(abortReason(signal))));
-    if (this.signal.aborted) this.dispose();
+    if (this.#aborted) this.dispose();
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** Before the signal is used: it is to be that of this controller, which has not aborted. */
+  use(controller: AbortController): void {
+    if (this.#aborted) controller.abort(this.signal.reason);
+    this.#controller = controller;
+  }
+
+  /** Also known without the signal: in Node 20, the native one is slow to make, and to ask. */
+  get isAborted(): boolean {
+    return this.#aborted;
   }
 
   /** From now on, the work may take this long at most: another caller with less time waits for it, too. */
@@ -176,7 +294,15 @@ export class Deadline {
     if (endsAt >= this.#endsAt) return;
     this.#endsAt = endsAt;
     this.#stopTimer();
-    this.#stopTimer = startTimer(timeoutInMs, () => this.abort(this.#timeoutReason()));
+    this.#stopTimer = this.#startTimer(timeoutInMs);
+  }
+
+  #startTimer(ms: number): () => void {
+    return startTimer(ms, () => {
+      const postponeInMs = this.postponeInMs?.() ?? 0;
+      if (postponeInMs > 0) this.#stopTimer = this.#startTimer(postponeInMs);
+      else this.abort(this.#timeoutReason());
+    });
   }
 
   /** Settles as `promise` does, or rejects with the reason when the time is over or a signal aborts. One race at a time. */
@@ -185,13 +311,14 @@ export class Deadline {
       this.#rejectRace = reject;
       promise.then(resolve, reject);
       // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of a signal
-      if (this.signal.aborted) reject(this.signal.reason);
+      if (this.#aborted) reject(this.signal.reason);
     });
   }
 
   /** Ends the work. The race rejects before the signal aborts: the reason counts, not the client's own abort error. */
   abort(reason?: unknown): void {
-    if (this.signal.aborted) return;
+    if (this.#aborted) return;
+    this.#aborted = true;
     this.dispose();
     this.#rejectRace?.(reason);
     this.#controller.abort(reason);
@@ -215,7 +342,11 @@ function noop(): void {
 }
 
 /** Milliseconds since the clock was started. */
-export type Clock = () => number;
+export interface Clock {
+  (): number;
+  /** The same by the monotonic clock alone, which may stop while the machine is suspended. */
+  readonly monotonic?: () => number;
+}
 
 /**
  * Starts a clock that returns the larger of monotonic and wall-clock time: the monotonic clock may stop while the machine is
@@ -225,9 +356,25 @@ export type Clock = () => number;
  * Start it before sending the request whose time it measures: the service cannot have started counting any earlier.
  */
 export function startStopwatch(): Clock {
-  const monotonic = performance.now();
+  const startedAt = performance.now();
   const wall = Date.now();
-  return () => Math.max(performance.now() - monotonic, Date.now() - wall);
+  const monotonic = (): number => performance.now() - startedAt;
+  return Object.assign(() => Math.max(monotonic(), Date.now() - wall), { monotonic });
+}
+
+/**
+ * The difference between the wall clock and the uptime of the machine, which counts suspension and cannot be set: a suspension does not
+ * change it, a step of the wall clock does. So does a pause of a virtual machine that its clocks do not know of, once the wall clock has
+ * been corrected. Undefined: the platform has no such clock, as in browsers.
+ */
+export function wallClockOffset(): number | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (id: string) => { uptime?: () => number } | undefined } };
+  try {
+    const uptime = process?.getBuiltinModule?.("node:os")?.uptime?.();
+    return uptime === undefined ? undefined : Date.now() - uptime * 1_000;
+  } catch {
+    return undefined;
+  }
 }
 
 /** An SDK call took longer than its limit. Whether it had an effect is not known. */

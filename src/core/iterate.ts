@@ -1,6 +1,6 @@
 import type { AbortSignalLike } from "../clients/call.js";
-import { Deadline, throwIfAborted } from "./deadline.js";
-import { countSends, read, SecondaryReadError } from "./request.js";
+import { Deadline, RequestTimeoutError, startTimer, throwIfAborted } from "./deadline.js";
+import { countSends, SecondaryReadError } from "./request.js";
 
 export interface IterateOptions {
   readonly abortSignal?: AbortSignalLike | undefined;
@@ -24,10 +24,13 @@ export async function* iterate<T>(
     hasItems = false;
   });
   const items = open(deadline.signal)[Symbol.asyncIterator]();
+  const wait = new ItemWait(timeoutInMs, () => deadline.abort(new RequestTimeoutError(timeoutInMs)));
   let ended = false;
   try {
     for (;;) {
-      const next = await read(() => deadline.race(items.next()), { timeoutInMs });
+      wait.begin();
+      const next = await deadline.race(items.next());
+      wait.end();
       ended = next.done ?? false;
       if (next.done) return undefined;
       hasItems = true;
@@ -38,8 +41,50 @@ export async function* iterate<T>(
     // Ends a request that got no response in time.
     if (!ended) deadline.abort(new DOMException("The iteration has ended.", "AbortError"));
     deadline.dispose();
+    wait.stop();
     counter.stop();
     // Not awaited: after an abort, a request that ignores its signal may still be in flight.
     if (!ended) items.return?.().catch(() => undefined);
+  }
+}
+
+/**
+ * The time limit of each wait for an item. Most items are there at once, thousands of one response: a timer, or even a signal, for each of
+ * them would cost more than all the rest. So the timer of an earlier wait stays, and when it fires, what is left of the current wait decides.
+ */
+class ItemWait {
+  readonly #timeoutInMs: number;
+  readonly #onTimeout: () => void;
+  #since: number | undefined;
+  #stopTimer: (() => void) | undefined;
+
+  constructor(timeoutInMs: number, onTimeout: () => void) {
+    this.#timeoutInMs = timeoutInMs;
+    this.#onTimeout = onTimeout;
+  }
+
+  begin(): void {
+    this.#since = performance.now();
+    if (!this.#stopTimer) this.#startTimer(this.#timeoutInMs);
+  }
+
+  /** The consumer has the item, and may keep it for as long as it likes. */
+  end(): void {
+    this.#since = undefined;
+  }
+
+  stop(): void {
+    this.#stopTimer?.();
+    this.#stopTimer = undefined;
+  }
+
+  #startTimer(ms: number): void {
+    this.#stopTimer = startTimer(ms, () => {
+      this.#stopTimer = undefined;
+      if (this.#since === undefined) return;
+      const leftInMs = this.#since + this.#timeoutInMs - performance.now();
+      if (leftInMs > 0) this.#startTimer(leftInMs);
+      else this.#onTimeout();
+    });
   }
 }

@@ -102,6 +102,9 @@ export abstract class PendingCall<R> {
   }
 }
 
+/** Runs a function in the async context of an earlier moment. */
+export type RunInContext = <R>(fn: () => R) => R;
+
 /** How one caller's part in a shared write is retried. */
 export interface WriteCallSettings {
   readonly maxAttempts: number;
@@ -123,6 +126,8 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   readonly settings: S;
   /** When it was enqueued, in logical time (see `UpdateQueue`). */
   enqueuedAt = 0;
+  /** The async context of its caller. */
+  inContext: RunInContext | undefined;
   attempts = 0;
   currentETag: string | undefined;
   /** Its change is part of a write in flight, whose outcome is not known yet. */
@@ -130,14 +135,16 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
   /** The outcome of its earlier write is unknown, and its caller asked for a retry. */
   mayHaveCommitted = false;
   hadConflict = false;
-  /** The service rejected a write that combined it with other calls. */
-  commitAlone = false;
+  /** With how many calls it may be committed, itself included: the service rejected a write of more. */
+  maxTogether: number = Infinity;
   /** The library's id of the operation: identifies the last write that was sent with its change, or the first of unknown outcome. */
   writeToken = "";
   /** How long its function took when it was detached for being too slow. */
   tookInMs = 0;
   /** How many attempts ended because its function was too slow for the others, and met no conflict. */
   #detached = 0;
+  /** How many attempts ended because the service rejected a write of several calls, perhaps for the change of another one. */
+  #separated = 0;
   readonly #started = performance.now();
 
   constructor(settings: S) {
@@ -154,9 +161,15 @@ export class WriteCall<R, S extends WriteCallSettings = WriteCallSettings> exten
     return this.settings.operationId ?? (this.mayHaveCommitted ? this.writeToken : undefined);
   }
 
-  /** Whether it has no attempt left. Those in which its function was too slow for others do not count. */
+  /** Whether it has no attempt left. Those in which its function was too slow for others do not count, nor those that another call may have spoiled. */
   get isExhausted(): boolean {
-    return this.attempts - this.#detached >= this.settings.maxAttempts;
+    return this.attempts - this.#detached - this.#separated >= this.settings.maxAttempts;
+  }
+
+  /** The service rejected a write of several calls: next time with fewer. */
+  separate(maxTogether: number): void {
+    this.maxTogether = maxTogether;
+    this.#separated++;
   }
 
   /** Its function was too slow for the others, and has ended: it runs again. Not forever: the time of a call may be unlimited. */
@@ -263,4 +276,13 @@ export async function waitOrDetach<R>(
 
 export function isThenable<R>(value: R | PromiseLike<R>): value is PromiseLike<R> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}
+
+/**
+ * What is handed to a function of the application, or returned by one: if it is a promise that no caller awaits, its rejection must not
+ * end the process. A caller that does await it still gets the rejection.
+ */
+export function observed<V>(value: V): V {
+  if (isThenable(value)) Promise.resolve(value).catch(() => undefined);
+  return value;
 }

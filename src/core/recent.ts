@@ -7,6 +7,10 @@ export class Recent<V> {
     this.#max = max;
   }
 
+  has(key: string): boolean {
+    return this.#values.has(key);
+  }
+
   get(key: string, create: () => V): V {
     const value = this.#values.get(key) ?? create();
     this.#values.delete(key);

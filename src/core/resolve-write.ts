@@ -1,11 +1,11 @@
 import type { AbortSignalLike } from "../clients/call.js";
 import { isConcurrencyError } from "../errors.js";
 import { delay, isAborted, RequestTimeoutError } from "./deadline.js";
-import { request } from "./request.js";
+import { rejectedForNow, request, ResendPreventedError } from "./request.js";
 import type { RequestOutcome, TryLimit } from "./request.js";
 import { fullJitter, retry } from "./retry.js";
 import type { RetryPolicy } from "./retry.js";
-import { isConflict, isDefinitive, isLeaseConflict, isNotFound, isUnauthorized } from "./storage-errors.js";
+import { isConflict, isDefinitive, isLeaseConflict, isNotFound, isRejectedForNow, isUnauthorized } from "./storage-errors.js";
 import { isMisuse } from "./validate.js";
 
 /** What the stored state says about a write. `"unchanged"`: it is the state before the write, so a send may still take effect. */
@@ -21,8 +21,8 @@ export interface ResolvableWrite<V, S> {
    */
   readBack(reason: "conflict" | "lost"): Promise<S>;
   /**
-   * What the stored state says about this write. `error`: the error of its last send. After a `"conflict"` only the write's
-   * own id counts as committed: another writer may have stored the same content.
+   * What the stored state says about this write. `error`: the response to its last send; undefined if it may have been sent more than once.
+   * After a `"conflict"` only the write's own id counts as committed: another writer may have stored the same content.
    */
   recognise(found: S, reason: "conflict" | "lost", error: unknown): Recognition | Promise<Recognition>;
   /**
@@ -73,6 +73,12 @@ export interface ResolveLimits {
   readonly resolveAfterAbort?: boolean | undefined;
 }
 
+/**
+ * The same for sends that the SDK would have repeated by itself, with waits of many seconds: the service is most often busy, and stays so
+ * for longer than the other re-sends take. These take 45 seconds on average.
+ */
+const maxResendsInsteadOfSdk = 100;
+
 /** How often reading back is attempted after each send. */
 const defaultMaxReadBacks = 3;
 
@@ -103,6 +109,7 @@ export class WriteNotSentError extends Error {
  * |----------------------------------|----------------------|------------------------------------------------------------|
  * | 2xx                              |                      | committed                                                  |
  * | sent once, rejected              |                      | rejected                                                   |
+ * | sent once, rejected for now      |                      | wait, send again; in the end rejected                      |
  * | sent once, conflict              | has this write       | recognised: a proxy or a browser sent a copy of it         |
  * | sent once, conflict              | anything else        | conflict                                                   |
  * | none, 5xx, or to a re-send       | has this write       | recognised                                                 |
@@ -120,18 +127,31 @@ export async function resolveWrite<V, S>(write: ResolvableWrite<V, S>, limits: R
   /** An earlier send may have been committed, or may still be in flight. */
   let uncertain = false;
   let timedOut = 0;
+  let waits = 0;
   for (let resend = 0; ; resend++) {
     const timeoutInMs = tryLimit?.timeoutInMs(timedOut);
-    const sent = await request((signal) => write.send(signal), { abortSignal, awaitSend, sendOnce, timeoutInMs, onTry: tryLimit?.onTry });
+    const sent = await request((signal) => write.send(signal), { abortSignal, awaitSend, sendOnce, timeoutInMs, reusesSignal: tryLimit?.reusesSignal, onTry: tryLimit?.onTry, onResend: tryLimit?.onResend, sparesWaits: tryLimit !== undefined });
     if ("error" in sent && sent.error instanceof RequestTimeoutError) timedOut++;
     if (sent.kind === "ok") return { kind: "committed", value: sent.value };
-    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, abortSignal);
+    const certain: WriteOutcome<V, S> | undefined = uncertain ? undefined : await outcomeOfOnlySend(write, sent, maxReadBacks, limits);
     const isFinal = certain?.kind === "recognised" || (certain && "error" in certain && !limits.retryRejected?.(certain.error));
-    if (certain && isFinal) return certain;
+    if (certain && isFinal) {
+      // Sent once and rejected: nothing of it is stored, so that it is not read before it is sent again.
+      if (certain.kind !== "rejected" || !isRejectedForNow(certain.error) || waits >= rejectedForNow.maxWaits) return certain;
+      tryLimit?.onWait?.(true);
+      try {
+        await delay(rejectedForNow.backoff(waits++), abortSignal);
+      } catch {
+        return certain;
+      }
+      tryLimit?.onWait?.(false);
+      continue;
+    }
     uncertain ||= certain === undefined;
     const outcome = await outcomeOfLostSend(write, sent, maxReadBacks, readSignal);
     if (outcome.kind !== "send again") return outcome;
-    if (resend >= maxResends) return { kind: "unknown", error: outcome.error };
+    const isInsteadOfSdk = outcome.error instanceof ResendPreventedError;
+    if (resend >= (isInsteadOfSdk ? Math.max(maxResends, maxResendsInsteadOfSdk) : maxResends)) return { kind: "unknown", error: outcome.error };
     try {
       await delay(backoff(resend), abortSignal);
     } catch {
@@ -149,7 +169,7 @@ async function outcomeOfOnlySend<V, S>(
   write: ResolvableWrite<V, S>,
   sent: Exclude<RequestOutcome<V>, { kind: "ok" }>,
   maxReadBacks: number,
-  abortSignal: AbortSignalLike | undefined,
+  { abortSignal, tryLimit }: Pick<ResolveLimits, "abortSignal" | "tryLimit">,
 ): Promise<WriteOutcome<V, S> | undefined> {
   const { error } = sent;
   if (error instanceof WriteNotSentError) return { kind: error.conflict ? "conflict" : "rejected", error: error.cause };
@@ -158,7 +178,7 @@ async function outcomeOfOnlySend<V, S>(
   if (!write.onConflict) return { kind: "conflict", error };
   try {
     const waitInMs = write.onConflict(error);
-    if (waitInMs > 0) await delay(waitInMs, abortSignal);
+    if (waitInMs > 0) await (tryLimit?.backOff ?? delay)(waitInMs, abortSignal);
     // Not given up easily: a copy of this write may be stored, which the caller's next read would take for another client's. Also if the
     // credentials are rejected: the next attempt may have new ones, and would apply the change a second time.
     const shouldRetry = (readError: unknown): boolean => mayReadAgain(readError) || isUnauthorized(readError);
@@ -183,7 +203,7 @@ async function outcomeOfLostSend<V, S>(
   let recognition: Recognition;
   try {
     // Without delay: each write of another client in between makes it harder to recognise this one.
-    ({ found, recognition } = await lookFor(write, "lost", error, { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal }));
+    ({ found, recognition } = await lookFor(write, "lost", sent.sends === 1 ? error : undefined, { maxAttempts: maxReadBacks, shouldRetry: mayReadAgain, abortSignal }));
   } catch (readError) {
     // Not sent again: where `readBack` keeps earlier sends from taking effect, that has failed, too.
     return { kind: "unknown", error: new AggregateError([error, readError], "the write got no response, and reading back failed"), readError };

@@ -71,7 +71,12 @@ async function attemptOnce<R>(attempt: (attempt: number) => Promise<R>, number: 
  * spreads contenders the most, which matters when all of them failed at the same moment.
  */
 export function fullJitter(retry: number, baseInMs: number, capInMs: number): number {
-  return Math.random() * Math.min(capInMs, baseInMs * 2 ** Math.min(retry, 30));
+  return Math.random() * maxBackoff(retry, baseInMs, capInMs);
+}
+
+/** The longest of these delays. */
+export function maxBackoff(retry: number, baseInMs: number, capInMs: number): number {
+  return Math.min(capInMs, baseInMs * 2 ** Math.min(retry, 30));
 }
 
 /** `ms`, plus or minus a random fraction of it, so that processes that started or failed together do not stay synchronised. */

@@ -2,7 +2,7 @@
  * The only file that names status and error codes of the storage services. It classifies by code, not by status: 412 and
  * 409 can mean a failed condition or a lease. The predicates are named after the service's own codes.
  */
-import { createError, isConcurrencyError, LeaseUnavailableError, OperationTimeoutError, TargetNotFoundError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, OperationTimeoutError, TargetNotFoundError, TargetStateError } from "../errors.js";
 import { RequestTimeoutError } from "./deadline.js";
 import { isMisuse } from "./validate.js";
 
@@ -43,19 +43,66 @@ export function isIncompleteText(error: unknown): boolean {
   return codeOf(error) === "PARSE_ERROR";
 }
 
+const connectionCodes: ReadonlySet<string> = new Set(["ECONNRESET", "ECONNREFUSED", "ETIMEDOUT", "EPIPE", "EAI_AGAIN", "REQUEST_SEND_ERROR"]);
+
+/** No response arrived: the connection broke, or could not be made. */
+export function isConnectionBroken(error: unknown): boolean {
+  return statusOf(error) === undefined && connectionCodes.has(codeOf(error) ?? "");
+}
+
 /** The service is throttling, and has not begun to carry out the request. */
 export function isServerBusy(error: unknown): boolean {
   return statusOf(error) === 503 && codeOf(error) === "ServerBusy";
 }
 
 /**
- * Another attempt may succeed: no response arrived, or the service is down, busy or throttling. Errors of this library are
- * final, and so is misuse.
+ * Another attempt may succeed: no response arrived, the service is down, busy or throttling, or it rejects the request for now. Errors
+ * of this library are final, except the one for the latter; so is misuse.
  */
 export function isTransient(error: unknown): boolean {
-  if (isConcurrencyError(error) || isMisuse(error)) return false;
+  if (isConcurrencyError(error)) return isRejectedForNow(error.cause) && error.code === "TARGET_STATE";
+  if (isMisuse(error)) return false;
   const status = statusOf(error);
-  return status === undefined || status >= 500 || status === 408 || status === 429;
+  return status === undefined || status >= 500 || status === 408 || status === 429 || isRejectedForNow(error);
+}
+
+/** The service rejects a write, and will carry it out later: a copy to the target is pending, or what contains the target is being deleted. */
+export function isRejectedForNow(error: unknown): boolean {
+  return /^PendingCopyOperation$|BeingDeleted$/.test(codeOf(error) ?? "");
+}
+
+/** A SAS that may only create, and the blob exists. */
+export function isUnauthorizedOverwrite(error: unknown): boolean {
+  return codeOf(error) === "UnauthorizedBlobOverwrite";
+}
+
+type StateAdvice = readonly [state: TargetStateError["reason"], advice: string];
+
+const beingDeleted: StateAdvice = [
+  "beingDeleted",
+  "cannot be written: its container, table, queue or share is being deleted, which takes 30 s or more. Create that again, then try again.",
+];
+
+/** The codes that tell of a state of the target, or of what contains it. An object, which a bundler can leave out. */
+const targetStates: Readonly<Record<string, StateAdvice>> = {
+  BlobIsSealed: ["sealed", "is sealed: an append blob accepts no more blocks after that. Continue in another blob."],
+  BlobImmutableDueToLegalHold: ["immutable", "is immutable, because it has a legal hold. Clear the hold, or write to another blob."],
+  BlobImmutableDueToPolicy: ["immutable", "is immutable until its immutability policy has ended. Wait until then, or write to another blob."],
+  BlobUsesCustomerSpecifiedEncryption: ["encrypted", "is encrypted with a key of its own, which the library does not send. Use an encryption scope, or the SDK."],
+  BlobArchived: ["archived", "is archived. Set its tier to Hot, Cool or Cold, and wait until it is rehydrated."],
+  BlobBeingRehydrated: ["rehydrating", "is being rehydrated, which takes hours. Try again later."],
+  SnapshotsPresent: ["snapshots", 'has snapshots: delete them first, or with the blob, by the option deleteSnapshots: "include" of the target.'],
+  UnauthorizedBlobOverwrite: ["overwrite", "exists, and the SAS allows only to create it: a change needs the permission to write."],
+  PendingCopyOperation: ["copying", "is the destination of a copy that has not ended. Wait for the copy, or abort it."],
+  ContainerBeingDeleted: beingDeleted,
+  TableBeingDeleted: beingDeleted,
+  QueueBeingDeleted: beingDeleted,
+  ShareBeingDeleted: beingDeleted,
+};
+
+function targetStateOf(error: unknown): StateAdvice | undefined {
+  const code = codeOf(error);
+  return code !== undefined && Object.hasOwn(targetStates, code) ? targetStates[code] : undefined;
 }
 
 const conflictCodes = new Set([
@@ -68,7 +115,60 @@ const conflictCodes = new Set([
   "ResourceAlreadyExists",
 ]);
 
-/** Another client wrote, created or deleted in between: read again. */
+/** 409 and 412 that are certainly not a conflict with another writer, beside those of leases, of SMB clients and of states of the target. */
+const refusalCodes = new Set([
+  "AccountBeingCreated",
+  "BlobAccessTierNotSupportedForAccountType",
+  "BlobNotArchived",
+  "BlobOverwritten",
+  "BlobTierInadequateForContentLength",
+  "BlockCountExceedsLimit",
+  "CannotChangeToLowerTier",
+  "ContainerAlreadyExists",
+  "ContainerDisabled",
+  "ContainerQuotaDowngradeNotAllowed",
+  "CopyIdMismatch",
+  "DirectoryNotEmpty",
+  "EndpointUnsupportedAccountFeatures",
+  "FeatureVersionMismatch",
+  "IncrementalCopyBlobMismatch",
+  "IncrementalCopyOfEarlierVersionSnapshotNotAllowed",
+  "IncrementalCopyOfEralierVersionSnapshotNotAllowed",
+  "IncrementalCopySourceMustBeSnapshot",
+  "InfiniteLeaseDurationRequired",
+  "InvalidBlobType",
+  "InvalidSourceBlobType",
+  "InvalidSourceBlobUrl",
+  "MaxBlobSizeConditionNotMet",
+  "NoPendingCopyOperation",
+  "OperationNotAllowedOnIncrementalCopyBlob",
+  "PreviousSnapshotCannotBeNewer",
+  "PreviousSnapshotNotFound",
+  "PreviousSnapshotOperationNotSupported",
+  "PublicAccessNotPermitted",
+  "QueueAlreadyExists",
+  "QueueDisabled",
+  "QueueNotEmpty",
+  "ReadOnlyAttribute",
+  "ResourceTypeMismatch",
+  "SequenceNumberConditionNotMet",
+  "SequenceNumberIncrementTooLarge",
+  "ShareAlreadyExists",
+  "ShareHasSnapshots",
+  "ShareSnapshotCountExceeded",
+  "ShareSnapshotInProgress",
+  "SnaphotOperationRateExceeded",
+  "SnapshotCountExceeded",
+  "SnapshotOperationRateExceeded",
+  "SourceConditionNotMet",
+  "SystemInUse",
+  "TableAlreadyExists",
+]);
+
+/**
+ * Another client wrote, created or deleted in between: read again. Also a 409 or 412 whose code is not known: what is stored shows whether it
+ * was a conflict, and whether the write is stored.
+ */
 export function isConflict(error: unknown): boolean {
   const status = statusOf(error);
   const code = codeOf(error);
@@ -76,8 +176,9 @@ export function isConflict(error: unknown): boolean {
   if (status === 304) return false;
   if (isConcurrencyError(error, "PRECONDITION")) return true;
   if (code !== undefined && conflictCodes.has(code)) return true;
-  // The response to a HEAD, or one from a proxy, may lack the code. A 412 without a code is a failed condition.
-  return status === 412 && code === undefined;
+  // The response to a HEAD, or one from a proxy, may lack the code.
+  if (status !== 412 && status !== 409) return false;
+  return code === undefined || !(refusalCodes.has(code) || code.startsWith("Lease") || isInUse(error) || targetStateOf(error));
 }
 
 /** The blob, entity or file does not exist (its container, table or share may). */
@@ -148,6 +249,12 @@ export function isLeaseTaken(error: unknown): boolean {
   return code === "LeaseAlreadyPresent" || code === "LeaseIsBreakingAndCannotBeAcquired";
 }
 
+/** A condition of a request for a lease is not met. As `isConflict`, but without the codes of other requests: leases alone need none. */
+export function isConditionNotMet(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "ConditionNotMet" || (code === undefined && statusOf(error) === 412);
+}
+
 /** The lease was broken with a notice period that is not over yet. */
 export function isLeaseBreaking(error: unknown): boolean {
   return codeOf(error)?.startsWith("LeaseIsBreaking") ?? false;
@@ -164,7 +271,8 @@ export function leaseLossOf(error: unknown): "stolen" | "broken" | "expired" | "
       return code.startsWith("Lease") ? "stolen" : undefined;
     case 412:
       if (code.startsWith("LeaseLost") || code.startsWith("LeaseNotPresent")) return "expired";
-      return "stolen";
+      // Any other 412 is a condition of the request, or has no code: it proves nothing of the lease.
+      return code.startsWith("Lease") ? "stolen" : undefined;
     default:
       return undefined;
   }
@@ -181,6 +289,11 @@ export function isLeaseIdMismatch(error: unknown): boolean {
   return code?.startsWith("LeaseIdMismatch") === true || code === "LeaseAlreadyPresent";
 }
 
+/** The blob is of another kind than the request is for, for example a block blob where an append blob is expected. */
+export function isBlobTypeMismatch(error: unknown): boolean {
+  return codeOf(error) === "InvalidBlobType";
+}
+
 /** The append blob has the maximum number of blocks. */
 export function isBlockCountExceeded(error: unknown): boolean {
   return codeOf(error) === "BlockCountExceedsLimit";
@@ -194,7 +307,7 @@ export function isSequenceConflict(error: unknown): boolean {
 /** Creating a blob: it already exists. */
 export function isAlreadyExists(error: unknown): boolean {
   const code = codeOf(error);
-  return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing";
+  return code === "BlobAlreadyExists" || code === "ConditionNotMet" || code === "LeaseIdMissing" || isUnauthorizedOverwrite(error);
 }
 
 /** Inserting an entity: it already exists. */
@@ -224,8 +337,8 @@ export function failedOperation(error: unknown): number | undefined {
 }
 
 /**
- * The error that a caller gets for an error of the SDK. For leases, missing targets and missing parents it names the target
- * and the remedy; otherwise it is the SDK's own error.
+ * The error that a caller gets for an error of the SDK. For leases, states of the target, missing targets and missing parents it names
+ * the target and the remedy; otherwise it is the SDK's own error.
  *
  * @param notFoundAdvice - What to do about a missing target. Without it, a 404 of the target itself is passed on.
  */
@@ -234,6 +347,11 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
   if (isLeaseConflict(error)) {
     return createError(LeaseUnavailableError, `${url} ${leaseProblems[leaseProblemOf(error)]}`, { url, waitedInMs: 0, holder: undefined, cause: error });
   }
+  const [reason, advice] = targetStateOf(error) ?? [];
+  if (reason !== undefined) {
+    const retryable = reason === "rehydrating" || isRejectedForNow(error);
+    return createError(TargetStateError, `${url} ${advice}`, { url, reason, retryable, cause: error });
+  }
   if (isResourceTypeMismatch(error)) {
     return createError(TargetNotFoundError, `The file ${url} does not exist: a directory has that name.`, { url, cause: error });
   }
@@ -241,8 +359,8 @@ export function toConcurrencyError(error: unknown, url: string, notFoundAdvice?:
 }
 
 /** For a request that got no response within its own limit: callers know the limit of a call only. */
-export function toTimeoutError(error: RequestTimeoutError, url: string): OperationTimeoutError {
-  return createError(OperationTimeoutError, `${url}: ${error.message}.`, { url, elapsedInMs: error.timeoutInMs, cause: error });
+export function toTimeoutError(error: RequestTimeoutError, url: string, committed: false | "unknown" = false): OperationTimeoutError {
+  return createError(OperationTimeoutError, `${url}: ${error.message}.`, { url, elapsedInMs: error.timeoutInMs, committed, cause: error });
 }
 
 /** The part of {@link toConcurrencyError} that is about missing targets and parents; undefined if the error is not. */

@@ -1,4 +1,5 @@
 import type { TableAction, TransactionActionLike } from "../clients/table.js";
+import { quotedText } from "../errors.js";
 
 /**
  * The actions as `submitTransaction()` accepts them, all in one partition.
@@ -13,8 +14,8 @@ export function actionsIn(partitionKey: string, actions: readonly TableAction[],
     const entity = { ...input, partitionKey: input.partitionKey ?? partitionKey };
     if (entity.partitionKey !== partitionKey) {
       throw new RangeError(
-        `${call}: the entity ${JSON.stringify(input.rowKey)} is in partition ${JSON.stringify(entity.partitionKey)}, ` +
-          `but all entities must be in partition ${JSON.stringify(partitionKey)}. Leave out the partition key.`,
+        `${call}: the entity ${quotedText(input.rowKey)} is in partition ${quotedText(entity.partitionKey)}, ` +
+          `but all entities must be in partition ${quotedText(partitionKey)}. Leave out the partition key.`,
       );
     }
     if (kind === "create" || kind === "delete") return [kind, entity];
@@ -28,7 +29,7 @@ function checkAction(action: unknown, call: string): void {
   const [kind, entity, mode, condition, ...rest] = action as readonly unknown[];
   const isWrite = kind === "update" || kind === "upsert";
   if (!isWrite && kind !== "create" && kind !== "delete") {
-    throw new TypeError(`${call}: the kind of an action must be "create", "update", "upsert" or "delete"; got ${typeof kind === "string" ? JSON.stringify(kind) : typeof kind}`);
+    throw new TypeError(`${call}: the kind of an action must be "create", "update", "upsert" or "delete"; got ${typeof kind === "string" ? quotedText(kind) : typeof kind}`);
   }
   if (typeof entity !== "object" || entity === null) throw new TypeError(`${call}: the entity of the ${kind} must be an object`);
   const surplus = isWrite ? rest : [mode, condition, ...rest];
@@ -37,7 +38,7 @@ function checkAction(action: unknown, call: string): void {
   }
   if (!isWrite) return;
   if (mode !== undefined && mode !== "Merge" && mode !== "Replace") {
-    throw new TypeError(`${call}: the mode of the ${kind} must be "Merge" or "Replace"; got ${typeof mode === "string" ? JSON.stringify(mode) : typeof mode}`);
+    throw new TypeError(`${call}: the mode of the ${kind} must be "Merge" or "Replace"; got ${typeof mode === "string" ? quotedText(mode) : typeof mode}`);
   }
   if (condition === undefined) return;
   const etag = typeof condition === "object" && condition !== null ? (condition as { etag?: unknown }).etag : condition;

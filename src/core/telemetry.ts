@@ -1,10 +1,11 @@
 import { createTracingClient } from "@azure/core-tracing";
-import type { OperationTracingOptions, TracingClient, TracingSpan, TracingSpanKind, TracingSpanOptions } from "@azure/core-tracing";
+import type { OperationTracingOptions, TracingClient, TracingSpan, TracingSpanOptions } from "@azure/core-tracing";
 import { createClientLogger } from "@azure/logger";
 import type { AzureLogger } from "@azure/logger";
 import type { CallOptions } from "../clients/call.js";
 
-const client: TracingClient = createTracingClient({
+/** For this file and trace-context.ts. */
+export const tracingClient: TracingClient = createTracingClient({
   namespace: "Microsoft.Storage",
   packageName: "azure-storage-concurrency",
 });
@@ -57,14 +58,18 @@ export async function withSpan<R>(
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
   details: SpanDetails = {},
+  spanOptions?: TracingSpanOptions,
 ): Promise<R> {
   try {
-    return await inSpan(name, options, fn, details);
+    return await inSpan(name, options, fn, details, spanOptions);
   } catch (error) {
     logThrown(name, error);
     throw error;
   }
 }
+
+/** Frozen: the SDK spreads it into another object, see {@link withMembers}. */
+const internalSpan: TracingSpanOptions = Object.freeze({ spanKind: "internal" });
 
 /** The same for background work: no caller gets the error, and it is not logged here. */
 export async function inSpan<R>(
@@ -72,9 +77,9 @@ export async function inSpan<R>(
   options: CallOptions,
   fn: (tracingOptions: OperationTracingOptions | undefined, span: CallSpan) => Promise<R>,
   details: SpanDetails = {},
-  spanKind: TracingSpanKind = "internal",
+  spanOptions?: TracingSpanOptions,
 ): Promise<R> {
-  const { span, tracingOptions } = startSpan(name, options.tracingOptions, { spanKind });
+  const { span, tracingOptions } = startSpan(name, options.tracingOptions, spanOptions ? { spanKind: "internal", ...spanOptions } : internalSpan);
   describeSpan(span, details);
   try {
     // The status of a success stays unset, as OpenTelemetry recommends. A message whose handler failed counts as processed.
@@ -93,7 +98,7 @@ function inContext<R>(tracingOptions: OperationTracingOptions | undefined, fn: (
   if (!tracingOptions?.tracingContext) return fn();
   const { tracingContext } = tracingOptions;
   let running: Promise<R> | undefined;
-  return guard(() => client.withContext(tracingContext, () => (running = fn()))) ?? running ?? fn();
+  return guard(() => tracingClient.withContext(tracingContext, () => (running = fn()))) ?? running ?? fn();
 }
 
 /** A span that the caller has to end, and the tracing options of the work inside it. */
@@ -102,26 +107,27 @@ export function startSpan(
   parent: OperationTracingOptions | undefined,
   options: TracingSpanOptions = {},
 ): { span: TracingSpan | undefined; tracingOptions: OperationTracingOptions | undefined } {
-  const started = guard(() => client.startSpan(name, parent ? { tracingOptions: parent } : {}, options));
+  const started = guard(() => tracingClient.startSpan(name, parent ? { tracingOptions: parent } : {}, options));
   return { span: started?.span, tracingOptions: started?.updatedOptions.tracingOptions ?? parent };
 }
 
-/** Calls the tracer: one that throws must change neither the result of a call nor what the library does next. */
-function guard<R>(use: () => R): R | undefined {
+/** Calls the tracer, or the meter: one that throws must change neither the result of a call nor what the library does next. */
+export function guard<R>(use: () => R): R | undefined {
   try {
     return use();
   } catch (error) {
-    logger.warning(`the tracer threw: ${errorLabel(error)}`);
+    logger.warning(`the tracer or the meter threw: ${errorLabel(error)}`);
     return undefined;
   }
 }
 
 export function describeSpan(span: CallSpan, details: SpanDetails): void {
   guard(() => {
+    if (!span?.isRecording()) return;
     for (const [name, value] of Object.entries(details) as [keyof SpanDetails, string | number | undefined][]) {
       if (value === undefined) continue;
       // Redacted again, even if the caller has done so: a URL with its SAS must never reach a trace.
-      span?.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
+      span.setAttribute(spanAttributes[name], name === "url" ? redactUrl(String(value)) : value);
     }
   });
 }
@@ -151,25 +157,37 @@ function logThrown(name: string, error: unknown): void {
   else logger.verbose(message);
 }
 
+/** Measures a call. Neither of its functions throws. */
+export interface AttemptObserver {
+  attemptEnded(attempts: Attempts, outcome: string, error: unknown): void;
+  callEnded(attempts: Attempts, failed: { readonly error: unknown } | undefined): void;
+}
+
 /** Runs a call that makes attempts: a span for the call, and one inside it for each attempt. */
 export function withAttempts<R>(
   name: string,
   options: CallOptions,
   fn: (attempts: Attempts, span: CallSpan) => Promise<R>,
   details: SpanDetails = {},
+  observer?: AttemptObserver,
 ): Promise<R> {
   return withSpan(
     name,
     options,
     async (tracingOptions, span) => {
       const attempts = new Attempts(name, tracingOptions, span);
+      attempts.targetKind = details.targetKind;
+      attempts.observer = observer;
+      let failed: { readonly error: unknown } | undefined;
       try {
         return await fn(attempts, span);
       } catch (error) {
+        failed = { error };
         attempts.end("failed", error);
         throw error;
       } finally {
         attempts.end("done");
+        observer?.callEnded(attempts, failed);
         describeSpan(span, attempts.details());
       }
     },
@@ -185,7 +203,12 @@ export function withAttempts<R>(
  * shows how often its call was attempted, and leads to the requests.
  */
 export class Attempts {
-  readonly #name: string;
+  /** Of the call. */
+  readonly name: string;
+  /** Once the call knows it. */
+  targetKind: string | undefined;
+  /** Measures the call. */
+  observer: AttemptObserver | undefined;
   readonly #call: OperationTracingOptions | undefined;
   readonly #recording: boolean;
   readonly #started = performance.now();
@@ -199,7 +222,7 @@ export class Attempts {
   #attempt: OperationTracingOptions | undefined;
 
   constructor(name: string, call: OperationTracingOptions | undefined, span: CallSpan) {
-    this.#name = name;
+    this.name = name;
     this.#call = call;
     this.#recording = guard(() => span?.isRecording()) ?? false;
   }
@@ -222,7 +245,7 @@ export class Attempts {
     this.#requestsBefore = this.#requests;
     if (!this.#recording) return;
     const tracingContext = shared === this ? undefined : shared?.tracingOptions?.tracingContext;
-    const { span, tracingOptions } = startSpan(`${this.#name}.attempt`, this.#call, tracingContext ? { spanLinks: [{ tracingContext }] } : {});
+    const { span, tracingOptions } = startSpan(`${this.name}.attempt`, this.#call, tracingContext ? { spanLinks: [{ tracingContext }] } : {});
     describeSpan(span, { attempt: this.#count });
     this.#span = span;
     this.#attempt = tracingOptions;
@@ -233,6 +256,7 @@ export class Attempts {
     if (this.#begun === undefined) return;
     this.#inAttemptsInMs += performance.now() - this.#begun;
     this.#begun = undefined;
+    this.observer?.attemptEnded(this, outcome, error);
     const span = this.#span;
     if (!span) return;
     this.#span = undefined;

@@ -1,9 +1,11 @@
+import { callListener, FailureReports } from "./failures.js";
 import { errorLabel, errorType, logger } from "./telemetry.js";
+import { quotedText } from "../errors.js";
 
 /**
  * Typed events of a component. A listener gets one argument, the detail of the event. A listener that throws, or whose promise
- * rejects, has no effect on the component. The first `error` event without a listener is written to the console, and so is the first
- * other event that reports a failure, if neither that event nor `error` has a listener.
+ * rejects, has no effect on the component. An `error` event without a listener is reported by `console.warn`, once for each cause, and so is
+ * another event that reports a failure, if neither that event nor `error` has a listener; {@link reportFailuresTo} redirects the reports.
  * @example
  * ```ts
  * consumer.on("error", (error) => console.error(error));
@@ -24,25 +26,12 @@ export type EventNames<E> = { readonly [name in keyof E]: 1 };
 
 type Listener = (detail: never) => unknown;
 
-/**
- * Calls a listener, or another function of the caller that returns nothing by its type. `onFailure` gets what it throws. An async
- * function is accepted there as well: `onFailure` gets what its promise rejects with, which would end the process otherwise.
- */
-export function callListener<D>(listener: (detail: D) => unknown, detail: D, onFailure: (error: unknown) => void): void {
-  try {
-    const result = listener(detail) as Partial<PromiseLike<unknown>> | null | undefined;
-    if (typeof result?.then === "function") result.then(undefined, onFailure);
-  } catch (error) {
-    onFailure(error);
-  }
-}
-
 /** The listeners of one component. */
 export class EventDispatcher<E> {
   readonly #component: string;
   readonly #names: EventNames<E>;
   readonly #listeners = new Map<string, readonly { readonly listener: Listener; readonly once: boolean }[]>();
-  #wroteToConsole = false;
+  readonly #reports = new FailureReports();
 
   /** @param component - Names the component in the log, for example `QueueConsumer jobs`. */
   constructor(component: string, names: EventNames<E>) {
@@ -64,7 +53,7 @@ export class EventDispatcher<E> {
   /** @param failure - What the event reports, if it is a failure: it must not pass unnoticed. */
   emit<K extends keyof E & string>(event: K, detail: E[K], failure: unknown = event === "error" ? detail : undefined): void {
     const entries = this.#listeners.get(event) ?? [];
-    if (failure !== undefined && entries.length === 0 && !this.#listeners.get("error")?.length) this.#writeToConsole(failure);
+    if (failure !== undefined && entries.length === 0 && !this.#listeners.get("error")?.length) this.#report(failure);
     for (const entry of entries) {
       if (entry.once) this.#listeners.set(event, (this.#listeners.get(event) ?? []).filter((other) => other !== entry));
       this.#call(event, entry.listener as (detail: E[K]) => unknown, detail);
@@ -72,23 +61,22 @@ export class EventDispatcher<E> {
   }
 
   #call<D>(event: string, listener: (detail: D) => unknown, detail: D): void {
-    callListener(listener, detail, (error) => logger.warning(`${this.#component}: a listener of "${event}" failed: ${errorLabel(error)}`));
+    callListener(listener, detail, (error) => {
+      const message = `${this.#component}: a listener of "${event}" failed (${errorLabel(error)}). It had no effect on the component.`;
+      logger.warning(message);
+      this.#reports.report({ component: this.#component, message, error }, `${event} ${errorLabel(error)}`);
+    });
   }
 
-  /** Without the message of the error, which may contain confidential data: the console of a service is usually collected. */
-  #writeToConsole(error: unknown): void {
-    if (this.#wroteToConsole) return;
-    this.#wroteToConsole = true;
-    console.error(
-      `azure-storage-concurrency: ${this.#component} reported an error (${errorLabel(error)}), and no listener is registered. ` +
-        `Add one with on("error", listener). Further errors of this component are not written to the console.`,
-    );
+  #report(error: unknown): void {
+    const message = `${this.#component} reported an error (${errorLabel(error)}), and no listener is registered. Add one with on("error", listener). Further errors of this kind are not reported.`;
+    this.#reports.report({ component: this.#component, message, error });
   }
 
   // A caller without TypeScript may pass anything; a listener of a misspelt event would never be called.
   #check(event: string, listener: unknown): void {
     if (!Object.hasOwn(this.#names, event)) {
-      throw new TypeError(`Unknown event ${JSON.stringify(event)}. Known events: ${Object.keys(this.#names).join(", ")}`);
+      throw new TypeError(`Unknown event ${quotedText(event)}. Known events: ${Object.keys(this.#names).join(", ")}`);
     }
     if (typeof listener !== "function") throw new TypeError(`The listener of ${JSON.stringify(event)} must be a function, not ${errorType(listener)}`);
   }

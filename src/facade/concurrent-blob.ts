@@ -42,7 +42,7 @@ export interface ConcurrentBlobOptions<T> extends JsonBlobOptions<T> {
   leaseDefaults?: Omit<AcquireLeaseOptions, "leaseId" | keyof CallOptions> | undefined;
 }
 
-const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1, allowKindChange: 1, target: 1, defaults: 1, leaseDefaults: 1 };
+const optionNames: OptionNames<ConcurrentBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, maxSizeInBytes: 1, schema: 1, allowKindChange: 1, target: 1, defaults: 1, leaseDefaults: 1 };
 
 /**
  * All helpers for one block blob in one class: its content (JSON unless `target` says otherwise), metadata, tags, headers and lease.
@@ -74,12 +74,12 @@ export class ConcurrentBlob<T = unknown> implements ConcurrentTarget<T>, Concurr
   constructor(client: BlockBlobLike & LeasableBlobLike, options: ConcurrentBlobOptions<T> = {}) {
     requireClient("ConcurrentBlob", client, "a BlockBlobClient", ["upload", "download", "getBlobLeaseClient"]);
     checkOptions("ConcurrentBlob", options, optionNames);
-    const { schema, keepTier, deleteSnapshots, allowKindChange, target, defaults, leaseDefaults } = options;
-    if (target && (schema ?? keepTier ?? deleteSnapshots ?? allowKindChange) !== undefined) {
-      throw new TypeError("ConcurrentBlob: pass schema, keepTier, deleteSnapshots and allowKindChange to the target, not beside it.");
+    const { schema, keepTier, deleteSnapshots, maxSizeInBytes, allowKindChange, target, defaults, leaseDefaults } = options;
+    if (target && (schema ?? keepTier ?? deleteSnapshots ?? maxSizeInBytes ?? allowKindChange) !== undefined) {
+      throw new TypeError("ConcurrentBlob: pass schema, keepTier, deleteSnapshots, maxSizeInBytes and allowKindChange to the target, not beside it.");
     }
     this.#client = client;
-    this.#target = target ?? jsonBlob<T>(client, { schema, keepTier, deleteSnapshots, allowKindChange });
+    this.#target = target ?? jsonBlob<T>(client, { schema, keepTier, deleteSnapshots, maxSizeInBytes, allowKindChange });
     this.#defaults = checkDefaults("ConcurrentBlob", { ...defaults });
     this.#leaseDefaults = { ...leaseDefaults };
     this.#content = new TargetFacade(this.#target, this.#defaults);

@@ -21,12 +21,12 @@ import { leasedUpdate } from "../update/leased-update.js";
 export interface ConcurrentQueueOptions<T> extends QueueConsumerOptions<T> {
   /**
    * Options of every `enqueue` and `enqueueMany`, unless the call has its own.
-   * @defaultValue the `encoding` of the consumers: both must be the same
+   * @defaultValue the `encoding` and the `overflow` of the consumers: both sides must have the same
    */
-  enqueueDefaults?: Pick<EnqueueOptions, "timeToLiveInSeconds" | "encoding"> | undefined;
+  enqueueDefaults?: Pick<EnqueueOptions, "timeToLiveInSeconds" | "encoding" | "overflow"> | undefined;
 }
 
-const enqueueDefaultNames: OptionNames<NonNullable<ConcurrentQueueOptions<never>["enqueueDefaults"]>> = { timeToLiveInSeconds: 1, encoding: 1 };
+const enqueueDefaultNames: OptionNames<NonNullable<ConcurrentQueueOptions<never>["enqueueDefaults"]>> = { timeToLiveInSeconds: 1, encoding: 1, overflow: 1 };
 
 /**
  * All helpers for one queue. `T` is the type of the payload of its messages.
@@ -38,8 +38,7 @@ const enqueueDefaultNames: OptionNames<NonNullable<ConcurrentQueueOptions<never>
  * ```
  */
 export class ConcurrentQueue<T = unknown> {
-  /** The client that was passed in. */
-  readonly client: QueueLike;
+  readonly #client: QueueLike;
   readonly #consumerDefaults: QueueConsumerOptions<T>;
   readonly #enqueueDefaults: Partial<EnqueueOptions>;
 
@@ -48,23 +47,28 @@ export class ConcurrentQueue<T = unknown> {
    * @throws `TypeError` or `RangeError` if `client` is not a queue client, or an option is wrong.
    */
   constructor(client: QueueLike, options: ConcurrentQueueOptions<T> = {}) {
-    this.client = checkQueue("ConcurrentQueue", client);
+    this.#client = checkQueue("ConcurrentQueue", client);
     const { enqueueDefaults, ...consumerDefaults } = options;
     checkOptions("ConcurrentQueue: enqueueDefaults", enqueueDefaults, enqueueDefaultNames);
     // Rejects invalid options now rather than in the first call.
     consumerSettings(consumerDefaults);
     this.#consumerDefaults = consumerDefaults;
-    this.#enqueueDefaults = mergeDefined<EnqueueOptions>({ encoding: consumerDefaults.encoding }, enqueueDefaults);
+    this.#enqueueDefaults = mergeDefined<EnqueueOptions>({ encoding: consumerDefaults.encoding, overflow: consumerDefaults.overflow }, enqueueDefaults);
+  }
+
+  /** The client that was passed in. Not enumerable: it holds credentials, which must not be printed with the facade. */
+  get client(): QueueLike {
+    return this.#client;
   }
 
   /**
    * Sends a message with an idempotency key. See {@link enqueue}.
    * @throws `TypeError` if the payload cannot be written as JSON.
-   * @throws `RangeError` if the message would be larger than 64 KiB.
+   * @throws `RangeError` if the message would be larger than 64 KiB, or with `overflow`, the payload is larger than 64 MiB.
    * @throws {@link CommitUnknownError} if the service did not respond.
    */
   enqueue(payload: T, options?: EnqueueOptions): Promise<EnqueueResult> {
-    return enqueue(this.client, payload, mergeDefined(this.#enqueueDefaults, options));
+    return enqueue(this.#client, payload, mergeDefined(this.#enqueueDefaults, options));
   }
 
   /**
@@ -77,11 +81,11 @@ export class ConcurrentQueue<T = unknown> {
     toMessage?: (item: T) => Omit<EnqueueOptions, keyof CallOptions> & { payload: T },
     options?: EnqueueManyOptions,
   ): Promise<readonly (EnqueueResult | { readonly error: unknown })[]> {
-    const { timeToLiveInSeconds, encoding } = this.#enqueueDefaults;
+    const { timeToLiveInSeconds, encoding, overflow } = this.#enqueueDefaults;
     // What is not a function, or not a message, is passed on: the call rejects it.
     const withDefaults = (item: T): { payload: unknown } => mergeDefined<EnqueueOptions & { payload: unknown }>({ timeToLiveInSeconds }, toMessage ? toMessage(item) : { payload: item });
     const isWrong = toMessage !== undefined && typeof toMessage !== "function";
-    return enqueueMany(this.client, messages, isWrong ? toMessage : withDefaults, mergeDefined({ encoding }, options));
+    return enqueueMany(this.#client, messages, isWrong ? toMessage : withDefaults, mergeDefined({ encoding, overflow }, options));
   }
 
   /** Creates a consumer, which is not started yet, whose handlers commit their effects. See {@link QueueConsumer}. */
@@ -90,7 +94,7 @@ export class ConcurrentQueue<T = unknown> {
   consume(handler: MessageHandler<T>, options?: QueueConsumerOptions<T>): QueueConsumer<T>;
   consume(handler: MessageHandler<T, CommitMessageContext>, options?: QueueConsumerOptions<T> | CommitConsumerOptions<T>): QueueConsumer<T> {
     // The overloads tie the handler to the inbox, as those of the constructor do.
-    return new QueueConsumer<T>(this.client, handler, mergeDefined(this.#consumerDefaults as object, options) as CommitConsumerOptions<T>);
+    return new QueueConsumer<T>(this.#client, handler, mergeDefined(this.#consumerDefaults as object, options) as CommitConsumerOptions<T>);
   }
 
   /**
@@ -100,7 +104,7 @@ export class ConcurrentQueue<T = unknown> {
   async redrive(options?: RedriveOptions): Promise<RedriveResult> {
     const { poisonQueue } = this.#consumerDefaults;
     if (!poisonQueue) throw new TypeError("ConcurrentQueue.redrive needs the option poisonQueue of the queue");
-    return redrive(poisonQueue, this.client, options);
+    return redrive(poisonQueue, this.#client, options);
   }
 
   /**
@@ -112,6 +116,6 @@ export class ConcurrentQueue<T = unknown> {
     mutator: Mutator<Record<string, string>>,
     options: LeasedUpdateOptions<Record<string, string>> & { lock: NamedLockRef },
   ): Promise<UpdateResult<Record<string, string>>> {
-    return leasedUpdate(queueMetadata(this.client), mutator, options);
+    return leasedUpdate(queueMetadata(this.#client), mutator, options);
   }
 }

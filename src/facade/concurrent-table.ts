@@ -5,6 +5,12 @@ import type { OptionNames } from "../core/validate.js";
 import type { BlobLocks } from "../lock/blob-locks.js";
 import { TableLock } from "../lock/table-lock.js";
 import type { TableLockGranularity } from "../lock/fence-row.js";
+import { Once } from "../once/once.js";
+import type { OnceOptions } from "../once/once-options.js";
+import { Outbox } from "../outbox/outbox.js";
+import type { OutboxOptions } from "../outbox/outbox-options.js";
+import { Schedule } from "../schedule/schedule.js";
+import type { ScheduledJob, ScheduleOptions } from "../schedule/schedule-options.js";
 import { tableEntity } from "../target/table-entity.js";
 import type { Entity, EntityKeyLike, TableEntityOptions } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
@@ -115,6 +121,33 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
     const { types, defaults = {} } = this.#options;
     const common = omitOptions(defaults, "journal");
     return runTransaction<T, R>(this.#client, partitionKey, fn, mergeDefined<RunTransactionOptions>({ types, ...common }, options));
+  }
+
+  /**
+   * Idempotent calls whose results are stored in this table. See {@link Once}. Keep it: calls of one object share a run.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
+   */
+  once(options?: OnceOptions): Once {
+    return new Once(this.#client, options);
+  }
+
+  /**
+   * Messages that are sent if, and only if, a transaction of this table commits. See {@link Outbox}. Keep it, and stop it at the end. With the
+   * option `locks`, one of the instances that have started it relays at a time.
+   * @throws `TypeError` or `RangeError` if an option is wrong.
+   */
+  outbox(options: OutboxOptions): Outbox {
+    const { locks } = this.#options;
+    return locks ? new Outbox(this.#client, locks, options) : new Outbox(this.#client, options);
+  }
+
+  /**
+   * Jobs that run once for each due time over all processes; their state is stored in this table. See {@link Schedule}.
+   * @throws `TypeError` if the option `locks` is not set. `TypeError` or `RangeError` if a job or an option is wrong.
+   */
+  schedule<J extends string>(jobs: Readonly<Record<J, ScheduledJob>>, options?: ScheduleOptions): Schedule<J> {
+    if (!this.#options.locks) throw new TypeError("ConcurrentTable.schedule needs locks: new ConcurrentTable(client, { locks: new BlobLocks(container) }).");
+    return new Schedule(this.#client, this.#options.locks, jobs, options);
   }
 
   /**

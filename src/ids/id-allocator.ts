@@ -1,7 +1,7 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, onAbort, throwIfAborted } from "../core/deadline.js";
-import { logger, redactUrl } from "../core/telemetry.js";
+import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, IdCounterError, isConcurrencyError } from "../errors.js";
@@ -42,6 +42,9 @@ const callNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 
 /** Where the counter is stored: see {@link IdAllocator}. An entity has its keys besides the counter. */
 export type IdCounterTarget = UpdateTarget<IdCounter> | UpdateTarget<Entity<IdCounter>, IdCounter> | BlockBlobLike;
 
+/** How many ids one call can allocate: more would not fit into an array, and the counter would have advanced in vain. */
+const maxCount = 1_000_000;
+
 const defaults = Object.freeze({ blockSize: 1_000, start: 1, prefetch: 0.5 });
 
 interface Waiter {
@@ -77,7 +80,8 @@ export class IdAllocator implements Disposable {
   #available = 0;
   /** The end of the last block that was reserved. A counter below it was reset. */
   #end: number | undefined;
-  #waiters: Waiter[] = [];
+  /** In order. Not a list: thousands of callers may leave one after the other. */
+  readonly #waiters = new Set<Waiter>();
   /** The reservation in flight, if there is one. `background`: no caller was waiting when it began. */
   #reservation: { readonly io: AbortController; readonly background: boolean } | undefined;
   #prefetchFailed = false;
@@ -114,17 +118,18 @@ export class IdAllocator implements Disposable {
   }
 
   /**
-   * Allocates `count` ids, in increasing order. They are not necessarily consecutive.
+   * Allocates `count` ids, a million at most, in increasing order. They are not necessarily consecutive.
+   * @throws `RangeError` if `count` is not a whole number from 0 to 1,000,000.
    * @throws {@link IdCounterError} if the counter cannot provide ids that are certainly new.
    * @throws {@link OperationTimeoutError} if no block could be reserved in time.
    */
   async nextMany(count: number, options: CallOptions = {}): Promise<number[]> {
     checkOptions("IdAllocator.nextMany", options, callNames);
-    checkNumber("count", count, { min: 0, max: 2 ** 32 - 1, integer: true });
+    checkNumber("count", count, { min: 0, max: maxCount, integer: true });
     const { abortSignal } = options;
     throwIfAborted(abortSignal);
     if (this.#closed) throw new TypeError("The allocator is closed.");
-    if (this.#waiters.length === 0 && count <= this.#available) {
+    if (this.#waiters.size === 0 && count <= this.#available) {
       const ids = this.#take(count);
       this.#refill();
       return ids;
@@ -146,7 +151,7 @@ export class IdAllocator implements Disposable {
         waiter.reject(abortSignal && abortReason(abortSignal));
         this.#removeWaiter(waiter);
       });
-      this.#waiters.push(waiter);
+      this.#waiters.add(waiter);
       this.#refill();
     });
   }
@@ -175,7 +180,8 @@ export class IdAllocator implements Disposable {
   /** Reserves a block if a caller waits for it, or will soon. One at a time, so that ids increase. */
   #refill(): void {
     if (this.#reservation || this.#closed) return;
-    const missing = this.#waiters.reduce((sum, { count }) => sum + count, -this.#available);
+    let missing = -this.#available;
+    for (const { count } of this.#waiters) missing += count;
     const background = missing <= 0;
     if (background && (this.#prefetchFailed || this.#available >= this.#prefetchBelow)) return;
     this.#reservation = { io: new AbortController(), background };
@@ -191,7 +197,7 @@ export class IdAllocator implements Disposable {
       this.#available += size;
       this.#prefetchFailed = false;
     } catch (error) {
-      if (!reservation.io.signal.aborted) logger.warning(`no ids could be reserved at ${this.#url}`, error);
+      if (!reservation.io.signal.aborted) logger.warning(`no ids could be reserved at ${this.#url}: ${errorLabel(error)}`);
       this.#prefetchFailed = true;
       if (isReset(error)) this.#dropBlocks();
       // A caller that came while it ran in the background, or after its callers had left, gets a reservation of its own.
@@ -213,22 +219,23 @@ export class IdAllocator implements Disposable {
 
   /** First in, first out, even if a later waiter needs fewer ids. */
   #serve(): void {
-    for (let [first] = this.#waiters; first && first.count <= this.#available; [first] = this.#waiters) {
-      this.#waiters.shift();
+    for (const first of this.#waiters) {
+      if (first.count > this.#available) return;
+      this.#waiters.delete(first);
       first.resolve(this.#take(first.count));
     }
   }
 
   #removeWaiter(waiter: Waiter): void {
-    this.#waiters = this.#waiters.filter((other) => other !== waiter);
-    if (this.#waiters.length === 0 && this.#reservation?.background === false) this.#reservation.io.abort();
+    this.#waiters.delete(waiter);
+    if (this.#waiters.size === 0 && this.#reservation?.background === false) this.#reservation.io.abort();
     // Waiters behind it may need fewer ids.
     this.#serve();
   }
 
   #rejectAll(error: unknown): void {
-    const waiters = this.#waiters;
-    this.#waiters = [];
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
     for (const waiter of waiters) waiter.reject(error);
   }
 }

@@ -1,13 +1,16 @@
+import { withMembers } from "../core/validate.js";
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients/call.js";
+import { recorder } from "../core/measure.js";
 import { PendingCall } from "../core/pending-call.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
 import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
-import { isAlreadyExists, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError, toTimeoutError } from "../core/storage-errors.js";
+import { isAlreadyExists, isConditionNotMet, isDefinitive, isLeaseTaken, isNotFound, isParentNotFound, isTransient, toNotFoundError, toTimeoutError } from "../core/storage-errors.js";
 import type { Attempts } from "../core/telemetry.js";
 import { createError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
 import { HeldLease } from "./held-lease.js";
+import type { PendingWrite } from "./held-lease.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import type { FencingToken, LeaseGrant } from "./lease-handle.js";
 import type { LeaseSettings } from "./lease-options.js";
@@ -19,6 +22,8 @@ export interface PlaceInLine {
   ticket: number | undefined;
   /** The ticket was drawn by another process, which has left or died: its epoch must not be used. */
   isBorrowed?: boolean;
+  /** Which ticket was served when it was first seen that this one was passed over. */
+  passedOverAt?: number | undefined;
 }
 
 /** One acquisition in progress, for {@link LockRules}. */
@@ -31,6 +36,8 @@ export interface Acquisition {
   readonly pacing: PollPacing;
   /** Another process holds the lock, or comes first: callers whose time is over need not wait for an attempt. */
   readonly onTaken: () => void;
+  /** The service responds, but it is not known yet whether another process comes first: short waits are extended until it is. */
+  readonly onUndecided: () => void;
 }
 
 /** The rules of a named lock: when this process may try to acquire it, and which fencing token each holder gets. */
@@ -43,18 +50,29 @@ export interface LockRules {
   enqueued(waiter: LeaseWaiter): void;
   /** It does not wait any more: it has the lock, or has left. */
   left(waiter: LeaseWaiter): void;
-  /** Resolves when the next attempt is due. `undefined`: the usual pace. Rejects if a request fails. */
-  untilAttempt(acquisition: Acquisition): Promise<void> | undefined;
+  /**
+   * Resolves when the next attempt is due. With an ETag: the attempt must not succeed while the blob has it. `undefined`: the usual
+   * pace. Rejects if a request fails.
+   */
+  untilAttempt(acquisition: Acquisition): Promise<string | undefined> | undefined;
   /** Whether a caller that does not wait may try now: false if others come first. */
   mayTry(acquisition: Acquisition): Promise<boolean>;
   /** Allocates the token of the next holder. `waiting`: how many callers of this process wait. Rejects if the lease cannot be used. */
   next(lease: HeldLease, waiter: LeaseWaiter, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken>;
   /** Whether `waiter` may be the next holder without a release, after this process has held the lock for `heldForInMs`. */
   mayHandOver(waiter: LeaseWaiter, heldForInMs: number): boolean;
-  /** Resolves when the lease may be released: what was left to be written under it is written, or was given up. Never rejects. */
-  settled(): Promise<void>;
+  /** What is being written under the lease, which must not be released before. */
+  pendingWrite(): PendingWrite | undefined;
   /** The lease was released, or is lost. */
   released(lease: HeldLease): void;
+  /** Another holder that a waiter of this process has read of in so many milliseconds. */
+  otherHolderSeen(withinInMs: number): SeenHolder | undefined;
+}
+
+/** A holder of a named lock, as its record has it. */
+export interface SeenHolder {
+  readonly holder: string;
+  readonly acquiredOn?: Date | undefined;
 }
 
 /** How a waiter wants the lease. */
@@ -67,15 +85,24 @@ export interface LeaseTerms {
   readonly key: string;
 }
 
+/** How much of a wait is left for another part of the call. Not 0, which would mean one attempt and more time for its response. */
+export function remainingWait(waitInMs: number, elapsedInMs: number): number {
+  return waitInMs === 0 ? 0 : Math.max(1, waitInMs - elapsedInMs);
+}
+
 export function leaseTerms(adapter: LeaseAdapter, settings: LeaseSettings, rules?: LockRules): LeaseTerms {
   return { adapter, settings, rules, key: JSON.stringify([settings, rules?.key]) };
 }
 
-/** How long a caller waits for the first response, even if its `waitInMs` is shorter. */
-const minResponseTimeInMs = 5_000;
+/** How long a caller waits for the outcome of one attempt: if it does not wait at all, with a `waitInMs` of 0, or if the service responds. */
+const responseTimeInMs = 5_000;
+/** How much longer than its `waitInMs` any other caller waits for the first response. */
+const maxOverrunInMs = 200;
 
 /** How long a caller waits, and what its errors say. `"try"` makes one attempt and does not wait. */
 export interface WaitRequest extends CallOptions {
+  /** What it waits for, in metrics. Undefined: the wait is not measured. */
+  readonly kind?: string | undefined;
   /** For error messages: `the lease on ...`. */
   readonly what: string;
   /** For error messages: who has it. @defaultValue another client */
@@ -104,13 +131,20 @@ export class Waiter<R> extends PendingCall<R | undefined> {
   readonly #waitedInMs = startStopwatch();
   #attempted = false;
   #overdue = false;
+  #undecided = false;
   #lastFailure: unknown;
 
   constructor(request: WaitRequest) {
     const { waitInMs, abortSignal, tracingOptions, trace } = request;
-    super({ timeoutInMs: waitInMs === "try" ? Infinity : waitInMs, abortSignal, tracingOptions, trace });
+    super({ timeoutInMs: waitInMs === "try" ? responseTimeInMs : waitInMs, abortSignal, tracingOptions, trace });
     this.#request = request;
     this.holderTracing = request.holderTracing ?? tracingOptions;
+    recorder?.measureWait(this.promise, request.kind, request);
+  }
+
+  /** What it waits for, in metrics. */
+  get kind(): string | undefined {
+    return this.#request.kind;
   }
 
   /** It makes one attempt, and does not wait. */
@@ -134,22 +168,34 @@ export class Waiter<R> extends PendingCall<R | undefined> {
     }
   }
 
+  /** See {@link Acquisition.onUndecided}. */
+  undecided(): void {
+    this.#undecided = true;
+  }
+
   /** A request without a response: callers know the error of a call only. */
   override reject(error: unknown): void {
     super.reject(error instanceof RequestTimeoutError ? toTimeoutError(error, this.#request.url) : error);
   }
 
   /**
-   * `waitInMs` bounds the wait for a lease that another client holds. Only the first response shows whether one does, so a short
-   * wait is extended until that response, but not for long: on a dead network there is none.
+   * `waitInMs` bounds the wait for a lease that another client holds. Only the first response shows whether one does, so the wait is
+   * extended until that response, but not for long: on a dead network there is none, and an overloaded service makes the SDK wait for
+   * many seconds before it sends again.
    */
   protected override onTimeout(): void {
-    if (this.#attempted || this.#overdue || this.#waitedInMs() >= minResponseTimeInMs) {
-      this.#lastFailure ??= this.#attempted ? undefined : new RequestTimeoutError(minResponseTimeInMs, "the service has not responded");
+    const { waitInMs } = this.#request;
+    if (waitInMs === "try") {
+      this.reject(this.#lastFailure ?? new RequestTimeoutError(responseTimeInMs, "the service has not responded"));
+      return;
+    }
+    const limitInMs = waitInMs === 0 || this.#undecided ? responseTimeInMs : waitInMs + maxOverrunInMs;
+    if (this.#attempted || this.#overdue || this.#waitedInMs() >= limitInMs) {
+      this.#lastFailure ??= this.#attempted ? undefined : new RequestTimeoutError(limitInMs, "the service has not responded");
       this.#giveUp();
     } else {
       this.#overdue = true;
-      this.extendTimeout(minResponseTimeInMs - this.#waitedInMs());
+      this.extendTimeout(limitInMs - this.#waitedInMs());
     }
   }
 
@@ -179,8 +225,8 @@ export class LeaseWaiter extends Waiter<LeaseGrant> {
 /** The outcome of one attempt to acquire a lease. */
 export type AcquireOutcome =
   | { readonly kind: "acquired"; readonly lease: HeldLease }
-  /** `resent`: the SDK gave up an earlier send, which may still arrive. */
-  | { readonly kind: "taken"; readonly resent: boolean; readonly poll: PollResult }
+  /** `resent`: the SDK gave up an earlier send, which may still arrive. `isUnknown`: its condition was not met. */
+  | { readonly kind: "taken"; readonly resent: boolean; readonly isUnknown: boolean; readonly poll: PollResult }
   /** `transient`: another attempt may succeed. `uncertain`: the lease may have been acquired nevertheless. */
   | { readonly kind: "failed"; readonly error: unknown; readonly transient: boolean; readonly uncertain: boolean; readonly resent: boolean; readonly poll: PollResult };
 
@@ -194,7 +240,7 @@ export async function tryAcquireOnce(
   const { create } = adapter;
   const acquired = await sendAcquire(adapter, leaseId, settings, options);
   if (acquired.kind !== "failed" || !create || !settings.createIfNotExists || !isNotFound(acquired.cause)) return acquired;
-  const created = await request((abortSignal) => create({ ...options, abortSignal }), limits(settings, options));
+  const created = await request((abortSignal) => create(withMembers(options, { abortSignal })), limits(settings, options));
   if (created.kind !== "ok" && !isAlreadyExists(created.error)) return failed(created, adapter, acquired.resent);
   const again = await sendAcquire(adapter, leaseId, settings, options);
   // The blob exists now: a send from before, which arrives late, finds it.
@@ -205,7 +251,7 @@ export async function tryAcquireOnce(
   }
   // Another client created, used and deleted it in between, for example by a purge: a later attempt creates it anew.
   const isGone = created.kind !== "ok" && again.kind === "failed" && isNotFound(again.cause);
-  return { ...(isGone ? { kind: "taken", poll: again.poll } : again), resent: resent || again.resent };
+  return { ...(isGone ? { kind: "taken", isUnknown: false, poll: again.poll } : again), resent: resent || again.resent };
 }
 
 async function sendAcquire(
@@ -216,7 +262,7 @@ async function sendAcquire(
 ): Promise<Exclude<AcquireOutcome, { kind: "failed" }> | ReturnType<typeof failed>> {
   const duration = settings.durationInMs === Infinity ? -1 : settings.durationInMs / 1_000;
   const clock = startStopwatch();
-  const sent = await request((abortSignal) => adapter.acquire(leaseId, duration, { ...options, abortSignal }), limits(settings, options));
+  const sent = await request((abortSignal) => adapter.acquire(leaseId, duration, withMembers(options, { abortSignal })), limits(settings, options));
   if (sent.kind === "ok") {
     const lease = new HeldLease(adapter, leaseId, clock, settings, sent.value.etag);
     // The SDK gave up the first send, but it may still arrive.
@@ -224,7 +270,9 @@ async function sendAcquire(
     return { kind: "acquired", lease };
   }
   const resent = adapter.wasResent?.() ?? sent.sends !== 1;
-  return isLeaseTaken(sent.error) ? { kind: "taken", resent, poll: pollResultOf(sent) } : failed(sent, adapter, resent);
+  const isTaken = isLeaseTaken(sent.error);
+  const isUnknown = options.ifNoneMatch !== undefined && isConditionNotMet(sent.error);
+  return isTaken || isUnknown ? { kind: "taken", resent, isUnknown, poll: pollResultOf(sent) } : failed(sent, adapter, resent);
 }
 
 /** The response may take a third of the lease's duration. After that, too little of the lease would be left. */

@@ -1,18 +1,19 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients/call.js";
-import { linkSignals, startStopwatch } from "../core/deadline.js";
+import { linkSignals, startStopwatch, withinMoment } from "../core/deadline.js";
 import { sha256 } from "../core/identity.js";
 import { countSends, read, request as send } from "../core/request.js";
 import { isLeaseBreaking, isLeaseIdMismatch, isLeaseTaken, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
-import { leaseTerms, LeaseWaiter } from "./acquire.js";
+import { leaseTerms, LeaseWaiter, remainingWait } from "./acquire.js";
 import type { LeaseAdapter } from "./lease-adapters.js";
 import { LeaseHandleImpl } from "./lease-handle.js";
 import type { FencingToken, LeaseGrant, LockHandleLike } from "./lease-handle.js";
 import type { LeaseSettings, LockProviderLike } from "./lease-options.js";
 import { tryRelease } from "./orphaned-lease.js";
 import { waiterQueueFor } from "./waiter-queue.js";
+import { quotedText } from "../errors.js";
 
 /** A request for a lease under a lock. */
 export interface GuardedAcquireRequest {
@@ -73,7 +74,7 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
   let lease: LeaseHandleImpl | undefined;
   try {
     const lock = guardLockOf(handle, name);
-    const leftInMs = waitInMs === "try" ? waitInMs : Math.max(0, waitInMs - waitedInMs());
+    const leftInMs = waitInMs === "try" ? waitInMs : remainingWait(waitInMs, waitedInMs());
     let wasTakenOver = false;
     const withinTakeover = withTakeover(adapter, lock, () => (wasTakenOver = true));
     const grant = await acquireUnder(lock, { ...request, adapter: withinTakeover, waitInMs: leftInMs });
@@ -85,12 +86,15 @@ export async function acquireGuarded(guard: LockProviderLike, request: GuardedAc
       get remainingInMs() {
         return remainingOf(handle);
       },
+      get isInDoubt() {
+        return (handle as { isInDoubt?: unknown }).isInDoubt === true;
+      },
     });
-    lease = new LeaseHandleImpl(grant.lease, () => releaseBoth(grant, adapter, lock));
+    lease = new LeaseHandleImpl(grant.lease, () => releaseBoth(grant, adapter, lock), "lease");
     lease.wasTakenOver = wasTakenOver;
     return lease;
   } finally {
-    if (!lease) await releaseLock(handle, name);
+    if (!lease) await withinMoment(releaseLock(handle, name));
   }
 }
 
@@ -131,7 +135,7 @@ async function acquireUnder(lock: GuardLock, request: GuardedAcquireRequest): Pr
     const leaseId = guardedLeaseId(lock, lock.epoch);
     const { url } = adapter;
     const terms = leaseTerms(adapter, { ...settings, leaseId });
-    const waiter = new LeaseWaiter({ terms, what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
+    const waiter = new LeaseWaiter({ kind: "lease", terms, what: `the lease on ${url}`, url, advice: foreignLeaseAdvice, waitInMs, abortSignal: controller.signal, trace, holderTracing });
     const queue = waiterQueueFor(adapter);
     if (waitInMs === "try") queue.tryAcquire(waiter);
     else queue.enqueue(waiter);
@@ -161,7 +165,7 @@ async function releaseBoth(grant: LeaseGrant, adapter: LeaseAdapter, lock: Guard
 
 async function releaseLock(lock: LockHandleLike, name: string): Promise<void> {
   await lock.release().catch((error: unknown) => {
-    logger.warning(`the lock ${JSON.stringify(name)} could not be released and stays until it expires: ${errorLabel(error)}`);
+    logger.warning(`the lock ${quotedText(name)} could not be released and stays until it expires: ${errorLabel(error)}`);
   });
 }
 

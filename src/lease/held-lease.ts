@@ -4,14 +4,14 @@ import { RenewalLoop } from "../core/renewal.js";
 import type { Renewal, RenewalDependency } from "../core/renewal.js";
 import { request } from "../core/request.js";
 import type { RequestOutcome } from "../core/request.js";
-import { startStopwatch, startTimer } from "../core/deadline.js";
+import { RequestTimeoutError, startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
-import { isDefinitive, isUnauthorized, leaseLossOf } from "../core/storage-errors.js";
+import { isConditionNotMet, isDefinitive, isUnauthorized, leaseLossOf, toTimeoutError } from "../core/storage-errors.js";
 import { describeSpan, failSpan, inSpan, logger } from "../core/telemetry.js";
 import { createError, isConcurrencyError, LeaseReleaseError, LeaseLostError } from "../errors.js";
 import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 import { LeaseIds } from "./lease-adapters.js";
-import { releaseAfterLateAcquire, releaseInBackground, releaseLost } from "./orphaned-lease.js";
+import { releaseAfterLateAcquire, releaseInBackground, releaseLost, releaseUnlessExpired } from "./orphaned-lease.js";
 import type { BackgroundRelease } from "./orphaned-lease.js";
 
 /** The times of a lease, after defaults and checks. */
@@ -33,6 +33,14 @@ const retryRenewalInMs = 1_000;
 const releaseTimeoutInMs = 5_000;
 /** A timer does not count time while the machine is suspended, so the clock is read at least this often. */
 const maxTickInMs = 1_000;
+
+/** A write under the lease whose response has not arrived yet. */
+export interface PendingWrite {
+  /** The ETag of what it replaces. */
+  readonly replaces: string;
+  /** Resolves when the write is settled, or was waited for long enough. */
+  settled(): Promise<void>;
+}
 
 /** A lease of this process: its id, its renewal, and whether it is held at this moment. */
 export class HeldLease {
@@ -106,6 +114,16 @@ export class HeldLease {
     return this.#lost;
   }
 
+  /** Certain: neither lost nor in doubt. A lease that is in doubt is not given to a new holder. */
+  isHeld(): boolean {
+    return !this.check() && this.#loop.isHeld();
+  }
+
+  /** Not lost, but not certain either: the clock of this machine was set forward, and the service is asked. */
+  get isInDoubt(): boolean {
+    return !this.#lost && this.#loop.isInDoubt;
+  }
+
   /** A holder begins: the time of the one before it does not count. */
   beginHold(): void {
     const { maxHoldInMs = Infinity } = this.#times;
@@ -141,7 +159,7 @@ export class HeldLease {
     this.#renewTracing = tracingOptions;
     const renewal = await this.#loop.renew();
     this.#throwIfLost();
-    if (renewal.kind === "failed") throw renewal.error;
+    if (renewal.kind === "failed") throw this.#toCallError(renewal.error);
   }
 
   /** Changes the id of the lease. Afterwards the service rejects the old one. */
@@ -155,8 +173,9 @@ export class HeldLease {
   /**
    * Stops renewing, and releases the lease unless it is known to be lost. Rejects if the release failed, or with the loss if
    * the service reports it only now.
+   * @param after - The service carries out the release only after this write.
    */
-  async release(): Promise<void> {
+  async release(after?: PendingWrite): Promise<void> {
     // The holder of a lost lease has ended: it needs the rest of the safety margin no more.
     for (const release of this.#backgroundReleases) if (this.#lost) release.now();
     if (this.#lost) return;
@@ -167,7 +186,7 @@ export class HeldLease {
     // The service would reject a renewal that arrives after the release (409), and one in flight must not be cut off midway.
     await this.#lastRequest;
     this.#throwIfLost();
-    await this.#releaseOnce().finally(() => this.#releaseLateAcquires());
+    await this.#releaseOnce(after).finally(() => this.#releaseLateAcquires());
   }
 
   /** Stops renewing: the lease expires by itself, and its end is still reported. */
@@ -227,18 +246,22 @@ export class HeldLease {
       if (renewed.kind !== "ok" || lossIn(renewed.value, proposedLeaseId) !== undefined) {
         // The response to the renewal may have been lost, too: the next request finds out.
         this.#ids.mayBecome(proposedLeaseId);
-        throw error;
+        throw this.#toCallError(error);
       }
       this.#loop.adopt({ kind: "renewed", clock, claimDurationInMs: this.#times.durationInMs });
     }
     this.#ids.becomes(proposedLeaseId);
   }
 
-  async #releaseOnce(): Promise<void> {
+  async #releaseOnce(after: PendingWrite | undefined): Promise<void> {
     for (const release of this.#backgroundReleases) release.stop();
-    const released = await this.#ids.use((leaseId) =>
-      this.#request("release", releaseTimeoutInMs, (options) => this.#adapter.release(leaseId, options)),
-    );
+    let released = await this.#sendRelease(after?.replaces);
+    if (after && released.kind !== "ok" && isConditionNotMet(released.error)) {
+      // It has overtaken the write. Another send of it may still arrive after that.
+      this.#releaseSent ||= released.kind === "unknown";
+      await after.settled();
+      released = await this.#sendRelease();
+    }
     if (released.kind === "ok") return;
     const { error } = released;
     const reason = this.#lossReasonOf(error);
@@ -249,15 +272,30 @@ export class HeldLease {
     if (released.kind === "rejected" && !this.#releaseSent) throw this.#lose(this.#lossOf(reason, error));
   }
 
-  /** A finite lease expires by itself. An infinite one must not stay because of a temporary outage. */
+  #sendRelease(ifNoneMatch?: string): Promise<RequestOutcome<unknown>> {
+    return this.#ids.use((leaseId) => this.#request("release", releaseTimeoutInMs, (options) => this.#adapter.release(leaseId, { ifNoneMatch, ...options })));
+  }
+
+  /** A lease must not stay because of a temporary outage, least of all an infinite one. */
   #releaseFailed(error: unknown): unknown {
     this.#releaseSent = true;
     // Credentials that are rejected now may be valid again soon, after a token was renewed.
-    if (this.#times.durationInMs !== Infinity || (isDefinitive(error) && !isUnauthorized(error))) return error;
+    if (isDefinitive(error) && !isUnauthorized(error)) return this.#toCallError(error);
+    const { durationInMs, isIdChosen } = this.#times;
+    if (durationInMs !== Infinity) {
+      // The next holder need not wait until it has expired because one request was throttled.
+      if (!isIdChosen) this.#backgroundReleases = this.#ids.all.map((leaseId) => releaseUnlessExpired(this.#adapter, leaseId, durationInMs));
+      return this.#toCallError(error);
+    }
     this.#backgroundReleases = this.#ids.all.map((leaseId) => releaseInBackground(this.#adapter, leaseId));
-    const message = `The lease on ${this.url} could not be released, and it never expires. The release is retried in the background for two minutes. If it still fails, release the lease with its id, or call breakLease.`;
+    const message = `The lease on ${this.url} could not be released, and it never expires. The release is retried in the background for two minutes. If that fails, release it by its id, or call breakLease.`;
     logger.warning(message);
     return createError(LeaseReleaseError, message, { url: this.url, leaseId: this.leaseId, cause: error });
+  }
+
+  /** Of a request that may have been carried out. */
+  #toCallError(error: unknown): unknown {
+    return error instanceof RequestTimeoutError ? toTimeoutError(error, this.url, "unknown") : error;
   }
 
   #renewAs(leaseId: string, timeoutInMs: number): Promise<RequestOutcome<LeaseResponseLike>> {

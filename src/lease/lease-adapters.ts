@@ -14,6 +14,8 @@ export interface LeaseRequest {
   readonly tracingOptions?: OperationTracingOptions | undefined;
   /** Called for each request that is sent. */
   readonly onRequest?: (() => void) | undefined;
+  /** Of a blob: rejected while it has this ETag. */
+  readonly ifNoneMatch?: string | undefined;
 }
 
 /** The lease operations of one target: all that the lease code knows of its service. */
@@ -36,6 +38,8 @@ export interface LeaseAdapter {
   renew(leaseId: string, durationInSeconds: number, request: LeaseRequest): Promise<LeaseResponseLike>;
   change(leaseId: string, proposedLeaseId: string, request: LeaseRequest): Promise<LeaseResponseLike>;
   release(leaseId: string, request: LeaseRequest): Promise<unknown>;
+  /** Instead of `release`, for a lease without a holder: undoes all that the requests for it may have done. */
+  readonly releaseOrphaned?: ((leaseId: string, request: LeaseRequest) => Promise<unknown>) | undefined;
   /** `ifMatch` is for blobs only. */
   break(breakPeriodInSeconds: number, request: LeaseRequest, ifMatch?: string): Promise<unknown>;
   inspect(request: LeaseRequest): Promise<LeasePropertiesLike>;
@@ -153,6 +157,7 @@ function leaseOptions(request: LeaseRequest): LeaseCallOptions {
   return {
     abortSignal: request.abortSignal,
     ...(request.tracingOptions && { tracingOptions: request.tracingOptions }),
+    ...(request.ifNoneMatch !== undefined && { conditions: { ifNoneMatch: request.ifNoneMatch } }),
   };
 }
 

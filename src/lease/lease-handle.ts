@@ -1,5 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { CallOptions } from "../clients/call.js";
+import { recorder } from "../core/measure.js";
+import { observed } from "../core/pending-call.js";
 import { read } from "../core/request.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
@@ -122,6 +124,8 @@ export interface LeaseGrant {
   readonly lease: HeldLease;
   readonly token: FencingToken | undefined;
   readonly release: () => Promise<void>;
+  /** What it is of, for metrics. Undefined: it is not counted. */
+  readonly kind?: string | undefined;
 }
 
 /** The reason of a signal whose lease or lock was released. */
@@ -139,6 +143,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   readonly #lease: HeldLease;
   readonly #release: () => Promise<void>;
   readonly #offLost: () => void;
+  readonly #endCount: ((lostBecause?: string) => void) | undefined;
   /** Created when the signal is first used: most holders of a lock never use it, and an abort is expensive. */
   #controller: AbortController | undefined;
   /** For requests: a release does not abort them. The SDK would destroy the body of a download that the caller reads afterwards, or never. */
@@ -149,11 +154,12 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   #released = false;
   #releasing: Promise<void> | undefined;
 
-  constructor(lease: HeldLease, release: () => Promise<void>) {
+  constructor(lease: HeldLease, release: () => Promise<void>, kind?: string) {
     this.url = lease.url;
     this.#lease = lease;
     this.#release = release;
     this.#tracingOptions = lease.tracingOptions ?? {};
+    this.#endCount = recorder?.countHolder(kind);
     this.#offLost = lease.onLost((error) => this.#onLost(error));
     lease.beginHold();
     // It may have been lost before the listener was added.
@@ -202,21 +208,37 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
   }
 
   isHeld(): boolean {
-    return !this.loss && !this.#released;
+    return !this.loss && !this.#released && !this.isInDoubt;
+  }
+
+  /** It does not count as held, and may turn out to be held all the same. */
+  get isInDoubt(): boolean {
+    return !this.#released && this.#lease.isInDoubt;
   }
 
   assertHeld(): void {
     if (this.isHeld()) return;
-    throw this.#lost ?? createError(LeaseLostError, `The lease on ${this.url} was released.`, { url: this.url, reason: "expired" });
+    const why = this.#released ? "was released" : "may be lost: the clock of this machine was set forward, and the service has not confirmed the lease yet";
+    throw this.#lost ?? createError(LeaseLostError, `The lease on ${this.url} ${why}.`, { url: this.url, reason: "expired" });
   }
 
-  async renew(options?: CallOptions): Promise<void> {
+  // Observed: the work of a holder may end, or another part of it fail, before it awaits them.
+
+  renew(options?: CallOptions): Promise<void> {
+    return observed(this.#renew(options));
+  }
+
+  change(proposedLeaseId: string = crypto.randomUUID(), options?: CallOptions): Promise<void> {
+    return observed(this.#change(proposedLeaseId, options));
+  }
+
+  async #renew(options: CallOptions | undefined): Promise<void> {
     checkOptions("renew", options, callOptionNames);
     this.assertHeld();
     await read(() => this.#lease.renew(options?.tracingOptions), { abortSignal: options?.abortSignal });
   }
 
-  async change(proposedLeaseId: string = crypto.randomUUID(), options?: CallOptions): Promise<void> {
+  async #change(proposedLeaseId: string, options: CallOptions | undefined): Promise<void> {
     checkOptions("change", options, callOptionNames);
     checkLeaseId("proposedLeaseId", proposedLeaseId);
     this.assertHeld();
@@ -229,7 +251,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
       if (!isConcurrencyError(error, "LEASE_LOST")) this.#releasing = undefined;
       throw error;
     });
-    return this.#releasing;
+    return observed(this.#releasing);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -275,6 +297,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
     } finally {
       // A later loss concerns the next holder, not this one.
       this.#offLost();
+      this.#endCount?.();
       this.onReleased?.();
     }
     if (lost && !known) throw lost;
@@ -282,6 +305,7 @@ export class LeaseHandleImpl implements LeaseHandle, Hold {
 
   #onLost(error: LeaseLostError): void {
     this.#lost = error;
+    this.#endCount?.(error.reason);
     this.#controller?.abort(error);
     this.#lossController?.abort(error);
   }
@@ -295,8 +319,8 @@ export class LockHandleImpl extends LeaseHandleImpl implements LockHandle {
   /** For a crash guard. */
   readonly token: FencingToken;
 
-  constructor(name: string, { lease, release, token }: LeaseGrant) {
-    super(lease, release);
+  constructor(name: string, { lease, release, token, kind }: LeaseGrant) {
+    super(lease, release, kind);
     this.name = name;
     if (!token) throw new TypeError("a lock without a fencing token");
     this.token = token;

@@ -54,8 +54,8 @@ export interface TryAcquireLeaseOptions extends CallOptions {
 /** Options of {@link acquireLease} and {@link withLease}. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
-   * How long to wait for a lease that another client holds, before a `LeaseUnavailableError`. The first request is always
-   * awaited, as only its response shows whether another client holds the lease: 0 means one attempt.
+   * How long to wait for a lease that another client holds, before a `LeaseUnavailableError`. Only a response shows whether another
+   * client holds it: the first one is awaited for up to 200 ms longer. 0 means one attempt, whose response has 5 seconds.
    * @defaultValue Infinity; 60_000 for a file without a `crashGuard`, as a dead holder keeps its lease forever
    */
   waitInMs?: number | undefined;

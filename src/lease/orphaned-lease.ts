@@ -1,10 +1,12 @@
-import { startStopwatch, startTimer } from "../core/deadline.js";
+import { startIdleTimer, startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { FailureReports } from "../core/failures.js";
 import { request } from "../core/request.js";
 import { isDefinitive, isUnauthorized } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import type { LeaseAdapter } from "./lease-adapters.js";
+import type { LeaseAdapter, LeaseRequest } from "./lease-adapters.js";
 
+const reports = /* @__PURE__ */ new FailureReports();
 const releaseTimeoutInMs = 5_000;
 /** Two minutes in total: most network outages are over by then, and the exit of a process is not delayed for longer. */
 const retryAfterInMs: readonly number[] = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 60_000];
@@ -14,7 +16,8 @@ export type ReleaseResult = "released" | "none" | "unknown";
 
 /** Releases a lease that may exist without a holder. Never rejects. */
 export async function tryRelease(adapter: LeaseAdapter, leaseId: string): Promise<ReleaseResult> {
-  const released = await request((abortSignal) => adapter.release(leaseId, { abortSignal }), { timeoutInMs: releaseTimeoutInMs });
+  const send = (options: LeaseRequest): Promise<unknown> => adapter.releaseOrphaned?.(leaseId, options) ?? adapter.release(leaseId, options);
+  const released = await request((abortSignal) => send({ abortSignal }), { timeoutInMs: releaseTimeoutInMs });
   if (released.kind === "ok") return "released";
   logger.verbose(`a lease on ${adapter.url} that may be orphaned was not released: ${errorLabel(released.error)}`);
   // A client that is not authorized now, as its token or SAS has expired, does not learn whether there is such a lease.
@@ -43,12 +46,14 @@ export interface BackgroundRelease {
 
 /**
  * Releases in the background a lease that never expires, and would otherwise block all other clients forever because of a
- * temporary outage. Bounded in number and time; a lease that still exists then is logged.
+ * temporary outage. Bounded in number and time; a lease that still exists then is logged and reported.
  */
 export function releaseInBackground(adapter: LeaseAdapter, leaseId: string): BackgroundRelease {
-  return releaseOnSchedule(adapter, leaseId, retryAfterInMs, () =>
-    logger.error(`the lease ${leaseId} on ${adapter.url} could not be released, and never expires: release it with its id, or break it`),
-  );
+  return releaseOnSchedule(adapter, leaseId, retryAfterInMs, () => {
+    const message = `The lease ${leaseId} on ${adapter.url} could not be released, and never expires: release it with its id, or break it.`;
+    logger.error(message);
+    reports.report({ component: "lease", message, error: undefined }, leaseId);
+  });
 }
 
 /**
@@ -61,12 +66,21 @@ export function releaseLost(adapter: LeaseAdapter, leaseId: string, afterInMs: n
   return releaseOnSchedule(adapter, leaseId, [afterInMs, ...retryAfterInMs], () => undefined, durationInMs);
 }
 
+/**
+ * Releases in the background a lease whose release has failed, until it has expired. It does not keep the process from ending, and the end of
+ * the process does no harm: the lease expires.
+ */
+export function releaseUnlessExpired(adapter: LeaseAdapter, leaseId: string, durationInMs: number): BackgroundRelease {
+  return releaseOnSchedule(adapter, leaseId, retryAfterInMs, () => undefined, durationInMs, startIdleTimer);
+}
+
 function releaseOnSchedule(
   adapter: LeaseAdapter,
   leaseId: string,
   delays: readonly number[],
   onFailed: () => void,
   limitInMs: number = Infinity,
+  start: typeof startTimer = startTimer,
 ): BackgroundRelease {
   const ageInMs = startStopwatch();
   let stopped = false;
@@ -85,7 +99,7 @@ function releaseOnSchedule(
         if (result === "unknown" && !stopped) releaseAfter(later);
       });
     };
-    stopTimer = startTimer(waitInMs, attempt);
+    stopTimer = start(waitInMs, attempt);
   };
   releaseAfter(delays);
   return {

@@ -3,6 +3,7 @@ import { maxPollDelayInMs, pollDelay } from "../core/retry.js";
 import { delay, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { isLeaseConflict, isTransient, toNotFoundError } from "../core/storage-errors.js";
+import { recorder } from "../core/measure.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { tryAcquireOnce } from "./acquire.js";
 import type { AcquireOutcome, Acquisition, LeaseTerms, LeaseWaiter } from "./acquire.js";
@@ -39,8 +40,12 @@ class Polls {
   attempts = 0;
   /** A request without a response may have acquired the lease. */
   uncertain = false;
+  /** The last attempt: for whom, and its condition. */
+  last: { readonly waiter: LeaseWaiter; readonly ifNoneMatch: string | undefined } | undefined;
   /** Since the last request without a response, which may still arrive, although a later one got a response. */
   sinceUnanswered: Clock | undefined;
+  /** At least so many sends got no response. */
+  unanswered = 0;
 
   constructor(terms: LeaseTerms) {
     this.terms = terms;
@@ -67,8 +72,8 @@ export class WaiterQueue {
   #turns = 0;
   #turnsSince = startStopwatch();
   #failures: FailureStreak | undefined;
-  /** Aborts the request in flight, or the wait for the next poll, when the last waiter leaves. */
-  #io = new AbortController();
+  /** Aborts the request in flight, or the wait for the next poll, when the last waiter leaves. One for all polls until then: a controller is expensive. */
+  #io: AbortController | undefined;
 
   constructor(url: string, onIdle: () => void) {
     this.#url = url;
@@ -99,13 +104,12 @@ export class WaiterQueue {
     this.#isTaken = false;
     let polls: Polls | undefined;
     for (let first = this.#first(); first; first = this.#first()) {
-      if (polls && polls.terms.key !== first.terms.key) {
+      if (polls && !this.#mayContinue(polls, first)) {
         await this.#endPolls(polls);
         polls = undefined;
         continue;
       }
       polls ??= new Polls(first.terms);
-      this.#io = new AbortController();
       const outcome = await this.#attempt(first, polls);
       if (outcome?.kind === "acquired") {
         outcome.lease.sinceUnanswered ??= polls.sinceUnanswered;
@@ -117,26 +121,43 @@ export class WaiterQueue {
     this.#becomeIdle();
   }
 
+  /**
+   * Whether an attempt for `waiter` may use the id of the attempts before it. Not if the caller of the last one has left, and that attempt
+   * may have acquired a named lock: it was the turn of that caller, and not of this one.
+   */
+  #mayContinue({ terms, uncertain, last }: Polls, waiter: LeaseWaiter): boolean {
+    return terms.key === waiter.terms.key && !(terms.rules && uncertain && last?.waiter !== waiter);
+  }
+
   /** Waits until an attempt is due, and makes it. Undefined if none was made. */
   async #attempt(first: LeaseWaiter, polls: Polls): Promise<AcquireOutcome | undefined> {
     const { terms, pacing, leaseId } = polls;
-    const { signal } = this.#io;
+    const signal = this.#ioSignal();
+    let ifNoneMatch: string | undefined;
     const acquisition: Acquisition = {
       waiter: first,
       attempts: polls.attempts,
       abortSignal: signal,
       request: requestFor(first),
       pacing,
-      onTaken: () => this.#onTaken(polls),
+      onTaken: () => this.#onTaken(),
+      onUndecided: () => {
+        for (const waiter of this.#waiters) waiter.undecided();
+      },
     };
     try {
-      if (first.isTry && terms.rules && !(await terms.rules.mayTry(acquisition))) {
-        this.#onTaken(polls);
+      if (polls.uncertain) {
+        // The lease may be ours already: who queued up for it again would wait until it has expired, and with it all others.
+        ({ ifNoneMatch } = polls.last ?? {});
+        await delay(pacing.nextPollInMs(), signal);
+      } else if (first.isTry && terms.rules && !(await terms.rules.mayTry(acquisition))) {
+        this.#onTaken();
         return undefined;
+      } else {
+        const due = terms.rules?.untilAttempt(acquisition);
+        if (due) ifNoneMatch = await due;
+        else if (polls.attempts > 0) await delay(pacing.nextPollInMs(), signal);
       }
-      const due = terms.rules?.untilAttempt(acquisition);
-      if (due) await due;
-      else if (polls.attempts > 0) await delay(pacing.nextPollInMs(), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
       this.#pollFailed(error, isTransient(error), terms);
@@ -148,16 +169,21 @@ export class WaiterQueue {
     if (!waiter || waiter.terms.key !== terms.key || (terms.rules && waiter !== first)) return undefined;
     waiter.trace.begin();
     polls.attempts++;
-    const outcome = await tryAcquireOnce(terms.adapter, leaseId, terms.settings, { abortSignal: signal, ...requestFor(waiter) });
+    polls.last = { waiter, ifNoneMatch };
+    const outcome = await tryAcquireOnce(terms.adapter, leaseId, terms.settings, { abortSignal: signal, ifNoneMatch, ...requestFor(waiter) });
     if (outcome.kind === "acquired") return outcome;
     pacing.polled(outcome.poll);
-    if (outcome.resent || (outcome.kind === "failed" && outcome.uncertain)) polls.sinceUnanswered = startStopwatch();
+    const unanswered = Number(outcome.resent) + Number(outcome.kind === "failed" && outcome.uncertain);
+    polls.unanswered += unanswered;
+    if (unanswered) polls.sinceUnanswered = startStopwatch();
     if (outcome.kind === "taken") {
       waiter.trace.end("taken");
       logger.verbose(`${this.#url} is leased by another client`);
       this.#turns = 0;
       this.#failures?.end();
-      this.#onTaken(polls);
+      // Also if its condition was not met: it was that of every attempt since the first one without a response.
+      polls.uncertain = false;
+      if (!outcome.isUnknown) this.#onTaken();
     } else {
       this.#isTaken = false;
       polls.uncertain ||= outcome.uncertain;
@@ -169,8 +195,7 @@ export class WaiterQueue {
   }
 
   /** The callers behind the first one have been tried for, too: one attempt counts for all. */
-  #onTaken(polls: Polls): void {
-    polls.uncertain = false;
+  #onTaken(): void {
     this.#isTaken = this.#waiters.size > 0;
     for (const waiter of [...this.#waiters]) waiter.attempted();
   }
@@ -186,22 +211,21 @@ export class WaiterQueue {
   }
 
   /** A request without a response may have acquired a lease that no caller wants any more: it would block other clients. */
-  async #endPolls({ terms: { adapter, settings }, leaseId, uncertain, sinceUnanswered }: Polls): Promise<void> {
+  async #endPolls({ terms: { adapter, settings }, leaseId, uncertain, sinceUnanswered, unanswered }: Polls): Promise<void> {
     const result = uncertain ? await tryRelease(adapter, leaseId) : "none";
     const expires = settings.durationInMs !== Infinity;
-    if (result === "unknown") {
-      if (expires) return;
+    if (result === "unknown" && !expires) {
       logger.warning(`a lease on ${adapter.url} that never expires may have been acquired by an abandoned call: releasing it in the background`);
       releaseInBackground(adapter, leaseId);
       return;
     }
-    // The release may have overtaken the request. If it has released something, the request had arrived: only a second send of the
-    // SDK could still come, and a lease that expires is not worth more requests.
-    if (!settings.isIdChosen && (result === "none" || !expires)) releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
+    // The release may have overtaken the request, or has got no response, either. If it has released something, the only request without a response had arrived. Of a
+    // lease that never expires, a copy that a proxy has made could still come.
+    if (!settings.isIdChosen && (result !== "released" || unanswered > 1 || !expires)) releaseAfterLateAcquire(adapter, leaseId, result === "unknown" ? startStopwatch() : sinceUnanswered);
   }
 
   /** Gives the lease to the first waiter. Never rejects. */
-  async #grant(lease: HeldLease, terms: LeaseTerms): Promise<void> {
+  async #grant(lease: HeldLease, terms: LeaseTerms, isHandOver = false): Promise<void> {
     let token: FencingToken | undefined;
     const { rules } = terms;
     const first = this.#first();
@@ -214,7 +238,7 @@ export class WaiterQueue {
       return;
     }
     const waiter = this.#first();
-    if (!waiter || lease.check() || terms.key !== waiter.terms.key || (rules && !token)) {
+    if (!waiter || !lease.isHeld() || terms.key !== waiter.terms.key || (rules && !token)) {
       await this.#release(lease).catch((error: unknown) =>
         logger.warning(`a lease on ${lease.url} that no caller wanted any more could not be released: ${errorLabel(error)}`),
       );
@@ -223,7 +247,8 @@ export class WaiterQueue {
     this.#turns++;
     this.#failures?.end();
     lease.tracingOptions = waiter.holderTracing;
-    waiter.resolve({ lease, token, release: () => this.#handOverOrRelease(lease) }, "acquired");
+    if (isHandOver) recorder?.countHandOver(waiter.kind);
+    waiter.resolve({ lease, token, kind: waiter.kind, release: () => this.#handOverOrRelease(lease) }, "acquired");
   }
 
   async #handOverOrRelease(lease: HeldLease): Promise<void> {
@@ -237,7 +262,7 @@ export class WaiterQueue {
     // A change in flight would invalidate the id under which the token of the next holder is allocated.
     await lease.whenIdle();
     if (lease.unconfirmedForInMs > confirmAfterInMs) await lease.renew().catch(() => undefined);
-    await this.#grant(lease, terms);
+    await this.#grant(lease, terms, true);
   }
 
   #mayHandOver(lease: HeldLease, terms: LeaseTerms): boolean {
@@ -255,8 +280,7 @@ export class WaiterQueue {
   async #release(lease: HeldLease): Promise<void> {
     try {
       const held = this.#held;
-      if (held?.lease === lease && !lease.check()) await held.terms.rules?.settled();
-      await lease.release();
+      await lease.release(held?.lease === lease ? held.terms.rules?.pendingWrite() : undefined);
     } finally {
       this.#onNoLongerHeld(lease);
     }
@@ -279,14 +303,12 @@ export class WaiterQueue {
   async #resumePolling(terms: LeaseTerms): Promise<void> {
     if (this.#mustYield(terms)) {
       this.#turns = 0;
-      this.#io = new AbortController();
-      await delay(yieldInMs, this.#io.signal).catch(() => undefined);
+      await delay(yieldInMs, this.#ioSignal()).catch(() => undefined);
     }
     // The lease was acquired, but no token could be allocated: it is not acquired again immediately.
     const failingForInMs = this.#failures?.lastsForInMs;
     if (failingForInMs !== undefined) {
-      this.#io = new AbortController();
-      await delay(pollDelay(failingForInMs), this.#io.signal).catch(() => undefined);
+      await delay(pollDelay(failingForInMs), this.#ioSignal()).catch(() => undefined);
     }
     await this.#poll();
   }
@@ -318,7 +340,12 @@ export class WaiterQueue {
     this.#waiters.delete(waiter);
     waiter.terms.rules?.left(waiter);
     // While the lease is held, no request is in flight that could be aborted, and an abort is expensive.
-    if (this.#waiters.size === 0 && !this.#held) this.#io.abort();
+    if (this.#waiters.size === 0 && !this.#held) this.#io?.abort();
+  }
+
+  #ioSignal(): AbortSignal {
+    if (!this.#io || this.#io.signal.aborted) this.#io = new AbortController();
+    return this.#io.signal;
   }
 }
 

@@ -1,4 +1,6 @@
+import type { AbortSignalLike } from "../clients/call.js";
 import type { LeasableLike } from "../clients/leasable.js";
+import { withinGrace } from "../core/deadline.js";
 import { describeSpan, errorLabel, logger, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
@@ -40,7 +42,7 @@ export function withLease<R>(
     checkFunction("withLease", fn);
     const lease = await acquireLeaseFor("withLease", target, { ...options, tracingOptions });
     describeSpan(span, { targetKind: "lease", url: lease.url });
-    return useLease("withLease", lease, (held) => doNotReuseOnFailure(held, fn));
+    return useLease("withLease", lease, (held) => doNotReuseOnFailure(held, fn), options.abortSignal);
   });
 }
 
@@ -110,12 +112,12 @@ async function acquire(
   } else {
     const advice = adapter.kind === "file" ? fileAdvice : undefined;
     const terms = leaseTerms(adapter, settings);
-    const waiter = new LeaseWaiter({ terms, what: `the lease on ${url}`, url, advice, waitInMs, trace, abortSignal, holderTracing });
+    const waiter = new LeaseWaiter({ kind: "lease", terms, what: `the lease on ${url}`, url, advice, waitInMs, trace, abortSignal, holderTracing });
     const queue = waiterQueueFor(adapter);
     if (waitInMs === "try") queue.tryAcquire(waiter);
     else queue.enqueue(waiter);
     const grant = await waiter.promise;
-    lease = grant && new LeaseHandleImpl(grant.lease, grant.release);
+    lease = grant && new LeaseHandleImpl(grant.lease, grant.release, "lease");
   }
   describeSpan(span, { outcome: lease ? "acquired" : "taken" });
   return lease;
@@ -154,15 +156,17 @@ export interface Held {
 
 /**
  * The order of cleanup: `fn` ends, the lease is released, and then the outcome of the call is decided. The error of `fn` comes
- * first, then the loss of the lease. A failed release never masks a result.
+ * first, then the loss of the lease. A failed release never masks a result. A caller that aborts does not wait for a service that does not
+ * respond to the release, which goes on in the background.
  */
-export async function useLease<H extends Held, R>(call: string, held: H, fn: (held: H) => Promise<R> | R): Promise<R> {
+export async function useLease<H extends Held, R>(call: string, held: H, fn: (held: H) => Promise<R> | R, abortSignal?: AbortSignalLike): Promise<R> {
+  const release = (): Promise<void> => withinGrace(held.release(), Infinity, abortSignal);
   let result: R;
   try {
     result = await runHolding(call, held.holds, () => fn(held));
   } catch (error) {
     const lost = held.loss;
-    await held.release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
+    await release().catch((releaseError: unknown) => attachSuppressed(error, releaseError));
     // A request that uses the signal of the lease ends in an AbortError when the lease is lost: that is not an error of fn
     // itself, and would hide the cause. Nor is that of a call that was not sent because of the loss: it says that this call wrote
     // nothing, but fn may have written something before.
@@ -173,7 +177,7 @@ export async function useLease<H extends Held, R>(call: string, held: H, fn: (he
   }
   // Correct even if the timers have not run yet: fn may have blocked the event loop until now.
   const lost = held.loss;
-  await held.release().catch((error: unknown) => {
+  await release().catch((error: unknown) => {
     if (isConcurrencyError(error, "LEASE_LOST")) throw error;
     logger.warning(`a lease could not be released: ${errorLabel(error)}`);
   });

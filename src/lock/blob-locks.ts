@@ -1,16 +1,18 @@
-import type { ContainerLike } from "../clients/blob.js";
+import type { BlobItemLike, ContainerLike } from "../clients/blob.js";
 import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
+import { RequestTimeoutError, startIdleTimer } from "../core/deadline.js";
+import { FailureReports } from "../core/failures.js";
 import { iterate } from "../core/iterate.js";
 import { Recent } from "../core/recent.js";
-import { read } from "../core/request.js";
-import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
-import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
+import { SharedRun } from "../core/shared-run.js";
+import { isNotFound, isParentNotFound, toTimeoutError } from "../core/storage-errors.js";
+import { describeSpan, logger, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError, quotedText } from "../errors.js";
 import { leaseTerms, LeaseWaiter } from "../lease/acquire.js";
-import type { AcquireRequest, LeaseTerms } from "../lease/acquire.js";
+import type { AcquireRequest, LeaseTerms, SeenHolder } from "../lease/acquire.js";
 import { rejectNested } from "../core/hold-context.js";
 import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
@@ -20,11 +22,11 @@ import { checkLeaseOptions, checkWait } from "../lease/lease-options.js";
 import type { LockProviderLike } from "../lease/lease-options.js";
 import { waiterQueueFor } from "../lease/waiter-queue.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
-import { breakLease, breakLeaseOptionNames, inspectLock, lockInfo } from "./inspect-lease.js";
+import { breakLease, breakLeaseOptionNames, inspectLock, leaseStateOf, lockInfo } from "./inspect-lease.js";
 import type { BreakLeaseOptions } from "./inspect-lease.js";
 import { acquireLockOptionNames, blobLocksOptionNames, callOptionNames, lockDefaultNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, BlobLocksOptions, LockDefaults, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
-import { blobNameOf, checkData, checkHolder, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
+import { blobNameOf, checkData, checkHolder, checkPrefix, lockDataOf, lockNameOf, namePrefixOf, parseLockRecord, thisProcess } from "./lock-record.js";
 import { lockRulesFor } from "./lock-turns.js";
 import { purgeLocks } from "./purge-locks.js";
 import { acquireLockSet } from "./lock-set.js";
@@ -45,6 +47,7 @@ export class BlobLocks implements LockProviderLike {
   readonly #container: ContainerLike;
   readonly #prefix: string;
   /** The SDK takes 50 µs to create a client, and a call needs it several times. */
+  readonly #inspections = new Recent<SharedRun<LockStatus | undefined>>(100);
   readonly #blobs = new Recent<ReturnType<ContainerLike["getBlockBlobClient"]>>(100);
   readonly #holder: string;
   readonly #fair: boolean;
@@ -62,11 +65,10 @@ export class BlobLocks implements LockProviderLike {
     checkOptions("BlobLocks", options, blobLocksOptionNames);
     checkOptions("BlobLocks: defaults", options.defaults, lockDefaultNames);
     const { prefix = "locks/", holder = thisProcess(), fair = false } = options;
-    if (typeof prefix !== "string") throw new TypeError("BlobLocks: prefix must be a string");
     if (typeof fair !== "boolean") throw new TypeError("BlobLocks: fair must be true or false");
     if (fair && typeof container.getAppendBlobClient !== "function") throw new TypeError("BlobLocks: fair needs a ContainerClient with append blobs");
     this.#container = container;
-    this.#prefix = prefix;
+    this.#prefix = checkPrefix(prefix);
     this.#holder = checkHolder(holder);
     this.#fair = fair;
     this.#defaults = mergeDefined(undefined, options.defaults ?? {});
@@ -85,7 +87,7 @@ export class BlobLocks implements LockProviderLike {
       checkFunction(call, fn);
       const lock = await this.acquireFor(call, name, merged);
       describeSpan(span, { url: lock.url, epoch: lock.epoch });
-      return useLease(call, lock, fn);
+      return useLease(call, lock, fn, merged.abortSignal);
     });
   }
 
@@ -116,7 +118,7 @@ export class BlobLocks implements LockProviderLike {
   withLocks<R>(names: readonly string[], fn: (locks: LockSet) => Promise<R> | R, options?: AcquireLockOptions): Promise<R> {
     return this.#spanned("withLocks", options, async (call, merged) => {
       checkFunction(call, fn);
-      return useLease(call, await this.#acquireAll(call, names, merged), fn);
+      return useLease(call, await this.#acquireAll(call, names, merged), fn, merged.abortSignal);
     });
   }
 
@@ -151,25 +153,37 @@ export class BlobLocks implements LockProviderLike {
   /**
    * All locks that were ever used, held or not; with `prefix`, those whose names begin with it. Costs 1 request for every 5,000.
    * @throws {@link TargetNotFoundError} if the container does not exist.
+   * @throws {@link OperationTimeoutError} if the service does not respond to a request within 30 s.
    */
   list(options: CallOptions & { prefix?: string | undefined } = {}): AsyncIterableIterator<LockStatus> {
     return this.listFor("BlobLocks.list", options);
   }
 
   /** @internal As `list`. `primaryOnly`: rejects if the listing may be outdated. */
-  async *listFor(call: string, options: CallOptions & { prefix?: string | undefined }, primaryOnly = false): AsyncIterableIterator<LockStatus> {
+  listFor(call: string, options: CallOptions & { prefix?: string | undefined }, primaryOnly = false): AsyncIterableIterator<LockStatus> {
+    return this.#list(call, options, primaryOnly, (name, { properties, metadata }) => ({ name, ...lockInfo(properties, parseLockRecord(metadata)) }));
+  }
+
+  /** @internal As `listFor`, without what takes most of the time for each of thousands of locks. */
+  listHolders(call: string, options: CallOptions & { prefix?: string | undefined }): AsyncIterableIterator<Pick<LockStatus, "name" | "state" | "data">> {
+    return this.#list(call, options, true, (name, { properties, metadata }) => ({ name, state: leaseStateOf(properties), data: lockDataOf(metadata) }));
+  }
+
+  async *#list<R>(call: string, options: CallOptions & { prefix?: string | undefined }, primaryOnly: boolean, map: (name: string, blob: BlobItemLike) => R): AsyncGenerator<R, undefined> {
     checkOptions(call, options, listOptionNames);
     const { abortSignal, tracingOptions } = options;
     const request = { prefix: namePrefixOf(this.#prefix, options.prefix ?? ""), includeMetadata: true, ...(tracingOptions && { tracingOptions }) };
     try {
-      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), { abortSignal, primaryOnly })) {
+      for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), { abortSignal, primaryOnly, timeoutInMs: listTimeoutInMs })) {
         const name = lockNameOf(this.#prefix, blob.name);
-        if (name !== undefined) yield { name, ...lockInfo(blob.properties, parseLockRecord(blob.metadata)) };
+        if (name !== undefined) yield map(name, blob);
       }
+      return undefined;
     } catch (error) {
+      const url = redactUrl(this.#container.url);
+      if (error instanceof RequestTimeoutError) throw toTimeoutError(error, url);
       if (!isParentNotFound(error)) throw error;
       // An error rather than an empty list: most likely the name of the container is wrong.
-      const url = redactUrl(this.#container.url);
       throw createError(TargetNotFoundError, `${url} does not exist: create the container of the locks first`, { url, cause: error });
     }
   }
@@ -205,7 +219,7 @@ export class BlobLocks implements LockProviderLike {
     return this.#acquiring("acquire", options, (merged, trace, span) => {
       checkOptions(call, options, acquireLockOptionNames);
       this.#rejectNested(call, name);
-      return this.#acquire(name, merged, trace, span);
+      return this.#acquire(call, name, merged, trace, span);
     });
   }
 
@@ -214,7 +228,7 @@ export class BlobLocks implements LockProviderLike {
     return this.#acquiring("tryAcquire", options, async (merged, trace, span) => {
       checkOptions(call, options, tryAcquireLockOptionNames);
       const terms = this.#terms(name, merged, purpose);
-      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), terms, waitInMs: "try" });
+      const waiter = new LeaseWaiter({ ...this.#request(name, merged, trace, span), kind: kindOf(call, purpose), terms, waitInMs: "try" });
       waiterQueueFor(terms.adapter).tryAcquire(waiter);
       const grant = await waiter.promise;
       describeSpan(span, { outcome: grant ? "acquired" : "taken", epoch: grant?.token?.epoch });
@@ -237,19 +251,19 @@ export class BlobLocks implements LockProviderLike {
 
   /** @internal As `acquire`, but other processes see each holder, including those to which this process hands the lock over. */
   acquireVisibly(name: string, options?: AcquireLockOptions): Promise<LockHandleImpl> {
-    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "election"));
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire("LeaderElection", name, merged, trace, span, "election"));
   }
 
   /** @internal As `acquire`, first come, first served over all processes: for those that wait for a slot of a semaphore. */
   acquireInLine(name: string, options: AcquireLockOptions): Promise<LockHandleImpl> {
-    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire(name, merged, trace, span, "line"));
+    return this.#acquiring("acquire", options, (merged, trace, span) => this.#acquire("Semaphore", name, merged, trace, span, "line"));
   }
 
   /** @internal For a crash guard: see {@link GuardingLocks}. */
   acquireGuard(name: string, options: AcquireLockOptions): Promise<LockHandleImpl> {
     return this.#acquiring("acquire", options, (merged, trace, span) => {
       this.#rejectNested("BlobLocks.acquire", name);
-      return this.#acquire(name, merged, trace, span, "guard");
+      return this.#acquire("BlobLocks.acquire", name, merged, trace, span, "guard");
     });
   }
 
@@ -268,6 +282,11 @@ export class BlobLocks implements LockProviderLike {
     return this.#container.getBlockBlobClient(`${blobNameOf(this.#prefix, name)}.${kind}`);
   }
 
+  /** @internal The URL of the container, without the query. */
+  get containerUrl(): string {
+    return redactUrl(this.#container.url);
+  }
+
   /** @internal What the record of a lock says of its holder. */
   get holder(): string {
     return this.#holder;
@@ -283,14 +302,24 @@ export class BlobLocks implements LockProviderLike {
     return mergeDefined<O>(this.#defaults as Partial<O>, options);
   }
 
-  async #acquire(name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, purpose?: LockPurpose): Promise<LockHandleImpl> {
+  async #acquire(call: string, name: string, options: AcquireLockOptions, trace: Attempts, span: CallSpan, purpose?: LockPurpose): Promise<LockHandleImpl> {
     const waitInMs = checkWait(options.waitInMs);
     const terms = this.#terms(name, options, purpose);
-    const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), terms, waitInMs });
+    const waiter = new LeaseWaiter({ ...this.#request(name, options, trace, span), kind: kindOf(call, purpose), terms, waitInMs });
     waiterQueueFor(terms.adapter).enqueue(waiter);
-    const grant = await waiter.promise.catch(async (error: unknown) => {
-      throw isConcurrencyError(error, "LEASE_UNAVAILABLE") ? await this.#nameHolder(name, error, options) : error;
-    });
+    // A candidate waits for as long as there is a leader, and a process in line for as long as all slots are held.
+    const isUsual = purpose === "election" || purpose === "line" || waitInMs <= longWaitInMs;
+    const stopTimer = isUsual ? undefined : startIdleTimer(longWaitInMs, () => void this.#reportWait(name, waiter, terms));
+    let grant: LeaseGrant | undefined;
+    try {
+      grant = await waiter.promise;
+    } catch (error) {
+      // If the last request failed, another one would only take more time.
+      const isHeld = isConcurrencyError(error, "LEASE_UNAVAILABLE") && error.cause === undefined;
+      throw isHeld ? await this.#nameHolder(name, error, options) : error;
+    } finally {
+      stopTimer?.();
+    }
     if (!grant) throw new TypeError("the lease was not granted");
     describeSpan(span, { outcome: "acquired", epoch: grant.token?.epoch });
     return new LockHandleImpl(name, grant);
@@ -305,7 +334,7 @@ export class BlobLocks implements LockProviderLike {
   }
 
   #rejectNested(call: string, name: string): void {
-    rejectNested(call, redactUrl(this.blobOf(name).url), `the lock ${JSON.stringify(name)}`, "Use that lock");
+    rejectNested(call, redactUrl(this.blobOf(name).url), `the lock ${quotedText(name)}`, "Use that lock");
   }
 
   /** How this object wants the lease of a lock: with the options of a call, and by the rules of the lock. */
@@ -325,18 +354,36 @@ export class BlobLocks implements LockProviderLike {
     return { what: `the lock ${JSON.stringify(name)}`, url, abortSignal, trace, holderTracing: tracingOptions };
   }
 
-  /** Best effort: a caller whose wait is over must not wait much longer for the name of the holder. */
+  /** Best effort: a caller whose wait is over must not wait much longer for the name of the holder. Callers whose waits end together share the request. */
   async #nameHolder(name: string, error: LeaseUnavailableError, { abortSignal }: CallOptions): Promise<LeaseUnavailableError> {
-    const inspect = (signal: AbortSignal): Promise<LockStatus> => this.inspect(name, { abortSignal: signal });
-    const info = await read(inspect, { timeoutInMs: nameHolderTimeoutInMs, abortSignal }).catch(() => undefined);
-    if (!info?.holder || (info.state !== "leased" && info.state !== "breaking")) return error;
-    const since = info.acquiredOn ? ` since ${info.acquiredOn.toISOString()}` : "";
-    return createError(LeaseUnavailableError, `${error.message}; its holder is ${info.holder}${since}`, {
+    const found = await this.#findHolder(name, { timeoutInMs: nameHolderTimeoutInMs, abortSignal });
+    if (!found) return error;
+    return createError(LeaseUnavailableError, `${error.message}; its holder is ${found.holder}${found.since}`, {
       url: error.url,
       waitedInMs: error.waitedInMs,
-      holder: info.holder,
+      holder: found.holder,
       cause: error.cause,
     });
+  }
+
+  /** Undefined: no process holds it now, or that could not be determined. */
+  async #findHolder(name: string, limits: { readonly timeoutInMs: number } & CallOptions): Promise<{ readonly holder: string; readonly since: string } | undefined> {
+    const inspection = this.#inspections.get(name, () => new SharedRun((signal) => this.inspect(name, { abortSignal: signal }).catch(() => undefined)));
+    const info = await inspection.join(limits).catch(() => undefined);
+    return info?.holder && (info.state === "leased" || info.state === "breaking") ? describeHolder({ holder: info.holder, acquiredOn: info.acquiredOn }) : undefined;
+  }
+
+  /** A lock that many callers want is held by another process most of the times: each of these is named once. */
+  async #reportWait(name: string, waiter: LeaseWaiter, { rules }: LeaseTerms): Promise<void> {
+    // Waiters read the record in any case: where thousands of processes wait for a minute, none sends a request only for this.
+    const seen = rules?.otherHolderSeen(longWaitInMs);
+    const found = seen ? describeHolder(seen) : await this.#findHolder(name, { timeoutInMs: reportTimeoutInMs });
+    if (waiter.isSettled()) return;
+    const lock = `the lock ${JSON.stringify(name)} in ${this.containerUrl}`;
+    const who = found ? `Its holder is ${found.holder}${found.since}${found.holder === this.#holder ? ", which is this process" : ""}` : "Its holder is not known";
+    const message = `A caller has waited for ${lock} for longer than ${longWaitInMs / 1_000} s. ${who}. If that is not intended, pass waitInMs, and to the holder maxHoldInMs; BlobLocks.break takes the lock away from a holder that does not end.`;
+    logger.warning(message);
+    longWaits.report({ component: "BlobLocks", message, error: undefined }, JSON.stringify([this.containerUrl, this.#prefix, name, found?.holder]));
   }
 
   /** A call that consists of other calls. */
@@ -367,6 +414,25 @@ export class BlobLocks implements LockProviderLike {
 /** What the record of a lock has to show besides its epoch. */
 type LockPurpose = "election" | "guard" | "slot" | "line";
 
+/** What a lock is counted as in metrics, by the call that acquires it. The slots of a semaphore, and the line for them, are not counted here. */
+function kindOf(call: string, purpose: LockPurpose | undefined): string | undefined {
+  if (purpose === "line") return undefined;
+  return purpose === "guard" ? "crashGuard" : (kinds[call.replace(/\..*/, "")] ?? "lock");
+}
+
+const kinds: Readonly<Record<string, string>> = {
+  TableLock: "tableLock",
+  ReaderWriterLock: "readerWriterLock",
+  LeaderElection: "election",
+  WorkBalancer: "balancer",
+  Schedule: "schedule",
+  Outbox: "outbox",
+};
+
+function describeHolder({ holder, acquiredOn }: SeenHolder): { readonly holder: string; readonly since: string } {
+  return { holder, since: acquiredOn ? ` since ${acquiredOn.toISOString()}` : "" };
+}
+
 /** The lease of one slot of a semaphore. */
 export interface SlotGrant extends LeaseGrant {
   /** Allocates the token of the next holder under the same lease. `waiting`: how many callers of this process wait. */
@@ -375,7 +441,13 @@ export interface SlotGrant extends LeaseGrant {
 
 const listOptionNames: OptionNames<CallOptions & { prefix?: string | undefined }> = { prefix: 1, abortSignal: 1, tracingOptions: 1 };
 
-const nameHolderTimeoutInMs = 1_000;
+const nameHolderTimeoutInMs = 200;
+const longWaits = /* @__PURE__ */ new FailureReports();
+/** Longer than the lease of a holder that has died lasts: after that, a holder is alive and does not release the lock. */
+const longWaitInMs = 60_000;
+const reportTimeoutInMs = 5_000;
+/** For one page of a listing. */
+const listTimeoutInMs = 30_000;
 
 /** The blob does not exist before the lock is first used. A missing container is a different case. */
 function isUnused(error: unknown): boolean {

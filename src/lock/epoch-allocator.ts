@@ -1,14 +1,14 @@
 import type { BlobLike } from "../clients/blob.js";
-import { startTimer } from "../core/deadline.js";
-import { read } from "../core/request.js";
+import { startIdleTimer, startTimer } from "../core/deadline.js";
+import { read, request } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { createError, LockModeMismatchError } from "../errors.js";
-import type { HeldLease } from "../lease/held-lease.js";
+import type { HeldLease, PendingWrite } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { FencingToken } from "../lease/lease-handle.js";
 import type { EpochFloor } from "./epoch-floor.js";
-import { LockRecordBlob, nextEpoch } from "./lock-record.js";
+import { formatLockRecord, LockRecordBlob, maxEpoch, nextEpoch } from "./lock-record.js";
 import type { LockRecord, StoredRecord } from "./lock-record.js";
 
 /** Under one reservation, the record names the first of its holders: operators see the others only after {@link recordAfterInMs}. */
@@ -28,6 +28,10 @@ const maxAttempts = 5;
 
 /** The mark of a crash guard is raised with the next write of the record; with one of its own if it is this far behind. */
 const maxGuardingBehind = 8;
+
+/** When the lock of a crash guard was not used for so long, the mark is raised by a request of its own. */
+const markAfterInMs = 2_000;
+const markTimeoutInMs = 5_000;
 
 /** Epochs that this process may use as long as the record has this ETag: no other process has allocated one since. */
 interface Reservation extends StoredRecord {
@@ -89,8 +93,8 @@ export class EpochAllocator {
   #own: Reservation | undefined;
   #known: StoredRecord | undefined;
   #stopRecording: (() => void) | undefined;
-  /** The write of the record by a holder that has its epoch already. Never rejects. */
-  #recording: Promise<void> | undefined;
+  /** The write of the record by a holder that has its epoch already, and what it replaces. Never rejects. */
+  #recording: { readonly done: Promise<void>; readonly replaces: string } | undefined;
   /** Holders of this process with smaller epochs do not have the guarded lease any more, nor does any other process. */
   #lowestGuarding = 0;
 
@@ -99,6 +103,11 @@ export class EpochAllocator {
     this.#blob = blob;
     this.#info = info;
     this.#floor = floor;
+  }
+
+  /** Of this process. */
+  get holder(): string {
+    return this.#info.holder;
   }
 
   /** The record as this process saw or wrote it last. */
@@ -115,10 +124,10 @@ export class EpochAllocator {
 
   async next(lease: HeldLease, who: EpochRequest): Promise<FencingToken> {
     this.#stopRecording?.();
-    await this.#recording;
+    await this.#recording?.done;
     const named = this.#namedFor(lease, who);
     if (named) {
-      this.#recording = this.#recordNamed(lease, who, named);
+      this.#recording = { done: this.#recordNamed(lease, who, named), replaces: named.base.etag };
       return { epoch: named.epoch, previousEpoch: named.base.record.epoch };
     }
     const own = this.#ownFor(lease);
@@ -130,15 +139,17 @@ export class EpochAllocator {
     return this.#use(await this.#reserve(lease, who));
   }
 
-  /** Resolves when the record of the holder is written, or after a while: its successors would not know that it is their turn. */
-  async settled(): Promise<void> {
+  /** The record of the holder: without it, its successors would not know that it is their turn. */
+  pendingWrite(): PendingWrite | undefined {
     const recording = this.#recording;
-    if (recording) await read(() => recording, { timeoutInMs: maxRecordingInMs }).catch(() => undefined);
+    return recording && { replaces: recording.replaces, settled: () => read(() => recording.done, { timeoutInMs: maxRecordingInMs }).catch(() => undefined) };
   }
 
   released(lease: HeldLease): void {
     this.#stopRecording?.();
     if (lease.check()) this.#own = undefined;
+    const own = this.#own;
+    if (own && this.#lowestGuarding > (own.record.lowestGuarding ?? Infinity)) this.#stopRecording = startIdleTimer(markAfterInMs, () => void this.#markReleased(own));
   }
 
   /** Of a crash guard, while the lock is held: no holder with a smaller epoch has the guarded lease. */
@@ -148,6 +159,21 @@ export class EpochAllocator {
     const behind = epoch - (own?.record.lowestGuarding ?? epoch);
     // Not awaited: a mark that is not raised costs the successor of a dead holder some requests.
     if (own && behind > maxGuardingBehind) void this.#rewrite(lease, { ...own.record, lowestGuarding: epoch });
+  }
+
+  /**
+   * Tells the record of a guard that is not used any more that no holder has left its lease behind: a purge may delete it. Without a
+   * lease: the service rejects it if a process has the lock, or has written the record since. Never rejects.
+   */
+  async #markReleased(own: Reservation): Promise<void> {
+    if (this.#own !== own) return;
+    const record: LockRecord = { ...own.record, lowestGuarding: this.#lowestGuarding };
+    const send = (abortSignal: AbortSignal): ReturnType<BlobLike["setMetadata"]> =>
+      this.#blob.setMetadata(formatLockRecord(record), { conditions: { ifMatch: own.etag }, abortSignal });
+    const sent = await request(send, { timeoutInMs: markTimeoutInMs });
+    if (sent.kind !== "ok" || sent.value.etag === undefined || this.#own !== own) return;
+    this.#known = { record, etag: sent.value.etag };
+    this.#own = { ...own, ...this.#known };
   }
 
   /** The reservation, if the record is still ours: written under this lease, or seen when it was acquired. */
@@ -168,7 +194,8 @@ export class EpochAllocator {
     const base = this.#recordFor(lease);
     if (!base || ticket === undefined || base.record.nextTicket !== ticket || isBorrowed || restarted || !this.#mayName()) return undefined;
     this.#checkMode(base.record);
-    return { epoch: nextEpoch(base.record) - 1, base };
+    const epoch = nextEpoch(base.record) - 1;
+    return epoch <= maxEpoch ? { epoch, base } : undefined;
   }
 
   /** Not if others must see the holder before it begins. */
@@ -220,6 +247,7 @@ export class EpochAllocator {
       // The holder has its epoch, unless a late request has changed the record that says so: then it needs none, but its successors do.
       const given = named?.base.etag === base.etag ? named.epoch : undefined;
       const epoch = given ?? Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record));
+      if (epoch > maxEpoch) throw new RangeError(`The record of ${redactUrl(this.#blob.url)} has the epoch ${epoch}, which another program has written: there is no larger one for its next holders. Delete the blob.`);
       const record = this.#recordAfter(base.record, epoch, reserved, names, who);
       const written = await blob.write(record, base.etag);
       if ("conflict" in written) return new RecordChanged(written.conflict, written.found);

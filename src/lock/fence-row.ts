@@ -23,15 +23,22 @@ export async function entityFenceRowKey(lockedRowKey: string): Promise<string> {
 /** The filter of the fence rows of entities. The bound has the letter after the last one of `fence`. */
 export const entityFences: string = `RowKey ge ${quoted(`${fenceRowKey}~`)} and RowKey lt ${quoted(`${ownRowPrefix}fencf`)}`;
 
-/** Earlier versions stored it as an Int64. */
-export function epochOf(row: Row): number {
-  return Number(row.stored?.get("epoch")?.value ?? 0);
+/**
+ * The epoch in the row: 0 if there is no row. Undefined: the row is there, and another program has damaged it. It is never taken for one that
+ * fences out no holder. Earlier versions stored it as an Int64.
+ */
+export function epochOf(row: Row): number | undefined {
+  if (!row.stored) return 0;
+  const value = row.stored.get("epoch")?.value;
+  const isNumber = typeof value === "number" || typeof value === "bigint" || (typeof value === "string" && /^\d+$/.test(value));
+  const epoch = isNumber ? Number(value) : NaN;
+  return epoch >= 0 && epoch <= Number.MAX_SAFE_INTEGER ? epoch : undefined;
 }
 
 /** Undefined: the row is missing, or of an earlier version. */
 export function granularityOf(row: Row): string | undefined {
   const value = row.stored?.get("granularity")?.value;
-  return value === undefined ? undefined : String(value);
+  return value === undefined ? undefined : typeof value === "string" ? value : "unknown";
 }
 
 /** Whether the chain of epochs in the row is known to have no gap. See `Fence`. */
@@ -53,14 +60,14 @@ export function fenceOperation(row: Row, { partitionKey, rowKey, granularity, ep
   const state = { epoch: { type: "Double", value: epoch }, confirmed, ...(rowKey === fenceRowKey && { granularity }) };
   const fence = { partitionKey, rowKey, ...state };
   const action: TransactionActionLike = row.etag === undefined ? ["create", fence] : ["update", fence, "Merge", { etag: row.etag }];
-  return { rowKey, base: row, changes: true, leavesTombstone: false, action };
+  return { rowKey, base: row, changes: true, leavesTombstone: false, wanted: row.stored, action };
 }
 
 /** Records that the entities of the partition are locked individually. Two processes that record different things exclude each other. */
 export function markOperation(partitionKey: string, row: Row, granularity: TableLockGranularity): Operation {
   const entity = { partitionKey, rowKey: fenceRowKey, granularity };
   const action: TransactionActionLike = row.etag === undefined ? ["create", entity] : ["update", entity, "Merge", { etag: row.etag }];
-  return { rowKey: fenceRowKey, base: row, changes: false, leavesTombstone: false, action };
+  return { rowKey: fenceRowKey, base: row, changes: false, leavesTombstone: false, wanted: row.stored, action };
 }
 
 /** The fence row after a committed write; undefined if the response was lost, or the write was not committed. */

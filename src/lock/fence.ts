@@ -6,7 +6,7 @@ import { retry } from "../core/retry.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { logger, redactUrl } from "../core/telemetry.js";
 import { maxTryTimeoutInMs } from "../core/validate.js";
-import { createError, CommitUnknownError, ConflictError, FencedError, LockModeMismatchError } from "../errors.js";
+import { createError, CommitUnknownError, ConflictError, FencedError, LockModeMismatchError, SchemaError } from "../errors.js";
 import { defaultJournalName, newWriteId } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { commitTransaction } from "../transaction/commit-transaction.js";
@@ -127,7 +127,7 @@ export class Fence {
     const { row } = raised;
     const writeId = newWriteId();
     request.call.beginWrite(writeId);
-    const others = actions.map((action): Operation => ({ rowKey: action[1].rowKey, base: row, changes: false, leavesTombstone: false, action }));
+    const others = actions.map((action): Operation => ({ rowKey: action[1].rowKey, base: noRow, changes: false, leavesTombstone: false, wanted: undefined, action }));
     const committed = await this.#commit(row, others, true, request, writeId);
     const { outcome } = committed;
     if (outcome.kind !== "unknown") request.call.endWrite();
@@ -188,6 +188,10 @@ export class Fence {
   #check(row: Row): Row {
     const { epoch, partitionKey } = this.#settings;
     const fencedBy = epochOf(this.#checkGranularity(row));
+    if (fencedBy === undefined) {
+      const message = `The row that stores who may write to partition ${JSON.stringify(partitionKey)} cannot be read: another program has changed it. Nothing was written. Stop all users of the lock, and call purge({ olderThanInMs: 0 }).`;
+      throw createError(SchemaError, message, { url: this.#url, phase: "read", issues: [{ message: "epoch" }], etag: row.etag });
+    }
     if (fencedBy <= epoch) return row;
     throw createError(
       FencedError,

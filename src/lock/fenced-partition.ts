@@ -1,12 +1,14 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
 import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
+import { observed } from "../core/pending-call.js";
 import { retry } from "../core/retry.js";
 import { actionsIn } from "../core/table-action.js";
-import { describeSpan, withAttempts, withSpan } from "../core/telemetry.js";
+import { withUpdate } from "../core/measure.js";
+import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkOptions, checkRetryLimits } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { isConcurrencyError } from "../errors.js";
-import { isOwnRow, ownRowPrefix, quoted } from "../target/library-rows.js";
+import { isConcurrencyError, quotedText } from "../errors.js";
+import { isOwnRow, ownRowPrefix, quoted, withinFilter } from "../target/library-rows.js";
 import { entityValue, hasMarker, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
@@ -134,7 +136,7 @@ export class FencedPartitionImpl implements FencedPartition {
   async *list<E extends object>(options: CallOptions & { filter?: string | undefined } = {}): AsyncIterableIterator<Entity<E>> {
     checkOptions("list", options, listEntitiesOptionNames);
     const call = new HeldCall(this.#lock, this.#url, options.abortSignal);
-    const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and (${options.filter})` : ""}`;
+    const filter = `PartitionKey eq ${quoted(this.partitionKey)}${options.filter ? ` and ${withinFilter("list", options.filter)}` : ""}`;
     try {
       const request = { filter, abortSignal: call.signal, tracingOptions: options.tracingOptions };
       for await (const entity of entitiesOf<E>(this.#table, request, (rowKey, row) => this.#see(rowKey, row))) {
@@ -152,7 +154,7 @@ export class FencedPartitionImpl implements FencedPartition {
     mutator: Mutator<Entity<E>>,
     options: ConflictRetryOptions & { initial?: NoInfer<E | (() => E)> | undefined } = {},
   ): Promise<UpdateResult<Entity<E>>> {
-    return withAttempts("FencedPartition.update", options, async (trace, span) => {
+    const updating = withUpdate("FencedPartition.update", options, async (trace, span) => {
       checkOptions("update", options, updateOptionNames);
       if (typeof mutator !== "function") throw new TypeError("update: mutator must be a function");
       this.#checkRowKey("update", rowKey);
@@ -166,6 +168,7 @@ export class FencedPartitionImpl implements FencedPartition {
       describeSpan(span, { outcome: result.outcome });
       return result;
     }, this.#spanDetails());
+    return observed(updating);
   }
 
   create(entity: EntityInput<object>, options?: CallOptions): Promise<void> {
@@ -207,7 +210,7 @@ export class FencedPartitionImpl implements FencedPartition {
     const prepared = actionsIn(this.partitionKey, actions, method).map(([kind, entity, mode = "Merge", condition]): TransactionActionLike => {
       const { rowKey } = entity;
       this.#checkRowKey(method, rowKey);
-      if (entities.has(rowKey)) throw new TypeError(`${method}: there are two actions for the row ${JSON.stringify(rowKey)}. A transaction can have one for each row`);
+      if (entities.has(rowKey)) throw new TypeError(`${method}: there are two actions for the row ${quotedText(rowKey)}. A transaction can have one for each row`);
       const stored = storedFromValue(kind === "delete" ? {} : entity, undefined, {});
       entities.set(rowKey, stored);
       const row = { partitionKey: this.partitionKey, rowKey, ...Object.fromEntries(stored) };
@@ -248,7 +251,7 @@ export class FencedPartitionImpl implements FencedPartition {
     checkKey("rowKey", rowKey);
     if (isOwnRow(rowKey)) throw new RangeError(`${method}: row keys that begin with ${ownRowPrefix} are reserved for the library`);
     if (this.#onlyRow !== undefined && rowKey !== this.#onlyRow) {
-      throw new TypeError(`${method}: the lock is for the entity ${JSON.stringify(this.#onlyRow)}, not for ${JSON.stringify(rowKey)}`);
+      throw new TypeError(`${method}: the lock is for the entity ${quotedText(this.#onlyRow)}, not for ${quotedText(rowKey)}`);
     }
   }
 
@@ -257,10 +260,12 @@ export class FencedPartitionImpl implements FencedPartition {
   }
 
   #traced<R>(method: string, options: CallOptions = {}, run: (request: FencedRequest) => Promise<R>): Promise<R> {
-    return withSpan(`FencedPartition.${method}`, options, async (tracingOptions) => {
+    const running = withSpan(`FencedPartition.${method}`, options, async (tracingOptions) => {
       checkOptions(method, options, callOptionNames);
       return whileHeld(this.#lock, this.#url, options, (call) => run({ call, tracingOptions }));
     }, this.#spanDetails());
+    // The lock may end before the holder awaits it.
+    return observed(running);
   }
 }
 

@@ -26,6 +26,8 @@ export interface LeaseInfo {
   readonly acquiredOn: Date | undefined;
   /** Of a named lock: the fencing token of that holder. */
   readonly epoch: number | undefined;
+  /** The ETag of the target, for `expectedEtag` of {@link breakLease}. Undefined in lists, which have no ETags that can be used. */
+  readonly etag: string | undefined;
 }
 
 /** Options of {@link breakLease} and {@link BlobLocks.break}. */
@@ -36,6 +38,12 @@ export interface BreakLeaseOptions extends Omit<TimedCallOptions, "tryTimeoutInM
    */
   expectedEpoch?: number | undefined;
   /**
+   * Break the lease only if the blob still has this ETag, as `inspect` returned it. The next holder of a named lock changes it with its
+   * record, also if there was no record before; the lease of a blob that its holder does not write has the same ETag for all holders.
+   * @defaultValue none: the lease of any holder is broken
+   */
+  expectedEtag?: string | undefined;
+  /**
    * How long the holder may continue: its handle reports `"broken"` at its next renewal, and the service accepts its writes until
    * the end of the period. The lease of a file has no such period.
    * @defaultValue 0: it ends immediately
@@ -43,7 +51,7 @@ export interface BreakLeaseOptions extends Omit<TimedCallOptions, "tryTimeoutInM
   breakPeriodInSeconds?: number | undefined;
 }
 
-export const breakLeaseOptionNames: OptionNames<BreakLeaseOptions> = { expectedEpoch: 1, breakPeriodInSeconds: 1, timeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
+export const breakLeaseOptionNames: OptionNames<BreakLeaseOptions> = { expectedEpoch: 1, expectedEtag: 1, breakPeriodInSeconds: 1, timeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
 const inspectOptionNames: OptionNames<TimedCallOptions> = { timeoutInMs: 1, tryTimeoutInMs: 1, abortSignal: 1, tracingOptions: 1 };
 
 /**
@@ -74,8 +82,7 @@ function inspectWith<R>(target: LeasableLike, options: TimedCallOptions, select:
 }
 
 /**
- * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 1 request, 2 with
- * `expectedEpoch`.
+ * Breaks the lease of its holder. False if there was none, or if it is not the expected one any more. Costs 2 requests.
  * @throws {@link TargetNotFoundError} if the target does not exist.
  * @throws {@link OperationTimeoutError} if the call takes longer than `timeoutInMs`; the lease may be broken.
  * @example
@@ -87,20 +94,21 @@ function inspectWith<R>(target: LeasableLike, options: TimedCallOptions, select:
 export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}): Promise<boolean> {
   return withSpan("breakLease", options, async (tracingOptions) => {
     checkOptions("breakLease", options, breakLeaseOptionNames);
-    const { breakPeriodInSeconds = 0, expectedEpoch } = options;
+    const { breakPeriodInSeconds = 0 } = options;
     const { timeoutInMs } = checkTimeouts(options);
     const adapter = leaseAdapterOf(target);
     checkNumber("breakPeriodInSeconds", breakPeriodInSeconds, { min: 0, max: adapter.kind === "file" ? 0 : 60, integer: true });
-    if (expectedEpoch !== undefined) checkExpected(adapter, expectedEpoch);
+    const expected = expectedHolder(adapter, options);
     return read(async (abortSignal) => {
       const request = { abortSignal, tracingOptions };
       for (let attempts = 1; ; attempts++) {
-        const ifMatch = expectedEpoch === undefined ? undefined : await etagOfHolder(adapter, expectedEpoch, request);
-        if (expectedEpoch !== undefined && ifMatch === undefined) return false;
+        const ifMatch = expected && (await etagOfHolder(adapter, expected, request));
+        if (expected && ifMatch === undefined) return false;
+        const wasBroken = !expected && (await isBroken(adapter, request));
         try {
           // The next holder writes its epoch before it does anything else, and the ETag changes with it.
           await adapter.break(breakPeriodInSeconds, request, ifMatch);
-          return true;
+          return !wasBroken;
         } catch (error) {
           if (isNotLeased(error)) return false;
           if (ifMatch === undefined || !isConflict(error)) throw notFound(error, adapter) ?? error;
@@ -118,15 +126,28 @@ export function breakLease(target: LeasableLike, options: BreakLeaseOptions = {}
 }
 
 const maxBreakAttempts = 3;
+const lookTimeoutInMs = 5_000;
 
-/** The ETag of the lock while the holder with this epoch has it; undefined if it does not have it. */
-async function etagOfHolder(adapter: LeaseAdapter, expectedEpoch: number, request: LeaseRequest): Promise<string | undefined> {
+/**
+ * The service accepts the break of a lease that was broken before, with the same response. What is found decides only what the caller
+ * is told: it may be outdated, or this client may break leases and not read.
+ */
+function isBroken(adapter: LeaseAdapter, request: LeaseRequest): Promise<boolean> {
+  const look = (abortSignal: AbortSignal): Promise<boolean> => adapter.inspect({ ...request, abortSignal }).then(({ leaseState }) => leaseState === "broken");
+  return read(look, { timeoutInMs: lookTimeoutInMs, abortSignal: request.abortSignal }).catch(() => false);
+}
+
+/** What the caller has seen of the holder whose lease is to be broken. */
+type ExpectedHolder = Pick<BreakLeaseOptions, "expectedEpoch" | "expectedEtag">;
+
+/** The ETag of the lock while the expected holder has it; undefined if it does not have it. */
+async function etagOfHolder(adapter: LeaseAdapter, { expectedEpoch, expectedEtag }: ExpectedHolder, request: LeaseRequest): Promise<string | undefined> {
   const { info, record, etag } = await inspect(adapter, request);
   if (info.state !== "leased" && info.state !== "breaking") return undefined;
   // A lock that was handed over within a process has its later epochs reserved under the same lease.
-  if (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved) return undefined;
+  if (expectedEpoch !== undefined && (expectedEpoch < record.epoch || expectedEpoch >= record.epoch + record.reserved)) return undefined;
   if (!etag) throw new TypeError(`The response for ${adapter.url} has no ETag, so the lease could be that of a later holder. It was not broken.`);
-  return etag;
+  return expectedEtag === undefined || etag === expectedEtag ? etag : undefined;
 }
 
 /** The target has not been checked yet, and may not be a client. */
@@ -134,10 +155,13 @@ function spanDetailsOf(target: LeasableLike): SpanDetails {
   return { targetKind: "lease", url: (target as Partial<LeasableLike> | undefined)?.url };
 }
 
-function checkExpected(adapter: LeaseAdapter, expectedEpoch: number): void {
-  checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
-  // It needs a condition on the ETag, and a record in the metadata.
-  if (adapter.kind !== "blob") throw new TypeError(`expectedEpoch is for the blobs of named locks; got a ${adapter.kind}`);
+function expectedHolder(adapter: LeaseAdapter, { expectedEpoch, expectedEtag }: ExpectedHolder): ExpectedHolder | undefined {
+  if (expectedEpoch === undefined && expectedEtag === undefined) return undefined;
+  if (expectedEpoch !== undefined) checkNumber("expectedEpoch", expectedEpoch, { min: 1, integer: true });
+  if (expectedEtag !== undefined && (typeof expectedEtag !== "string" || expectedEtag === "")) throw new TypeError("expectedEtag must be a string that is not empty");
+  // Both need a condition on the ETag.
+  if (adapter.kind !== "blob") throw new TypeError(`${expectedEpoch === undefined ? "expectedEtag is for blobs" : "expectedEpoch is for the blobs of named locks"}; got a ${adapter.kind}`);
+  return { expectedEpoch, expectedEtag };
 }
 
 interface InspectedLease {
@@ -150,7 +174,7 @@ async function inspect(adapter: LeaseAdapter, request: LeaseRequest): Promise<In
   try {
     const properties = await adapter.inspect(request);
     const record = parseLockRecord(properties.metadata);
-    return { info: leaseInfo(properties, record), record, etag: properties.etag };
+    return { info: { ...leaseInfo(properties, record), etag: properties.etag }, record, etag: properties.etag };
   } catch (error) {
     throw notFound(error, adapter) ?? error;
   }
@@ -161,12 +185,17 @@ export function leaseInfo(
   record: LockRecord,
 ): LeaseInfo {
   return {
-    state: (lease.leaseState ?? "available") as LeaseInfo["state"],
+    state: leaseStateOf(lease),
     duration: lease.leaseDuration as LeaseInfo["duration"],
     holder: record.holder,
     acquiredOn: record.acquiredOn,
     epoch: record.epoch > 0 ? record.epoch : undefined,
+    etag: undefined,
   };
+}
+
+export function leaseStateOf({ leaseState }: { leaseState?: string | undefined }): LeaseInfo["state"] {
+  return (leaseState ?? "available") as LeaseInfo["state"];
 }
 
 export function lockInfo(lease: Parameters<typeof leaseInfo>[0], record: LockRecord): LeaseInfo & Pick<LockRecord, "fair" | "data"> {

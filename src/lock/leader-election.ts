@@ -1,51 +1,24 @@
-import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { AbortSignalLike, CallOptions } from "../clients/call.js";
 import { checkDrainTimeout, defaultDrainTimeoutInMs, ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, ServiceRun, StopOptions } from "../core/background-service.js";
 import { delay, isAborted, onAbort } from "../core/deadline.js";
-import { createError, OperationTimeoutError } from "../errors.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { EventNames, TypedEvents } from "../core/typed-events.js";
+import { observed } from "../core/measure.js";
 import { jitter } from "../core/retry.js";
-import { describeSpan, errorLabel, failSpan, inSpan, logger } from "../core/telemetry.js";
-import type { CallSpan } from "../core/telemetry.js";
+import { errorLabel, logger } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
 import type { BlobLocks } from "./blob-locks.js";
-import { CurrentTerm, settledOrAborted } from "./current-term.js";
-import type { EndReason } from "./current-term.js";
 import type { AcquireLockOptions, LockStatus } from "./lock-options.js";
 import { checkData } from "./lock-record.js";
 import { observeLock } from "./observe-lock.js";
 import type { ObserveOptions } from "./observe-lock.js";
-
-/**
- * One term as the leader.
- * @example
- * ```ts
- * new LeaderElection(locks, "scheduler", async (term) => {
- *   while (!term.signal.aborted) await runDueJobs({ epoch: term.epoch, signal: term.signal });
- * });
- * ```
- */
-export interface LeadershipTerm {
-  /**
-   * Aborts when the term ends: lost, resigned, or stopped. The work must end then: after `drainTimeoutInMs` the lease is not renewed
-   * any more, and the next leader does not wait for this work.
-   */
-  readonly signal: AbortSignal;
-  /**
-   * Throws if this is not the leader at this moment. Reads the clock, and sends no request.
-   * @throws {@link LeaseLostError} if the lease was lost. If the term ended otherwise, the reason of `signal`.
-   */
-  assertHeld(): void;
-  /** Larger than that of every earlier term of any candidate: send it with the leader's operations, as a fencing token. */
-  readonly epoch: number;
-  /** Parent for the spans of the leader's operations: the span of the term. */
-  readonly tracingOptions: OperationTracingOptions;
-}
+import { endOrSignal, settledOrAborted, Term } from "./term.js";
+import type { LeadershipTerm, TermEnd, TermParts } from "./term.js";
+import { quotedText } from "../errors.js";
 
 /** Options of {@link LeaderElection}. */
 export interface LeaderElectionOptions extends Omit<AcquireLockOptions, "waitInMs" | "autoRenew" | keyof CallOptions> {
@@ -78,6 +51,8 @@ export interface LeaderElectionEvents {
   error: unknown;
 }
 
+type EndReason = TermEnd<"resigned">;
+
 const optionNames: OptionNames<LeaderElectionOptions> = {
   durationInSeconds: 1,
   renewIntervalInMs: 1,
@@ -102,13 +77,12 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
   /** The name of the lock that the leader holds. */
   readonly name: string;
   readonly #locks: BlobLocks;
-  readonly #onElected: (term: LeadershipTerm) => Promise<void> | void;
   readonly #lockOptions: AcquireLockOptions;
   readonly #cooldownInMs: number;
-  readonly #drainTimeoutInMs: number;
+  readonly #termParts: TermParts;
   readonly #events: EventDispatcher<LeaderElectionEvents>;
   readonly #service: ServiceRunner;
-  #current: CurrentTerm | undefined;
+  #current: Term<"resigned"> | undefined;
   /** Resolves when the work of the last term has ended. It may have been abandoned. */
   #lastWork: Promise<void> = Promise.resolve();
 
@@ -130,14 +104,22 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     checkData(options.data);
     this.#locks = locks;
     this.name = name;
-    this.#onElected = onElected;
     this.#cooldownInMs = checkNumber("cooldownInMs", cooldownInMs, { min: 0, max: 2 ** 31 - 1 });
-    this.#drainTimeoutInMs = checkDrainTimeout(drainTimeoutInMs);
-    const component = `LeaderElection ${JSON.stringify(name)}`;
+    const component = `LeaderElection ${quotedText(name)}`;
     this.#events = new EventDispatcher(component, eventNames);
+    this.#termParts = {
+      component: "LeaderElection",
+      targetKind: "election",
+      holder: `the leader of ${JSON.stringify(name)}`,
+      successor: "another candidate may lead",
+      drainTimeoutInMs: checkDrainTimeout(drainTimeoutInMs),
+      onBegin: (term) => this.#events.emit("elected", term),
+      work: onElected,
+      onError: (error) => this.#report(error),
+    };
     this.#service = new ServiceRunner({
       name: component,
-      drainTimeoutInMs: this.#drainTimeoutInMs,
+      drainTimeoutInMs,
       prepare: async (request) => {
         await locks.inspect(name, request);
       },
@@ -152,7 +134,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   /** Whether this is the leader at this moment. */
   get isLeader(): boolean {
-    return this.#current !== undefined && !this.#current.signal.aborted && this.#current.lock.remainingInMs > 0;
+    return this.#current?.isHeld ?? false;
   }
 
   /**
@@ -171,10 +153,9 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
    * @throws `TypeError` or `RangeError` if an option is wrong.
    */
   async stop(options?: StopOptions): Promise<void> {
-    const term = this.#current?.isCalledByWork() ? this.#current : undefined;
-    const stopped = this.#service.stop(options);
+    const inside = this.#current?.isCalledByWork() ? this.#current : undefined;
     // The stop comes first: if its options are wrong, it has rejected already, and the term goes on.
-    await (term ? Promise.race([stopped, new Promise<void>((resolve) => onAbort(term.signal, resolve))]) : stopped);
+    await endOrSignal(this.#service.stop(options), inside);
   }
 
   /**
@@ -235,6 +216,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
 
   #launch(): ServiceRun {
     const stopped = new AbortController();
+    observed.elections.add(this);
     const ended = this.#takePart(stopped.signal);
     return {
       stop: async (hurry) => {
@@ -242,6 +224,7 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
         const off = onAbort(hurry, () => this.#current?.abandon());
         await settledOrAborted(ended, hurry);
         off();
+        observed.elections.delete(this);
       },
     };
   }
@@ -263,71 +246,18 @@ export class LeaderElection implements BackgroundService, TypedEvents<LeaderElec
     }
   }
 
-  /** Runs one term in its own span, whose outcome says how the term ended. Never rejects. */
-  #lead(lock: LockHandleImpl, stopped: AbortSignal): Promise<EndReason> {
-    const details = { targetKind: "election", url: lock.url, epoch: lock.epoch };
-    return inSpan("LeaderElection.term", {}, (tracingOptions = {}, span) => this.#term(lock, stopped, tracingOptions, span), details);
-  }
-
-  /** Resolves when the work of the term has ended and the lease is released, or when the work is abandoned. */
-  async #term(lock: LockHandleImpl, stopped: AbortSignal, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<EndReason> {
-    lock.setTracingParent(tracingOptions);
-    const current = new CurrentTerm(lock, this.#drainTimeoutInMs);
-    const offLost = onAbort(lock.signal, () => current.end("lost", lock.signal.reason));
-    const offStopped = onAbort(stopped, () => current.end("stopped", stopped.reason));
-    this.#current = current;
-    const work = current.signal.aborted ? Promise.resolve() : this.#work(current, tracingOptions, span);
-    this.#lastWork = work;
-    const hasEnded = await current.drained(work);
-    offLost();
-    offStopped();
-    if (hasEnded) await lock[Symbol.asyncDispose]();
-    else this.#abandon(current, work, span);
-    describeSpan(span, { outcome: current.reason });
-    if (this.#current === current) this.#current = undefined;
-    current.settle();
-    this.#events.emit("ended", { epoch: lock.epoch, reason: current.reason });
-    return current.reason;
-  }
-
-  /** Resolves when the term is over and its work has ended. */
-  async #work(current: CurrentTerm, tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
-    const { lock, signal } = current;
-    const assertHeld = (): void => {
-      if (signal.aborted) throw signal.reason;
-      lock.assertHeld();
-    };
-    const term: LeadershipTerm = { signal, assertHeld, epoch: lock.epoch, tracingOptions };
-    this.#events.emit("elected", term);
-    try {
-      await current.work(() => this.#onElected(term));
-      await new Promise<void>((resolve) => onAbort(signal, resolve));
-    } catch (error) {
-      // An error that the work throws because its term was over is not reported.
-      if (signal.aborted) return;
-      current.end("failed", error);
-      failSpan(span, error);
-      this.#report(error);
-    }
-  }
-
-  /**
-   * The work takes no notice of its signal. Renewed for ever, its lease would leave the election without a leader. The lease is left
-   * to expire rather than released: if the work ends by then, it has not run beside that of the next leader.
-   */
-  #abandon(current: CurrentTerm, work: Promise<void>, span: CallSpan): void {
-    const { lock, overForInMs } = current;
-    current.reason = "abandoned";
-    lock.letExpire();
-    void work.then(() => lock[Symbol.asyncDispose]());
-    const message = `The work of the leader of ${JSON.stringify(this.name)} (epoch ${lock.epoch}) has not ended ${overForInMs} ms after its signal aborted (drainTimeoutInMs). Its lease is not renewed any more: another candidate may lead while that work still runs. End the work when term.signal aborts.`;
-    const error = createError(OperationTimeoutError, message, { url: lock.url, elapsedInMs: overForInMs, committed: "unknown" });
-    failSpan(span, error);
-    this.#report(error);
+  async #lead(lock: LockHandleImpl, stopped: AbortSignal): Promise<EndReason> {
+    const term = new Term<"resigned">(lock, this.#termParts);
+    this.#current = term;
+    this.#lastWork = term.workEnded;
+    const reason = await term.run(stopped);
+    if (this.#current === term) this.#current = undefined;
+    this.#events.emit("ended", { epoch: lock.epoch, reason });
+    return reason;
   }
 
   #report(error: unknown): void {
-    logger.warning(`election ${JSON.stringify(this.name)}: ${errorLabel(error)}`);
+    logger.warning(`election ${quotedText(this.name)}: ${errorLabel(error)}`);
     this.#events.emit("error", error);
   }
 }

@@ -57,8 +57,10 @@ export function formatLockRecord(record: LockRecord): Record<string, string> {
 
 /** A blob without a record is a lock that no process has acquired yet: its last epoch is 0. */
 export function parseLockRecord(metadata: Record<string, string> | undefined): LockRecord {
-  const read = (name: string): string | undefined =>
-    Object.entries(metadata ?? {}).find(([key]) => key.toLowerCase() === name)?.[1];
+  // Once for the record, and not for each of its fields: a listing has thousands of records.
+  const byName = new Map<string, string>();
+  for (const key in metadata) byName.set(key.toLowerCase(), metadata[key] as string);
+  const read = (name: string): string | undefined => byName.get(name);
   const epoch = numberFrom(read(names.epoch), 0);
   const acquiredOn = new Date(read(names.acquiredOn) ?? NaN);
   return {
@@ -73,6 +75,18 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
     lowestGuarding: numberFrom(read(names.lowestGuarding), undefined),
   };
 }
+
+/** What the holder wants others to see, without the rest of the record. */
+export function lockDataOf(metadata: Record<string, string> | undefined): string | undefined {
+  for (const key in metadata) if (key.toLowerCase() === names.data) return decode(metadata[key]);
+  return undefined;
+}
+
+/**
+ * Epochs begin with the time in millionths of a second: larger ones are of another program. A lock with such an epoch cannot be used, as
+ * there would be no larger number for its next holders; and it must not use up the numbers of the other locks of its prefix.
+ */
+export const maxEpoch: number = 2 ** 52;
 
 /** The epoch after all that were ever reserved. */
 export function nextEpoch(record: LockRecord): number {
@@ -133,6 +147,20 @@ export function checkData(data: string | undefined): string | undefined {
 }
 
 /**
+ * The prefix is part of the blob names as it is. A client of the SDK resolves `..` in a name as in any URL, so that the blob would be in
+ * another container; and a name with an empty part, or one that ends with a dot, is not what the service stores.
+ */
+export function checkPrefix(prefix: string): string {
+  if (typeof prefix !== "string") throw new TypeError("BlobLocks: prefix must be a string");
+  const parts = prefix.split("/");
+  const isWrong = (part: string, index: number): boolean => (part === "" && index < parts.length - 1) || (part.endsWith(".") && index < parts.length - 1) || part === "." || part === "..";
+  if (/[\\%\p{Cc}\p{Cs}]/u.test(prefix) || parts.some(isWrong)) {
+    throw new RangeError("BlobLocks: prefix must be well-formed text without % and \\, and none of its parts may be empty or end with a dot");
+  }
+  return prefix;
+}
+
+/**
  * Lock names may contain any characters. Blob names are restricted (`../`, a trailing dot, control characters), and tools restrict
  * them further. Letters, digits, `-` and `_` are kept; every other byte of the UTF-8 form becomes `~XX`.
  */
@@ -154,9 +182,11 @@ export function namePrefixOf(prefix: string, name: string): string {
 /** The name of the lock that is stored in this blob, or undefined if the blob is not a lock. */
 export function lockNameOf(prefix: string, blobName: string): string | undefined {
   if (!blobName.startsWith(prefix)) return undefined;
+  const encoded = blobName.slice(prefix.length);
+  // Only as `encode` writes it: no other character is kept, and no kept one is escaped.
+  if (!/^(?:[\w-]|~[\dA-F]{2})+$/.test(encoded) || /~(?:2D|5F|3\d|[46][1-9A-F]|[57][\dA])/.test(encoded)) return undefined;
   try {
-    const name = decodeURIComponent(blobName.slice(prefix.length).replaceAll("~", "%"));
-    return name !== "" && prefix + encode(name) === blobName ? name : undefined;
+    return decodeURIComponent(encoded.replaceAll("~", "%"));
   } catch {
     return undefined;
   }

@@ -1,8 +1,9 @@
-import { linkSignals, onAbort } from "../core/deadline.js";
-import { startStopwatch } from "../core/deadline.js";
+import { linkSignals, onAbort, startStopwatch, withinMoment } from "../core/deadline.js";
+import { observed } from "../core/pending-call.js";
 import { errorLabel, logger } from "../core/telemetry.js";
-import { isConcurrencyError } from "../errors.js";
+import { isConcurrencyError, quotedText } from "../errors.js";
 import type { LeaseLostError } from "../errors.js";
+import { remainingWait } from "../lease/acquire.js";
 import { releasedReason } from "../lease/lease-handle.js";
 import type { LockHandle, LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
 import { checkWait } from "../lease/lease-options.js";
@@ -38,7 +39,7 @@ export async function acquireLockSet(
   const startHolds: (() => void)[] = [];
   try {
     for (const name of [...new Set(names)].sort()) {
-      const left = Math.max(0, waitInMs - waitedInMs());
+      const left = remainingWait(waitInMs, waitedInMs());
       const lock = await acquire(name, { ...options, abortSignal: controller.signal, waitInMs: left });
       held.push(lock);
       // maxHoldInMs is for the work under the locks.
@@ -49,7 +50,7 @@ export async function acquireLockSet(
     for (const start of startHolds) start();
     return new LockSetImpl(held);
   } catch (error) {
-    await Promise.all(held.map((lock) => lock[Symbol.asyncDispose]()));
+    await Promise.all(held.map((lock) => withinMoment(lock[Symbol.asyncDispose]())));
     throw error;
   } finally {
     for (const off of offs) off();
@@ -84,7 +85,7 @@ export class LockSetImpl implements LockSet, Held {
 
   get(name: string): LockHandle {
     const lock = this.#locks.get(name);
-    if (!lock) throw new RangeError(`The lock ${JSON.stringify(name)} is not in this set, which has ${this.names.map((other) => JSON.stringify(other)).join(", ")}`);
+    if (!lock) throw new RangeError(`The lock ${quotedText(name)} is not in this set, which has ${this.names.map((other) => quotedText(other)).join(", ")}`);
     return lock;
   }
 
@@ -93,7 +94,7 @@ export class LockSetImpl implements LockSet, Held {
   }
 
   release(): Promise<void> {
-    return (this.#released ??= this.#releaseAll());
+    return observed((this.#released ??= this.#releaseAll()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

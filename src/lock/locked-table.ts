@@ -1,12 +1,13 @@
 import type { BlobLike } from "../clients/blob.js";
 import type { CallOptions } from "../clients/call.js";
 import type { TableCallOptions, TableLike } from "../clients/table.js";
+import { observed } from "../core/pending-call.js";
 import { SharedRun } from "../core/shared-run.js";
 import { leaseLossOf, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl, withSpan } from "../core/telemetry.js";
 import { checkOptions, maxTryTimeoutInMs } from "../core/validate.js";
 import { read } from "../core/request.js";
-import { createError, LeaseLostError } from "../errors.js";
+import { createError, LeaseLostError, quotedText } from "../errors.js";
 import type { LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
 import type { Held } from "../lease/with-lease.js";
 import { partitionUrl } from "../target/stored-entity.js";
@@ -31,6 +32,7 @@ export interface LockedTable extends LockHandleLike, AsyncDisposable {
    * written to a row of the partition. From then on, the service rejects every write of an earlier holder. Costs 2 requests, once;
    * 3 if it is the first time that the partition, or the entity, is locked.
    * @throws {@link FencedError} if the lock has a later holder.
+   * @throws {@link SchemaError} if another program has damaged the fence row of the partition.
    * @throws {@link LeaseLostError} if the lock is lost, or was released.
    * @throws {@link LockModeMismatchError} if another process has locked the partition with another granularity.
    */
@@ -91,14 +93,18 @@ export class LockedTableImpl implements LockedTable, Held {
     return this.#lock[Symbol.asyncDispose]();
   }
 
-  async partition<T extends object = Record<string, unknown>>(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition<T>> {
+  partition<T extends object = Record<string, unknown>>(partitionKey?: string, options: CallOptions = {}): Promise<FencedPartition<T>> {
+    return observed(this.#partition(partitionKey, options));
+  }
+
+  async #partition(partitionKey: string | undefined, options: CallOptions): Promise<FencedPartition> {
     checkOptions("partition", options, callOptionNames);
     const { key: locked } = this.#hold;
     const key = partitionKey ?? locked?.partitionKey;
     if (key === undefined) throw new TypeError("partition: the lock is for the whole table, so pass the key of the partition");
     checkKey("partitionKey", key);
     if (locked && key !== locked.partitionKey) {
-      throw new TypeError(`partition: the lock is for partition ${JSON.stringify(locked.partitionKey)}, not for ${JSON.stringify(key)}`);
+      throw new TypeError(`partition: the lock is for partition ${quotedText(locked.partitionKey)}, not for ${quotedText(key)}`);
     }
     const url = partitionUrl(this.#table, key);
     return withSpan("LockedTable.partition", options, (tracingOptions) =>

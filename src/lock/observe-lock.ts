@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
-import { delay, isAborted, linkSignals, RequestTimeoutError } from "../core/deadline.js";
-import { read } from "../core/request.js";
-import { isTransient, toTimeoutError } from "../core/storage-errors.js";
+import { delay, isAborted, linkSignals } from "../core/deadline.js";
+import { read, toPublicError } from "../core/request.js";
+import { isTransient } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions, maxTryTimeoutInMs } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -69,7 +69,7 @@ async function* pollLock(
         failures.end();
       } catch (error) {
         if (isAborted(abortSignal)) return;
-        if (!isTransient(error) || failures.add()) throw error instanceof RequestTimeoutError ? toTimeoutError(error, redactUrl(locks.blobOf(name).url)) : error;
+        if (!isTransient(error) || failures.add()) throw toPublicError(error, redactUrl(locks.blobOf(name).url), timeoutInMs);
       }
       if (status) {
         const isSelf = status.state === "leased" && isOwnEpoch(status.epoch);

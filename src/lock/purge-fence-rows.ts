@@ -6,6 +6,7 @@ import { withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { quoted, textOf } from "../target/library-rows.js";
+import { ownRowPages } from "../target/own-rows.js";
 import { tableUrl } from "../target/stored-entity.js";
 import { purgeRows } from "../transaction/purge-rows.js";
 import { entityFences, fenceRowKey } from "./fence-row.js";
@@ -24,11 +25,10 @@ export async function purgeFenceRows(table: TableLike, options: PurgeOptions): P
     checkOptions("TableLock.purge", options, optionNames);
     throwIfAborted(options.abortSignal);
     const ageInMs = checkNumber("olderThanInMs", options.olderThanInMs ?? defaultAgeInMs, { min: 0, max: Date.now() });
-    const old = `Timestamp lt datetime${quoted(new Date(Date.now() - ageInMs).toISOString())}`;
     const request = { abortSignal: options.abortSignal, tracingOptions };
     // Those of entities first: as long as there is one, the row of the partition says that its entities are locked individually.
-    const ofEntities = await purgeRows("TableLock.purge", table, `${entityFences} and ${old}`, request, () => Promise.resolve(true));
-    const ofPartitions = await purgeRows("TableLock.purge", table, `RowKey eq ${quoted(fenceRowKey)} and ${old}`, request, async (row) => textOf(row, "granularity") !== "entity" || hasNoEntities(table, row.partitionKey, request));
+    const ofEntities = await purgeRows("TableLock.purge", table, { filter: entityFences, ageInMs }, request, () => Promise.resolve(true));
+    const ofPartitions = await purgeRows("TableLock.purge", table, { filter: `RowKey eq ${quoted(fenceRowKey)}`, ageInMs }, request, async (row) => textOf(row, "granularity") !== "entity" || hasNoEntities(table, row.partitionKey, request));
     return { deleted: ofEntities.deleted + ofPartitions.deleted, kept: ofEntities.kept + ofPartitions.kept };
   }, { targetKind: "tableLock", url: tableUrl(table) });
 }
@@ -37,7 +37,7 @@ async function hasNoEntities(table: TableLike, partitionKey: string, { abortSign
   const filter = `PartitionKey eq ${quoted(partitionKey)} and ${entityFences}`;
   return read(async (signal) => {
     const request = { abortSignal: signal, ...(tracingOptions && { tracingOptions }), queryOptions: { filter, select: ["PartitionKey", "RowKey"] } };
-    for await (const page of table.listEntities(request).byPage({ maxPageSize: 1 })) if (page.length > 0) return false;
+    for await (const page of ownRowPages(table, request, 1)) if (page.length > 0) return false;
     return true;
   }, { abortSignal });
 }

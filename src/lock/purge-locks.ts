@@ -10,9 +10,9 @@ import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import { EpochFloor } from "./epoch-floor.js";
-import { lockNameOf, nextEpoch, parseLockRecord } from "./lock-record.js";
+import { lockNameOf, maxEpoch, nextEpoch, parseLockRecord } from "./lock-record.js";
 import type { LockRecord } from "./lock-record.js";
-import { isSlotRecord, semaphoreBlobOf, slotPrefixOf } from "./slot-record.js";
+import { countedBlobOf, countedPrefixOf, isCountRecord } from "./recorded-count.js";
 import { isTicketBlob, lockBlobOf } from "./tickets.js";
 
 /** Long enough for locks that are used once a month, as an accounting run has. */
@@ -22,8 +22,6 @@ const batchSize = 500;
 /** Of the 20,000 requests a second of an account, far below what would disturb others. */
 const parallelDeletes = 16;
 const timeoutInMs = 30_000;
-/** The floor is the start of all new locks of the prefix: a lock with a nonsensical epoch must not use up the numbers of all. */
-const maxEpoch = 2 ** 52;
 
 const optionNames: OptionNames<PurgeOptions> = { olderThanInMs: 1, abortSignal: 1, tracingOptions: 1 };
 
@@ -72,7 +70,7 @@ class Purge {
   readonly #floor: EpochFloor;
   #locks: (ListedBlob & { readonly lastEpoch: number })[] = [];
   #tickets: ListedBlob[] = [];
-  #slotCounts: ListedBlob[] = [];
+  #counts: ListedBlob[] = [];
   #deleted = 0;
   #kept = 0;
 
@@ -89,7 +87,7 @@ class Purge {
     const request = { prefix: this.#prefix, includeMetadata: true, ...(tracingOptions && { tracingOptions }) };
     for await (const blob of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), { abortSignal, timeoutInMs })) {
       this.#add(blob);
-      if (this.#locks.length + this.#tickets.length + this.#slotCounts.length >= batchSize) await this.#deleteBatch();
+      if (this.#locks.length + this.#tickets.length + this.#counts.length >= batchSize) await this.#deleteBatch();
     }
     await this.#deleteBatch();
     return { deleted: this.#deleted, kept: this.#kept };
@@ -103,8 +101,8 @@ class Purge {
       this.#tickets.push(blob);
       return;
     }
-    if (isSlotRecord(name, metadata) && lockNameOf(this.#prefix, semaphoreBlobOf(name)) !== undefined) {
-      this.#slotCounts.push(blob);
+    if (isCountRecord(name, metadata) && lockNameOf(this.#prefix, countedBlobOf(name)) !== undefined) {
+      this.#counts.push(blob);
       return;
     }
     const record = parseLockRecord(metadata);
@@ -117,10 +115,10 @@ class Purge {
   }
 
   async #deleteBatch(): Promise<void> {
-    const [locks, tickets, slotCounts] = [this.#locks, this.#tickets, this.#slotCounts];
+    const [locks, tickets, counts] = [this.#locks, this.#tickets, this.#counts];
     this.#locks = [];
     this.#tickets = [];
-    this.#slotCounts = [];
+    this.#counts = [];
     if (locks.length > 0) await this.#floor.raise(Math.max(...locks.map(({ lastEpoch }) => lastEpoch)), this.#call);
     await inParallel(locks, parallelDeletes, async (lock) => {
       const outcome = await this.#delete(lock);
@@ -132,9 +130,9 @@ class Purge {
     await inParallel(tickets, parallelDeletes, async (blob) => {
       if (!(await this.#exists(lockBlobOf(blob.name)))) await this.#delete(blob);
     });
-    // Of a semaphore without any slot. Slots that come later in the listing keep it until the next purge.
-    await inParallel(slotCounts, parallelDeletes, async (blob) => {
-      if (!(await this.#hasSlots(semaphoreBlobOf(blob.name)))) await this.#delete(blob);
+    // Of a semaphore without any slot, or a balancer without shards and members. Those that come later in the listing keep it until the next purge.
+    await inParallel(counts, parallelDeletes, async (blob) => {
+      if (!(await this.#hasLocks(countedBlobOf(blob.name)))) await this.#delete(blob);
     });
   }
 
@@ -164,9 +162,9 @@ class Purge {
     }
   }
 
-  async #hasSlots(semaphoreBlob: string): Promise<boolean> {
+  async #hasLocks(blob: string): Promise<boolean> {
     const { abortSignal, tracingOptions } = this.#call;
-    const request = { prefix: slotPrefixOf(semaphoreBlob), ...(tracingOptions && { tracingOptions }) };
+    const request = { prefix: countedPrefixOf(blob), ...(tracingOptions && { tracingOptions }) };
     for await (const _ of iterate((signal) => this.#container.listBlobsFlat({ ...request, abortSignal: signal }), { abortSignal, timeoutInMs })) return true;
     return false;
   }

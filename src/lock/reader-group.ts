@@ -3,7 +3,7 @@ import { CallQueues } from "../core/call-queue.js";
 import { delay, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import type { Hold } from "../core/hold-context.js";
-import { read, request, SecondaryReadError } from "../core/request.js";
+import { read, request, toPublicError } from "../core/request.js";
 import { pollDelay } from "../core/retry.js";
 import { isAlreadyExists, isLeaseConflict, isNotFound, isTransient, toNotFoundError } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
@@ -14,6 +14,7 @@ import { leaseAdapterOf } from "../lease/lease-adapters.js";
 import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { LeaseHandleImpl } from "../lease/lease-handle.js";
 import { checkLeaseOptions } from "../lease/lease-options.js";
+import { releaseAfterLateAcquire, tryRelease } from "../lease/orphaned-lease.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import { fromPrimary } from "../target/content.js";
 import type { BlobLocks } from "./blob-locks.js";
@@ -40,7 +41,7 @@ export class ReadLockHandle extends LeaseHandleImpl {
   readonly #gateUrl: string;
 
   constructor(gateUrl: string, lease: HeldLease, release: () => Promise<void>) {
-    super(lease, release);
+    super(lease, release, "readerWriterLock");
     this.#gateUrl = gateUrl;
   }
 
@@ -118,9 +119,9 @@ export class ReaderGroup {
         trace.end("failed", error);
         // No caller was left: those that have come since begin anew.
         if (signal.aborted) continue;
-        const isPointless = !(isTransient(error) || error instanceof SecondaryReadError) || failures.add();
+        const isPointless = !isTransient(error) || failures.add();
         for (const waiter of [...this.#waiters]) {
-          if (isPointless) waiter.reject(error);
+          if (isPointless) waiter.reject(toPublicError(error, redactUrl(this.#gate.url), waitedInMs()));
           else waiter.attempted(error);
         }
       }
@@ -133,6 +134,8 @@ export class ReaderGroup {
 
   /** Admits the readers that wait, unless a writer holds the gate: returns whether it is free. */
   async #enter(options: LeaseRequest, waitedInMs: number): Promise<boolean> {
+    // The wall clock was set, or the machine was paused: if the lease is lost, a writer may have had the lock since.
+    if (this.#lease?.isInDoubt) await this.#lease.renew().catch(() => undefined);
     if (!this.#lease) {
       // A lease that is acquired and released again would delay the writer.
       if (this.#gateIsHeld && !(await this.#isGateFree(options))) return waitedInMs >= patienceInMs && this.#enterInLine(options);
@@ -169,7 +172,7 @@ export class ReaderGroup {
 
   /** In one step with the check: a lease that is being released has no new readers. */
   #admit(lease: HeldLease): void {
-    if (this.#lease !== lease || lease.check()) return;
+    if (this.#lease !== lease || !lease.isHeld()) return;
     for (const waiter of [...this.#waiters]) {
       this.#readers++;
       lease.tracingOptions = waiter.holderTracing;
@@ -205,10 +208,13 @@ export class ReaderGroup {
     const settings = { ...checkLeaseOptions(this.#options), createIfNotExists: true };
     const leaseId = crypto.randomUUID();
     const created = await request((abortSignal) => adapter.create({ ...options, abortSignal }), { timeoutInMs, abortSignal: options.abortSignal });
+    // A send that got no response may still arrive, and creates the blob anew after it was deleted.
+    const sinceUnanswered = created.sends > 1 || created.kind === "unknown" ? startStopwatch() : undefined;
     // If it could not be created, the response to the next request says why.
     const outcome = created.kind === "ok" || isAlreadyExists(created.error) ? await tryAcquireOnce(adapter, leaseId, settings, options) : undefined;
     if (outcome?.kind === "acquired") {
       const { lease } = outcome;
+      lease.sinceUnanswered ??= sinceUnanswered;
       lease.onLost(() => {
         // Not released now: readers may need the safety margin to stop. The lease is released after it, if it still exists.
         if (this.#lease !== lease) return;
@@ -220,8 +226,9 @@ export class ReaderGroup {
       this.#lease = lease;
       return lease;
     }
-    // A request that arrives late finds no blob.
-    void removeReader(blob, leaseId);
+    // A lease request that arrives late finds no blob.
+    void tryRelease(adapter, leaseId);
+    releaseAfterLateAcquire(adapter, leaseId, sinceUnanswered);
     if (outcome?.kind === "failed") throw outcome.error;
     if (created.kind === "ok") throw new TypeError(`${adapter.url} is leased by another client`);
     throw toNotFoundError(created.error, adapter.url, undefined) ?? created.error;
@@ -235,6 +242,7 @@ export class ReaderGroup {
       create: (options) => blob.upload(new Uint8Array(0), 0, { ...sdkOptions(options), metadata: formatLockRecord(record), conditions: { ifNoneMatch: "*" } }),
       // The lease ends with its blob: one request, and nothing is left behind.
       release: (leaseId, options) => blob.delete({ ...sdkOptions(options), conditions: { leaseId } }),
+      releaseOrphaned: (leaseId, options) => removeReader(blob, leaseId, sdkOptions(options)),
     };
   }
 
@@ -282,17 +290,21 @@ function callOptions({ abortSignal, tracingOptions }: LeaseRequest): Pick<LeaseR
   return { abortSignal, tracingOptions };
 }
 
-/** Deletes the blob of readers that are gone, whether its lease was acquired or not. Never rejects. */
-export async function removeReader(blob: BlockBlobLike, leaseId?: string): Promise<void> {
-  const remove = (conditions: { leaseId?: string }): Promise<unknown> => read((abortSignal) => blob.delete({ abortSignal, conditions }), { timeoutInMs });
+/** Deletes the blob of readers that are gone, whether it was leased or not: a late request may have created it anew. */
+async function removeReader(blob: BlockBlobLike, leaseId: string, options: { abortSignal: AbortSignal }): Promise<unknown> {
   try {
-    await remove(leaseId === undefined ? {} : { leaseId }).catch((error: unknown) => {
-      if (leaseId === undefined || !isLeaseConflict(error)) throw error;
-      return remove({});
-    });
+    return await blob.delete({ ...options, conditions: { leaseId } });
   } catch (error) {
-    if (!isNotFound(error)) logger.verbose(`${redactUrl(blob.url)}, which readers have left, was not deleted: ${errorLabel(error)}`);
+    if (!isLeaseConflict(error)) throw error;
+    return blob.delete(options);
   }
+}
+
+/** Deletes the blob of readers that have died, unless it is leased. Never rejects. */
+export async function removeDeadReader(blob: BlockBlobLike): Promise<void> {
+  const removed = await request((abortSignal) => blob.delete({ abortSignal }), { timeoutInMs });
+  if (removed.kind === "ok" || isNotFound(removed.error)) return;
+  logger.verbose(`${redactUrl(blob.url)}, which readers have left, was not deleted: ${errorLabel(removed.error)}`);
 }
 
 const groups = new CallQueues<ReaderGroup>();

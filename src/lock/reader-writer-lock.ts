@@ -1,14 +1,14 @@
 import type { CallOptions } from "../clients/call.js";
-import { linkSignals, startStopwatch } from "../core/deadline.js";
+import { linkSignals, startStopwatch, withinMoment } from "../core/deadline.js";
 import { rejectNested } from "../core/hold-context.js";
-import { read, SecondaryReadError } from "../core/request.js";
+import { read, toPublicError } from "../core/request.js";
 import { pollDelay, retry } from "../core/retry.js";
 import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
-import { createError, isConcurrencyError, LeaseUnavailableError } from "../errors.js";
-import { Waiter } from "../lease/acquire.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, quotedText } from "../errors.js";
+import { remainingWait, Waiter } from "../lease/acquire.js";
 import type { LockHandle, LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
 import { checkWait } from "../lease/lease-options.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
@@ -17,7 +17,7 @@ import type { BlobLocks } from "./blob-locks.js";
 import { acquireLockOptionNames, callOptionNames, tryAcquireLockOptionNames } from "./lock-options.js";
 import type { AcquireLockOptions, LockStatus, TryAcquireLockOptions } from "./lock-options.js";
 import { blobNameOf, checkData } from "./lock-record.js";
-import { gateOf, readerGroupFor, readersOf, removeReader } from "./reader-group.js";
+import { gateOf, readerGroupFor, readersOf, removeDeadReader } from "./reader-group.js";
 import type { ReadLockHandle } from "./reader-group.js";
 
 /** A listing of the readers takes no longer. */
@@ -68,7 +68,7 @@ export class ReaderWriterLock {
       checkFunction(call, fn);
       const lock = await this.#acquireRead(call, { ...options, tracingOptions });
       describeSpan(span, { url: lock.url });
-      return useLease(call, lock, fn);
+      return useLease(call, lock, fn, options.abortSignal);
     }, spanDetails);
   }
 
@@ -110,7 +110,7 @@ export class ReaderWriterLock {
       checkFunction(call, fn);
       const lock = await this.#acquireWrite(call, { ...options, tracingOptions });
       describeSpan(span, { url: lock.url, epoch: lock.epoch });
-      return useLease(call, lock, fn);
+      return useLease(call, lock, fn, options.abortSignal);
     }, spanDetails);
   }
 
@@ -177,6 +177,7 @@ export class ReaderWriterLock {
     const group = readerGroupFor(this.#locks, this.name, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data: checkData(data), maxHoldInMs });
     const name = JSON.stringify(this.name);
     const waiter = new Waiter<ReadLockHandle>({
+      kind: "readerWriterLock",
       what: `the read lock ${name}`,
       taken: () => `The writer ${group.writer ?? ""} still holds the lock ${name}, or waits for it,`,
       holder: () => group.writer,
@@ -199,7 +200,7 @@ export class ReaderWriterLock {
       const waitInMs = checkWait(merged.waitInMs);
       const waitedInMs = startStopwatch();
       const attempt = async (): Promise<LockHandleImpl> => {
-        const left = Math.max(0, waitInMs - waitedInMs());
+        const left = remainingWait(waitInMs, waitedInMs());
         const gate = await this.#locks.acquireFor(call, gateOf(this.name), { ...merged, tracingOptions, waitInMs: left });
         return this.#closeGate(gate, { abortSignal: merged.abortSignal, tracingOptions }, Math.max(0, waitInMs - waitedInMs()));
       };
@@ -230,7 +231,7 @@ export class ReaderWriterLock {
       await retry(look, {
         maxAttempts: Infinity,
         shouldRetry: (error) => {
-          if (!(error instanceof ReadersError)) return (error instanceof SecondaryReadError || isTransient(error)) && !failures.add();
+          if (!(error instanceof ReadersError)) return isTransient(error) && !failures.add();
           failures.end();
           return true;
         },
@@ -243,9 +244,9 @@ export class ReaderWriterLock {
       return gate;
     } catch (error) {
       const { loss } = gate;
-      await gate[Symbol.asyncDispose]();
+      await withinMoment(gate[Symbol.asyncDispose]());
       if (loss && !options.abortSignal?.aborted) throw new GateLostError("the gate was lost", { cause: loss });
-      throw error instanceof ReadersError ? this.#unavailable(error, waitedInMs()) : error;
+      throw error instanceof ReadersError ? this.#unavailable(error, waitedInMs()) : toPublicError(error, this.#url, waitedInMs());
     } finally {
       unlink();
     }
@@ -262,7 +263,7 @@ export class ReaderWriterLock {
       return found;
     }, { timeoutInMs: listTimeoutInMs, abortSignal: options.abortSignal });
     // Not awaited. If one has been leased since, the service refuses to delete it.
-    for (const { name } of abandoned.slice(0, maxRemoved)) void removeReader(this.#locks.blobOf(name));
+    for (const { name } of abandoned.slice(0, maxRemoved)) void removeDeadReader(this.#locks.blobOf(name));
     return all;
   }
 
@@ -271,7 +272,7 @@ export class ReaderWriterLock {
   }
 
   #rejectNested(call: string): void {
-    rejectNested(call, this.#url, `the lock ${JSON.stringify(this.name)}`, "Use that lock");
+    rejectNested(call, this.#url, `the lock ${quotedText(this.name)}`, "Use that lock");
   }
 
   #unavailable({ count, first: { holder } }: ReadersError, waitedInMs: number): LeaseUnavailableError {

@@ -53,7 +53,7 @@ export class Semaphore {
       checkFunction("Semaphore.withSlot", fn);
       const slot = await this.#acquireSlot({ ...options, tracingOptions });
       describeSpan(span, { url: slot.url, epoch: slot.epoch });
-      return useLease("Semaphore.withSlot", slot, fn);
+      return useLease("Semaphore.withSlot", slot, fn, options.abortSignal);
     }, spanDetails);
   }
 
@@ -109,6 +109,7 @@ export class Semaphore {
     const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data, maxHoldInMs } = merged;
     const name = JSON.stringify(this.name);
     const waiter = new SlotWaiter(this.#locks, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data: checkData(data), maxHoldInMs }, {
+      kind: "semaphore",
       what: `a slot of ${name}`,
       taken: () => `Other clients still hold all ${this.slots} slots of ${name}`,
       url: redactUrl(this.#locks.blobOf(this.name).url),

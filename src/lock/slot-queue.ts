@@ -1,7 +1,9 @@
 import { delay, startStopwatch, startTimer } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { recorder } from "../core/measure.js";
 import { Recent } from "../core/recent.js";
-import { pollDelay } from "../core/retry.js";
+import { read } from "../core/request.js";
+import { jitter, pollDelay } from "../core/retry.js";
 import { isTransient, isUnauthorized } from "../core/storage-errors.js";
 import { errorLabel, logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
@@ -20,6 +22,10 @@ import { SlotRecord } from "./slot-record.js";
 const maxParallel = 16;
 /** A try without a response for this long does not keep its caller from other slots. */
 const slowAfterInMs = 1_000;
+/** If so many tries have no response, further slots are not tried before a listing has one. */
+const maxSlow = 2;
+/** A listing without a response for this long is given up, and repeated with the next poll. */
+const listTimeoutInMs = 5_000;
 /** While other processes wait, a slot is handed over within this one for so long, up to twice as long. */
 const minTurnInMs = 1_000;
 /** A process that comes back this soon after a release may be in a loop: it yields as one that hands its slots over does. */
@@ -30,7 +36,12 @@ const minWaitedInMs = 4_000;
 const patienceInMs = 1_000;
 /** The first in line polls at the pace of a caller that has waited for this long: more often than who has just come. */
 const minFirstInMs = 1_000;
-/** The others in line poll so much less often than without it. */
+/**
+ * The others in line wait for their turn: who is lucky at their expense leaves a place behind, which costs all of them time. They poll in
+ * case that the first one has died; and more often if there are so many slots that the line cannot move up fast enough.
+ */
+const behindPollInMs = 10_000;
+const slotsOfLine = 4;
 const behindInLine = 3;
 /** A lease that was confirmed longer ago than this is renewed before it is handed over. */
 const confirmAfterInMs = 1_000;
@@ -151,13 +162,21 @@ export class SlotQueue {
       if (n >= maxParallel) return;
       // The first callers get what is in flight.
       if (n++ < busy) continue;
-      const slot = this.#choice.next(poll, poll.mayTryBlindly(this.#mayList, this.#waiters.size));
+      const slot = this.#choice.next(poll, this.#maySpread(poll) && poll.mayTryBlindly(this.#mayList, this.#waiters.size));
       if (slot === undefined) break;
       void this.#try(slot, waiter, poll);
     }
     if (this.#tries > 0 || this.#handOvers > 0) return;
     if (this.#mayList && poll.mayLook(this.#slots - this.#held.size)) void this.#look(() => this.#lookForFree(poll));
     else this.#endPoll(poll);
+  }
+
+  /**
+   * Whether a slot may be tried of which nothing is known. If several have not responded in time, it is the service that does not respond, and
+   * not a slot: the number of requests during an outage must not grow with the number of slots. A listing shows whether it responds again.
+   */
+  #maySpread({ free }: SlotPoll): boolean {
+    return free !== undefined || this.#trying.size - this.#tries < maxSlow;
   }
 
   /** How many tries are in flight that may have a response soon. */
@@ -214,20 +233,21 @@ export class SlotQueue {
     this.#choice.works(slot);
     this.#failures.end();
     this.#lateFailure = undefined;
-    this.#sinceProgress = startStopwatch();
-    this.#line.leave();
-    this.#give(held, grant.token);
+    this.#line.pass();
+    this.#give(held, grant.token, false);
   }
 
-  #give(held: HeldSlot, token: SlotGrant["token"]): void {
+  #give(held: HeldSlot, token: SlotGrant["token"], isHandOver: boolean): void {
     const { slot, grant, key } = held;
     const waiter = find(this.#waiters, (other) => other.key === key);
-    if (!waiter || grant.lease.check()) {
+    if (!waiter || !grant.lease.isHeld()) {
       this.#release(held).catch((error: unknown) => logger.warning(`slot ${slot} of ${this.#name}, which no caller wanted any more, could not be released: ${errorLabel(error)}`));
       return;
     }
     grant.lease.tracingOptions = waiter.holderTracing;
-    waiter.resolve(new LockHandleImpl(`${this.#name}/${slot}`, { lease: grant.lease, token, release: () => this.#handOverOrRelease(held) }), "acquired");
+    this.#sinceProgress = startStopwatch();
+    if (isHandOver) recorder?.countHandOver(waiter.kind);
+    waiter.resolve(new LockHandleImpl(`${this.#name}/${slot}`, { lease: grant.lease, token, kind: waiter.kind, release: () => this.#handOverOrRelease(held) }), "acquired");
     if (this.#held.size === this.#slots) for (const other of this.#waiters) other.attempted();
   }
 
@@ -256,7 +276,7 @@ export class SlotQueue {
       if (lease.unconfirmedForInMs > confirmAfterInMs) await lease.renew().catch(() => undefined);
       const [first] = this.#waiters;
       const token = first && (await held.grant.next(this.#waiters.size, { tracingOptions: first.trace.tracingOptions, onRequest: () => first.trace.countRequest() }));
-      if (token) this.#give(held, token);
+      if (token) this.#give(held, token, true);
       else await this.#release(held);
     } catch (error) {
       logger.verbose(`slot ${held.slot} of ${this.#name} could not be handed over: ${errorLabel(error)}`);
@@ -288,7 +308,7 @@ export class SlotQueue {
 
   async #lookForFree(poll: SlotPoll): Promise<void> {
     try {
-      const taken = await this.#list(this.#io.signal);
+      const taken = await read(this.#list, { timeoutInMs: listTimeoutInMs, abortSignal: this.#io.signal });
       poll.taken += taken.size;
       const holders = JSON.stringify([...taken]);
       if (holders !== this.#holders) this.#sinceChange = startStopwatch();
@@ -342,18 +362,22 @@ export class SlotQueue {
     this.#continue();
   }
 
-  /** Other processes have all slots. Those that hold them are told, and those that wait get them in the order of the line. */
+  /**
+   * Other processes have all slots. Those that hold them are told, and those that wait get them in the order of the line. A process whose
+   * callers have slots all the time leaves it to those that have none.
+   */
   #waitBehindOthers(): void {
     this.#record.announce();
     const [first] = this.#waiters;
-    if (first && (this.#choice.isYielding || this.#sinceProgress() >= patienceInMs)) this.#line.enter(first.locks);
+    if (first && ((this.#choice.isYielding && this.#held.size === 0) || this.#sinceProgress() >= patienceInMs)) this.#line.enter(first.locks);
   }
 
   #pauseInMs(): number {
     const { firstForInMs, isBehind } = this.#line;
     // While the slots change hands, the next one may be free soon.
     if (firstForInMs !== undefined) return pollDelay(Math.max(minFirstInMs, Math.min(firstForInMs, this.#sinceChange())));
-    return pollDelay(Math.max(minWaitedInMs, this.#sinceProgress())) * (isBehind ? behindInLine : 1);
+    const usual = pollDelay(Math.max(minWaitedInMs, this.#sinceProgress()));
+    return isBehind ? Math.max(behindInLine * usual, jitter(behindPollInMs * Math.min(1, slotsOfLine / this.#slots), 0.2)) : usual;
   }
 
   #rejectAll(error: unknown): void {

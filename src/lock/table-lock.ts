@@ -1,6 +1,5 @@
 import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
-import { sha256 } from "../core/identity.js";
 import { RequestTimeoutError, startStopwatch, throwIfAborted } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
 import { SharedRun } from "../core/shared-run.js";
@@ -9,15 +8,14 @@ import type { SpanDetails } from "../core/telemetry.js";
 import { checkOneOf, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseUnavailableError, LockModeMismatchError } from "../errors.js";
+import { remainingWait } from "../lease/acquire.js";
 import type { LockHandleImpl } from "../lease/lease-handle.js";
 import { checkWait } from "../lease/lease-options.js";
 import { useLease } from "../lease/with-lease.js";
 import { textBlob } from "../target/blob-content.js";
 import { tableUrl } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
-import { createIfNotExists } from "../update/create-if-not-exists.js";
 import { optimisticUpdate } from "../update/optimistic-update.js";
-import { tryReadTarget } from "../update/read-target.js";
 import type { BlobLocks } from "./blob-locks.js";
 import type { TableLockGranularity } from "./fence-row.js";
 import { purgeFenceRows } from "./purge-fence-rows.js";
@@ -25,6 +23,7 @@ import { acquireLockOptionNames, tryAcquireLockOptionNames } from "./lock-option
 import type { AcquireLockOptions, TryAcquireLockOptions } from "./lock-options.js";
 import { LockedTableImpl } from "./locked-table.js";
 import type { LockedKey, LockedTable } from "./locked-table.js";
+import { tableLockName } from "./table-lock-name.js";
 
 /** What to lock. It follows from the granularity of the {@link TableLock}: nothing, a partition key, or the keys of an entity. */
 export type TableLockKey<G extends TableLockGranularity> = {
@@ -94,7 +93,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
       checkOptions(call, options, acquireLockOptionNames);
       const held = await this.#acquire(call, key, { ...options, tracingOptions });
       describeSpan(span, { epoch: held.epoch });
-      return useLease(call, held, fn);
+      return useLease(call, held, fn, options.abortSignal);
     }, this.#spanDetails());
   }
 
@@ -133,6 +132,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
    * Deletes the rows of fences that were not used for `olderThanInMs`, by default a day (86,400,000): one for each partition or
    * entity that was ever locked. Safe at any time: a holder whose row is deleted writes it again, and earlier holders are rejected
    * without it, too. `kept` counts the rows that were used meanwhile. Costs a scan of the table, and 1 request for each row.
+   * @throws {@link TargetNotFoundError} if the table does not exist.
    * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
    */
   purge(options: PurgeOptions = {}): Promise<PurgeResult> {
@@ -147,7 +147,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
       const waitInMs = checkWait(this.#locks.withDefaults(options).waitInMs);
       await this.#checkGranularity(waitInMs, { ...options, tracingOptions });
       const name = await this.#nameOf(key);
-      const lock = await this.#locks.acquireFor(call, name, { ...options, tracingOptions, waitInMs: Math.max(0, waitInMs - elapsedInMs()) });
+      const lock = await this.#locks.acquireFor(call, name, { ...options, tracingOptions, waitInMs: remainingWait(waitInMs, elapsedInMs()) });
       lock.setTracingParent(options.tracingOptions);
       describeSpan(span, { outcome: "acquired", epoch: lock.epoch });
       return this.#locked(lock, name, key);
@@ -189,8 +189,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
   }
 
   async #nameOf(key: LockedKey | undefined): Promise<string> {
-    const keys = key ? [key.partitionKey, ...(key.rowKey === undefined ? [] : [key.rowKey])] : [];
-    return lockName([this.#table.tableName, ...keys]);
+    return tableLockName({ table: this.#table.tableName, ...key });
   }
 
   /**
@@ -200,7 +199,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
   async #checkGranularity(waitInMs: number, { abortSignal, tracingOptions }: CallOptions): Promise<void> {
     throwIfAborted(abortSignal);
     if (this.#recordedFor && this.#recordedFor() < recordValidInMs) return;
-    const timeoutInMs = Math.max(waitInMs, minRecordWaitInMs);
+    const timeoutInMs = waitInMs === 0 ? minRecordWaitInMs : waitInMs;
     const elapsedInMs = startStopwatch();
     try {
       await this.#recording.join({ abortSignal, timeoutInMs }, tracingOptions);
@@ -232,17 +231,16 @@ export class TableLock<G extends TableLockGranularity = "table"> {
   }
 
   async #recordedGranularity(options: CallOptions): Promise<string> {
-    const blob = textBlob(this.#locks.blobOf(await lockName([this.#table.tableName])));
+    const blob = textBlob(this.#locks.blobOf(await tableLockName({ table: this.#table.tableName })), { maxSizeInBytes: maxRecordInBytes });
     const record = JSON.stringify({ granularity: this.granularity });
-    // Read first: the record exists, except when the table is locked for the first time.
-    const { value } = (await tryReadTarget(blob, options)) ?? (await createIfNotExists(blob, record, { ...options, journal: false }));
-    if (value !== "") return granularityIn(value);
-    // Another program has deleted the record, and the lock of the table was acquired since: that creates the blob again, empty.
+    // The blob is empty if another program has deleted the record, and the lock of the table was acquired since. A write whose
+    // response is lost can be repeated: it finds its own record, or that of another process.
     try {
-      return granularityIn((await optimisticUpdate(blob, (text) => (text === "" ? record : text), { ...options, journal: false, initial: record })).value);
+      return granularityIn((await optimisticUpdate(blob, (text) => (text === "" ? record : text), { ...options, journal: false, initial: record, onUnknown: "retry" })).value);
     } catch (error) {
       // Only the lock of a whole table is in this blob, and it is held.
       if (isConcurrencyError(error, "LEASE_UNAVAILABLE")) return "table";
+      if (isConcurrencyError(error, "CONTENT_TOO_LARGE")) return unknownGranularity;
       throw error;
     }
   }
@@ -251,7 +249,7 @@ export class TableLock<G extends TableLockGranularity = "table"> {
 /** How long a record counts as unchanged: the default duration of a lease. */
 const recordValidInMs = 30_000;
 
-/** Even a caller that does not wait for the lock gives the service the time for a response. */
+/** A caller that does not wait for the lock gives the service the time for a response. */
 const minRecordWaitInMs = 2_000;
 
 /** What another program has written in place of the record is none: it is not known which granularity is in use. */
@@ -262,13 +260,12 @@ function granularityIn(text: string): string {
   } catch {
     // not JSON
   }
-  return "unknown";
+  return unknownGranularity;
 }
+
+const unknownGranularity = "unknown";
+
+/** Many times a record: what is larger is none, and must not be read into memory, nor into the message of an error. */
+const maxRecordInBytes = 1_024;
 
 const tableLockOptionNames: OptionNames<TableLockOptions> = { granularity: 1 };
-
-/** Keys may be long, and the length of lock names is limited: a hash replaces a name that is too long. */
-async function lockName(parts: readonly string[]): Promise<string> {
-  const name = JSON.stringify(["table", ...parts]);
-  return new TextEncoder().encode(name).length * 3 < 900 ? name : `table-sha256-${await sha256(name)}`;
-}

@@ -1,13 +1,18 @@
 import type { AppendBlobLike } from "../clients/blob.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
-import { read } from "../core/request.js";
+import { endIfSilent, read } from "../core/request.js";
+import { retry } from "../core/retry.js";
 import { isAlreadyExists, isBlockCountExceeded, isNotFound } from "../core/storage-errors.js";
 
 /** The limit of the service: an append blob has at most so many blocks. The next tickets come from another blob. */
 export const ticketsPerBlob = 50_000;
 
 /** Longer than the SDK waits before its third send: a draw that is given up although it was carried out leaves a ticket behind. */
-const timeoutInMs = 20_000;
+const drawTimeoutInMs = 20_000;
+/** If the SDK does not even send again, no response will come. A ticket that was drawn nevertheless delays the waiters by half a second. */
+const responseTimeoutInMs = 5_000;
+/** How often an append is attempted, if the blob does not exist. */
+const maxAttempts = 5;
 const oneByte = new Uint8Array(1);
 /** Tells the blob from those of other programs, of which none may be deleted. */
 const metadata = { asc_tickets: "1" };
@@ -60,7 +65,7 @@ export class TicketDispenser {
     this.#startFrom(served);
     const generation = this.#generation;
     try {
-      const { blobCommittedBlockCount = 0 } = await this.#send(abortSignal, request, (options) => this.#blob(generation).getProperties(options));
+      const { blobCommittedBlockCount = 0 } = await this.#send(responseTimeoutInMs, abortSignal, request, (options) => this.#blob(generation).getProperties(options));
       return generation * ticketsPerBlob + blobCommittedBlockCount;
     } catch (error) {
       if (isNotFound(error)) return generation * ticketsPerBlob;
@@ -81,24 +86,26 @@ export class TicketDispenser {
     const generation = this.#generation;
     const blob = this.#blob(generation);
     const append = (): Promise<{ blobCommittedBlockCount?: number | undefined }> =>
-      this.#send(abortSignal, request, (options) => blob.appendBlock(oneByte, 1, options));
-    const { blobCommittedBlockCount } = await append().catch(async (error: unknown) => {
-      if (!isNotFound(error)) throw error;
-      await this.#send(abortSignal, request, (options) => blob.create({ ...options, metadata, conditions: { ifNoneMatch: "*" } })).catch((failure: unknown) => {
-        if (!isAlreadyExists(failure)) throw failure;
+      this.#send(drawTimeoutInMs, abortSignal, request, (options) => blob.appendBlock(oneByte, 1, options));
+    const create = (): Promise<unknown> =>
+      this.#send(drawTimeoutInMs, abortSignal, request, (options) => blob.create({ ...options, metadata, conditions: { ifNoneMatch: "*" } })).catch((error: unknown) => {
+        if (!isAlreadyExists(error)) throw error;
       });
-      return append();
-    });
+    // A purge may delete the blob between its creation and the append.
+    const shouldRetry = (error: unknown): boolean => isNotFound(error);
+    const { blobCommittedBlockCount } = await retry((attempt) => (attempt === 1 ? append() : create().then(append)), { maxAttempts, shouldRetry, abortSignal });
     if (blobCommittedBlockCount === undefined) throw new TypeError(`The response to an append to ${blob.url} has no count of blocks`);
     return generation * ticketsPerBlob + blobCommittedBlockCount;
   }
 
   #send<R>(
+    timeoutInMs: number,
     abortSignal: AbortSignal | undefined,
     { onRequest, tracingOptions }: Omit<LeaseRequest, "abortSignal">,
     send: (options: { abortSignal: AbortSignal; tracingOptions?: NonNullable<LeaseRequest["tracingOptions"]> }) => Promise<R>,
   ): Promise<R> {
     onRequest?.();
-    return read((signal) => send({ abortSignal: signal, ...(tracingOptions && { tracingOptions }) }), { timeoutInMs, abortSignal });
+    const call = (signal: AbortSignal): Promise<R> => send({ abortSignal: signal, ...(tracingOptions && { tracingOptions }) });
+    return read((signal) => endIfSilent(call, signal, responseTimeoutInMs), { timeoutInMs, abortSignal });
   }
 }

@@ -1,8 +1,8 @@
 import type { BlobCallOptions, PageBlobLike, PageWriteOptions } from "../clients/blob.js";
 import type { TimedCallOptions } from "../clients/call.js";
 import { RequestTimeoutError } from "../core/deadline.js";
-import { read, readWithTries, request } from "../core/request.js";
-import { isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
+import { read, readWithTries, request, whileRejectedForNow } from "../core/request.js";
+import { isConflict, isDefinitive, isSequenceConflict, toConcurrencyError } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -90,7 +90,10 @@ export async function claimPages(blob: PageBlobLike, options: ClaimPagesOptions 
  */
 async function claimNumber(blob: PageBlobLike, url: string, context: RequestContext): Promise<number> {
   const update = (action: "max" | "increment", number?: number): ReturnType<PageBlobLike["updateSequenceNumber"]> =>
-    readWithTries((abortSignal) => blob.updateSequenceNumber(action, number, blobOptions(withSignal(context, abortSignal))), context);
+    whileRejectedForNow(
+      () => readWithTries((abortSignal) => blob.updateSequenceNumber(action, number, blobOptions(withSignal(context, abortSignal))), context),
+      context.abortSignal,
+    );
   await update("max", Date.now() * numbersPerMs + Math.floor(Math.random() * numbersPerMs));
   const { blobSequenceNumber } = await update("increment");
   if (blobSequenceNumber === undefined) throw new TypeError(`The response for ${url} has no sequence number.`);
@@ -105,6 +108,9 @@ function isPageBlob(blob: unknown): blob is PageBlobLike {
   const client = blob as Partial<PageBlobLike> | null | undefined;
   return typeof client === "object" && typeof client?.uploadPages === "function" && typeof client.updateSequenceNumber === "function";
 }
+
+/** How often a write is sent again that the service rejects for a reason that is not known, although the number is that of the writer. */
+const maxUnknownRejections = 3;
 
 class FencedPageWriter implements PageWriter {
   readonly #blob: PageBlobLike;
@@ -174,8 +180,16 @@ class FencedPageWriter implements PageWriter {
   }
 
   async #send(context: RequestContext, call: PageCall, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
+    try {
+      await whileRejectedForNow(() => this.#sendNumbered(context, call, write), context.abortSignal);
+    } catch (error) {
+      throw toConcurrencyError(error, this.#url, "");
+    }
+  }
+
+  async #sendNumbered(context: RequestContext, call: PageCall, write: (options: PageWriteOptions) => Promise<unknown>): Promise<void> {
     const { abortSignal, tryLimit } = context;
-    for (let timedOut = 0; ; ) {
+    for (let timedOut = 0, rejections = 0; ; ) {
       const send = await this.#number.begin(context);
       const put = (signal: AbortSignal): Promise<unknown> => {
         call.wasSent = true;
@@ -193,7 +207,12 @@ class FencedPageWriter implements PageWriter {
         timedOut++;
         continue;
       }
-      if (!isSequenceConflict(error)) throw toConcurrencyError(error, this.#url, "");
+      if (!isSequenceConflict(error)) {
+        if (!isConflict(error) || ++rejections > maxUnknownRejections) throw error;
+        // A code that is not known. If another writer has claimed the blob, that is the reason.
+        await this.#number.checkFence(context, error);
+        continue;
+      }
       // Another write of this writer has raised the number meanwhile: send again with the new number.
       if (!this.#number.isRaisedSince(send)) throw await this.#number.readFence(context, error);
     }

@@ -77,6 +77,13 @@ export class SequenceNumber {
     return this.#fence(number, cause);
   }
 
+  /** Throws if another writer has claimed the blob, or this one is about to notice that. */
+  async checkFence(context: RequestContext, cause: unknown): Promise<void> {
+    const { number } = await this.#readState(context);
+    // What this writer raises the number to is its own.
+    if (number !== this.#current && number !== this.#raised) throw this.#fence(number, cause);
+  }
+
   #mustRaise(): boolean {
     if (this.#abandoned || this.#raising) return true;
     // A call ends before its request does: its caller may write again in the same moment.

@@ -5,7 +5,7 @@ import { callInbox } from "./inbox/call-inbox.js";
 import type { Inbox, InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
 import type { ReceivedMessage } from "./received-message.js";
 
-const claimKinds: readonly string[] = ["claimed", "completed", "busy", "superseded", "payloadMismatch"] satisfies readonly InboxClaimResult["kind"][];
+const claimKinds: readonly string[] = ["claimed", "completed", "busy", "superseded", "payloadMismatch", "gap", "sequenceUsed"] satisfies readonly InboxClaimResult["kind"][];
 
 /** Limits of {@link claimBatch}. */
 export interface ClaimBatchOptions {
@@ -44,9 +44,18 @@ async function claimOnce<T>(inbox: Inbox, batch: readonly ReceivedMessage<T>[], 
   if (!Array.isArray(results) || results.length !== batch.length || results.some((result: InboxClaimResult) => !claimKinds.includes(result.kind))) {
     throw new TypeError(`Inbox: claim must return one result for each of the ${batch.length} deliveries`);
   }
+  return results.map((result: InboxClaimResult) => checkClaimResult("claim", result));
+}
+
+/** Checks a result of an inbox that an application may have written. */
+export function checkClaimResult(method: string, result: InboxClaimResult): InboxClaimResult {
+  if (!claimKinds.includes(result.kind)) throw new TypeError(`Inbox: ${method} must return one of the results that InboxClaimResult lists`);
   // Attempts are counted by it, for messages that cannot carry the count: with anything else, they would be retried for ever.
-  if (results.some((result: InboxClaimResult) => result.kind === "claimed" && !isCount((result.claim as InboxClaim | undefined)?.failures))) {
+  if (result.kind === "claimed" && !isCount((result.claim as InboxClaim | undefined)?.failures)) {
     throw new TypeError("Inbox: the failures of a claim must be a whole number of 0 or more");
   }
-  return results as readonly InboxClaimResult[];
+  if (result.kind === "claimed" && result.claim.claims !== undefined && !isCount(result.claim.claims)) {
+    throw new TypeError("Inbox: the claims of a claim must be a whole number of 0 or more");
+  }
+  return result;
 }

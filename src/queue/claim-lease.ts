@@ -4,8 +4,9 @@ import type { Renewal } from "../core/renewal.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { checkClaimResult } from "./claim-batch.js";
 import { callInbox } from "./inbox/call-inbox.js";
-import type { InboxClaim } from "./inbox/inbox.js";
+import type { InboxClaim, InboxDelivery, InboxHandOver } from "./inbox/inbox.js";
 import { renewHalfway } from "./message-lease.js";
 
 /** The handler has ended: the consumer should not wait long for a response. */
@@ -32,6 +33,8 @@ export class ClaimLease {
   readonly #options: ClaimLeaseOptions;
   readonly #loop: RenewalLoop;
   readonly #ended = new AbortController();
+  /** Completed, or a release was sent. */
+  #settled = false;
   /** Started before the first renewal since the last one that was confirmed. */
   #unconfirmed: Clock | undefined;
 
@@ -52,31 +55,48 @@ export class ClaimLease {
   }
 
   /**
-   * Retries as long as the message is held: work that is done must not be repeated because the inbox cannot be reached. False: another
+   * Retries as long as the message is held: work that is done must not be repeated because the inbox cannot be reached. Undefined: another
    * consumer has taken over, or the time is over.
+   * @param next - Another message of the group, to be claimed in the same step if the inbox can do that.
    */
-  async complete(remainingInMs: () => number, onFailure: (error: unknown) => void): Promise<boolean> {
+  async complete(remainingInMs: () => number, onFailure: (error: unknown) => void, next?: InboxDelivery): Promise<InboxHandOver | undefined> {
     try {
-      const completeOnce = async (): Promise<boolean> => {
+      const completeOnce = async (): Promise<InboxHandOver | undefined> => {
         const timeoutInMs = Math.max(1, Math.min(completeTimeoutInMs, remainingInMs() / 2));
-        return check("complete", "completed", await this.#call((claim, request) => claim.complete(request), timeoutInMs));
+        const result = await this.#call<"completed" | "lost" | InboxHandOver>(
+          (claim, request) => (next && claim.completeAndClaim ? claim.completeAndClaim(next, request) : claim.complete(request)),
+          timeoutInMs,
+        );
+        if (typeof result === "object") return checkHandOver(result);
+        return check("complete", "completed", result) ? { next: undefined } : undefined;
       };
-      return await retry(completeOnce, {
+      const result = await retry(completeOnce, {
         maxAttempts: Infinity,
         onFailure,
         shouldRetry: () => remainingInMs() > 0,
         backoff: (attempt) => fullJitter(attempt - 1, 100, 5_000),
         abortSignal: this.#options.dropAll,
       });
+      this.#settled = result !== undefined;
+      return result;
     } catch {
-      return false;
+      return undefined;
     }
   }
 
   /** Lets other messages with the same key start at once. Best effort: the claim expires otherwise. */
   async release(failed: boolean): Promise<void> {
+    this.#settled = true;
     this.#loop.stop();
     await this.#call((claim, request) => claim.release(failed, request), releaseTimeoutInMs);
+  }
+
+  /**
+   * Releases it unless it was completed or released: for a claim with a group, for which other messages wait. (A claim without one stays:
+   * the next delivery of its message takes it over.)
+   */
+  async releaseUnsettled(): Promise<void> {
+    if (!this.#settled) await this.release(false);
   }
 
   /** Stops the renewals, and cuts off the requests in flight. */
@@ -101,6 +121,11 @@ export class ClaimLease {
       abortSignals: [this.#ended.signal, this.#options.dropAll],
     });
   }
+}
+
+/** No message may be handled on a claim that is not there. */
+function checkHandOver({ next }: InboxHandOver): InboxHandOver {
+  return { next: next && checkClaimResult("completeAndClaim", next) };
 }
 
 /** An inbox without types may return anything. What it means is unknown, so it is a failure, which is retried. */

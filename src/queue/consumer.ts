@@ -3,6 +3,7 @@ import type { QueueLike } from "../clients/queue.js";
 import { ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, StopOptions } from "../core/background-service.js";
 import { check } from "../core/request.js";
+import { recorder } from "../core/measure.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { TypedEvents } from "../core/typed-events.js";
 import { isParentNotFound, isUnauthorized } from "../core/storage-errors.js";
@@ -65,6 +66,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   readonly #settings: ConsumerSettings<T>;
   readonly #events: EventDispatcher<QueueConsumerEvents>;
   readonly #service: ServiceRunner;
+  readonly #abandoned = { count: 0 };
   #loop: PollingLoop<T> | undefined;
   #paused = false;
 
@@ -93,7 +95,7 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
       drainTimeoutInMs: this.#settings.drainTimeoutInMs,
       prepare: (request) => this.#prepare(request),
       launch: () => {
-        this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit);
+        this.#loop = new PollingLoop(this.#queue, this.#handler, this.#settings, this.#emit, this.#abandoned);
         if (this.#paused) this.#loop.pause();
         return this.#loop;
       },
@@ -106,9 +108,9 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   }
 
   /**
-   * Checks that the queue and the inbox table exist, creates the poison queue and (if requested) the inbox table if they do not exist,
+   * Checks that the queue, the inbox table and the container of `overflow` exist, creates the poison queue and (if requested) the inbox table if they do not exist,
    * and starts to poll. Does nothing if it is running.
-   * @throws {@link TargetNotFoundError} if the queue or the inbox table does not exist.
+   * @throws {@link TargetNotFoundError} if the queue, the inbox table or the container does not exist.
    */
   start(options?: CallOptions): Promise<void> {
     return this.#service.start(options);
@@ -181,30 +183,32 @@ export class QueueConsumer<T = unknown> implements BackgroundService, TypedEvent
   }
 
   async #prepare({ abortSignal, tracingOptions: parent }: AdapterRequest): Promise<void> {
-    const { poisonQueue, inbox, commits } = this.#settings;
+    const { poisonQueue, inbox, commits, overflow } = this.#settings;
     await withSpan("QueueConsumer.start", { abortSignal, tracingOptions: parent }, async (tracingOptions = {}) => {
       const request = { abortSignal, tracingOptions };
-      await checkExists(this.#queue, request);
+      await checkExists("queue", this.#queue, request);
+      if (overflow) await checkExists("container", overflow, request);
       if (poisonQueue) await createPoisonQueue(poisonQueue, request);
       await (commits?.inbox ?? inbox)?.prepare(request);
     }, { targetKind: "queue", url: this.#queue.url });
   }
 
   readonly #emit: Emit = (event, detail) => {
+    recorder?.countDelivery(this.#queue.name, event);
     logEvent(this.#queue.name, event, detail);
     this.#events.emit(event, detail, failureOf(event, detail));
   };
 }
 
 /** A SAS that may receive messages need not allow to ask for the properties: then the first poll shows whether the queue exists. */
-async function checkExists(queue: QueueLike, request: AdapterRequest): Promise<void> {
+async function checkExists(kind: string, client: Pick<QueueLike, "url" | "getProperties">, request: AdapterRequest): Promise<void> {
   try {
-    await check(queue.url, (options) => queue.getProperties(options), request);
+    await check(client.url, (options) => client.getProperties(options), request);
   } catch (error) {
     if (isUnauthorized(error)) return;
     if (!isParentNotFound(error)) throw error;
-    const url = redactUrl(queue.url);
-    throw createError(TargetNotFoundError, `The queue ${url} does not exist. Create it, or check its name.`, { url, cause: error });
+    const url = redactUrl(client.url);
+    throw createError(TargetNotFoundError, `The ${kind} ${url} does not exist. Create it, or check its name.`, { url, cause: error });
   }
 }
 
@@ -214,16 +218,21 @@ async function createPoisonQueue(poisonQueue: QueueLike, request: AdapterRequest
     await check(poisonQueue.url, (options) => poisonQueue.createIfNotExists(options), request);
   } catch (error) {
     if (!isUnauthorized(error)) throw error;
-    await checkExists(poisonQueue, request);
+    await checkExists("queue", poisonQueue, request);
   }
 }
 
 /** What an event reports that a developer must see, even without a listener. Being stopped is no failure. */
 function failureOf(event: keyof QueueConsumerEvents, detail: unknown): unknown {
   if (event === "error") return detail;
-  if (event === "poisoned" || event === "abandoned") return (detail as { error?: unknown }).error ?? new Error(event);
+  if (event === "poisoned" || event === "abandoned") return (detail as { error?: unknown }).error ?? namedError(event === "poisoned" ? "PoisonMessage" : "AbandonedHandler");
   const { error } = detail as { error?: unknown };
   return event === "retried" && errorType(error) !== "AbortError" ? error : undefined;
+}
+
+/** Of an event that has no error. What is reported shows the name. */
+function namedError(name: string): Error {
+  return Object.assign(new Error(name), { name });
 }
 
 /** A failure that is not retried is a warning; one that is retried is not. Of a message only the id is logged. */

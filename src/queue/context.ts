@@ -4,14 +4,19 @@ import type { QueueLike } from "../clients/queue.js";
 import type { TableAction } from "../clients/table.js";
 import type { EventNames } from "../core/typed-events.js";
 import type { MessageLostError } from "../errors.js";
+import type { RunTransactionOptions } from "../transaction/run-transaction.js";
+import type { Transaction } from "../transaction/transaction.js";
 import type { CommitResult } from "./inbox/commit-inbox.js";
 import type { MessageProperties } from "./message-properties.js";
 import type { ConsumerSettings } from "./options.js";
+import type { OutgoingMessage, OutgoingQueues } from "./outgoing.js";
 
 /** What events and handlers know of a message. See {@link QueueConsumer}. */
 export interface MessageInfo extends MessageProperties {
   /** The idempotency key that the sender set, or that of `idempotencyKeyOf`, or the message id. */
   readonly idempotencyKey: string;
+  /** The group of the message, by `groupOf` of the consumer or by its sender. */
+  readonly group: string | undefined;
   /**
    * 1 plus the number of failed attempts. Deliveries without a failure are not counted: lost responses, a process that ended, a consumer
    * that was stopped, an inbox that could not be reached. A message of a producer without an envelope cannot carry the count: an inbox
@@ -55,8 +60,9 @@ export interface MessageContext extends MessageInfo {
    */
   readonly extend: (options?: { durationInMs?: number | undefined }) => Promise<void>;
   /**
-   * Requests that the message is delivered again after the handler has ended, by default after `retryDelayInMs`. The last call of
-   * `retry` and `poison` counts.
+   * Requests that the message is delivered again after the handler has ended, by default after `retryDelayInMs`, and after 7 days at
+   * most. The last call of `retry` and `poison` counts.
+   * @throws `RangeError` if the delay is negative, or longer than 7 days.
    */
   readonly retry: (options?: { delayInMs?: number | undefined }) => void;
   /** Requests that the message is moved to the poison queue (dead-lettered) after the handler has ended. */
@@ -67,6 +73,43 @@ export interface MessageContext extends MessageInfo {
    * @throws `RangeError` if it does not fit into 64 KiB with the payload.
    */
   readonly checkpoint: (data: unknown) => void;
+}
+
+/**
+ * Options of {@link CommitMessageContext.commit}.
+ * @example
+ * ```ts
+ * await context.commit(actions, { send: [{ queue: invoices, payload: { order: 17 } }] });
+ * ```
+ */
+export interface CommitOptions extends CallOptions {
+  /**
+   * Messages that are sent if the commit succeeds. They are stored with it, and sent after it; if the process ends before that, the next
+   * delivery of the incoming message sends them. Each is sent at least once: the keys are the same, so the inbox of the next consumer drops
+   * repeats. If they cannot be sent, the incoming message is retried, whatever the handler returns.
+   * @defaultValue none
+   */
+  send?: readonly OutgoingMessage[] | undefined;
+}
+
+/** The argument of the function of {@link CommitMessageContext.transaction}. */
+export interface CommitTransaction extends Transaction {
+  /**
+   * Adds a message to the transaction. It is sent if the transaction is committed: see `send` of {@link CommitOptions}.
+   * @throws `TypeError` or `RangeError` if the message cannot be sent.
+   */
+  send(message: OutgoingMessage): void;
+}
+
+/** Options of {@link CommitMessageContext.transaction}: those of {@link runTransaction}; the message takes the place of an operation id. */
+export type CommitTransactionOptions = Omit<RunTransactionOptions, "operationId">;
+
+/** The result of {@link CommitMessageContext.transaction}. */
+export interface CommitTransactionResult<R> {
+  /** `"duplicate"`: the key was committed before, and nothing was written now. */
+  readonly outcome: CommitResult;
+  /** What the function returned; undefined for a duplicate. */
+  readonly value: R | undefined;
 }
 
 /**
@@ -87,10 +130,22 @@ export interface CommitMessageContext extends MessageContext {
    * @throws {@link CommitUnknownError} if the outcome cannot be determined; throw it from the handler.
    * @throws {@link IdempotencyMismatchError} if the key was committed before, for another payload. The message is moved to the poison queue.
    * @throws {@link MessageLostError} if another consumer has the message.
-   * @throws `TypeError` if it is called a second time, also while the first call is in progress.
-   * @throws `RangeError` if an entity is of another partition, or there are more than 99 actions.
+   * @throws `TypeError` if it is called a second time, also while the first call is in progress, or after the handler has ended.
+   * @throws `RangeError` if an entity is of another partition or has a row key of the library, there are more than 99 actions, or a message to
+   * send is too large.
    */
-  readonly commit: (actions: readonly TableAction[], options?: CallOptions) => Promise<CommitResult>;
+  readonly commit: (actions: readonly TableAction[], options?: CommitOptions) => Promise<CommitResult>;
+  /**
+   * Reads and writes entities of the partition in a transaction, as {@link runTransaction} does, together with the record that this key
+   * is completed. It takes the place of `commit`. On a conflict the function runs again; messages that are handled at the same time
+   * share requests. A conflict that does not end, and a table that cannot be used, are not counted as failures of the message; what the function throws is.
+   * @throws {@link CommitUnknownError} if the outcome cannot be determined; throw it from the handler.
+   * @throws {@link ConflictError} if other writers kept changing what was read.
+   * @throws {@link IdempotencyMismatchError} if the key was committed before, for another payload. The message is moved to the poison queue.
+   * @throws {@link MessageLostError} if another consumer has the message.
+   * @throws `TypeError` if this handler has called `commit` or `transaction` before, or has ended.
+   */
+  readonly transaction: <R = void>(fn: (tx: CommitTransaction) => Promise<R> | R, options?: CommitTransactionOptions) => Promise<CommitTransactionResult<R>>;
 }
 
 /**
@@ -167,6 +222,8 @@ export interface ConsumerContext<T> {
   readonly handler: (payload: T, context: MessageContext) => unknown;
   readonly settings: ConsumerSettings<T>;
   readonly emit: Emit;
+  /** The clients of the queues that handlers send to. */
+  readonly outgoingQueues: OutgoingQueues;
   /** What the handlers and the inbox show about when to poll. */
   readonly pace: WorkObserver;
   /** The delay before the next attempt. Never throws. */

@@ -5,7 +5,7 @@ import { logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
 import type { ConsumerContext } from "./context.js";
-import { byteLength, lifetimeOf, maxMessageBytes, sealEnvelope } from "./envelope.js";
+import { byteLength, isReferenceBody, lifetimeOf, maxMessageBytes, sealEnvelope } from "./envelope.js";
 import type { Envelope, StoredPoisonDetails } from "./envelope.js";
 import type { ReceivedMessage } from "./received-message.js";
 
@@ -88,12 +88,14 @@ function issuesOf({ issues }: SchemaError): string {
  * lose the message matters more than to explain it, and the event has the details.
  */
 export function poisonText(key: string, content: Envelope, details: StoredPoisonDetails, original: string): string {
-  const { body, text, checkpoint } = content;
-  const envelope = { asc: 1 as const, key, ...(text === undefined ? { body } : { text }), checkpoint };
-  for (const limit of [2_000, 200, 20]) {
+  const { body, text, checkpoint, group, sequence, traceparent } = content;
+  // The blob stays, and a redrive sends the reference again: it has its own key.
+  const envelope = { asc: 1 as const, key: isReferenceBody(body) ? "" : key, group, sequence, ...(text === undefined ? { body } : { text }), checkpoint };
+  // The reason matters more than the trace.
+  for (const [limit, trace] of [[2_000, { traceparent }], [200, { traceparent }], [20, { traceparent }], [20, {}]] as const) {
     const error = details.error === undefined ? {} : { error: truncate(details.error, limit) };
     const poison = { ...details, reason: truncate(details.reason, limit), ...error };
-    const sealed = trySeal({ ...envelope, poison });
+    const sealed = trySeal({ ...envelope, ...trace, poison });
     if (sealed === undefined) break;
     if (byteLength(sealed) <= maxMessageBytes) return sealed;
   }

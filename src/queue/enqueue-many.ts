@@ -3,29 +3,32 @@ import type { QueueLike } from "../clients/queue.js";
 import { abortReason, isAborted } from "../core/deadline.js";
 import { iterate } from "../core/iterate.js";
 import { inParallel } from "../core/parallel.js";
+import { observed } from "../core/pending-call.js";
 import { describeSpan, withSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { prepareMessage, sendMessage } from "./enqueue.js";
 import type { EnqueueOptions, EnqueueResult } from "./enqueue.js";
 import { checkEncoding } from "./envelope.js";
-import { checkQueue, observed } from "./options.js";
+import { checkQueue } from "./options.js";
+import { checkOverflow } from "../overflow/stored-text.js";
 
 /** Options of {@link enqueueMany}. */
-export interface EnqueueManyOptions extends CallOptions, Pick<EnqueueOptions, "encoding"> {
+export interface EnqueueManyOptions extends CallOptions, Pick<EnqueueOptions, "encoding" | "overflow"> {
   /** How many messages are sent at the same time. @defaultValue 16: far below the 2,000 messages a second of a queue */
   concurrency?: number | undefined;
 }
 
-const names: OptionNames<EnqueueManyOptions> = { concurrency: 1, encoding: 1, abortSignal: 1, tracingOptions: 1 };
-const messageNames: OptionNames<Message> = { payload: 1, idempotencyKey: 1, encoding: 1, timeToLiveInSeconds: 1, delayInMs: 1 };
+const names: OptionNames<EnqueueManyOptions> = { concurrency: 1, encoding: 1, overflow: 1, abortSignal: 1, tracingOptions: 1 };
+const messageNames: OptionNames<Message> = { payload: 1, idempotencyKey: 1, encoding: 1, timeToLiveInSeconds: 1, delayInMs: 1, group: 1, sequence: 1, overflow: 1 };
 
 type Message = Omit<EnqueueOptions, keyof CallOptions> & { payload: unknown };
 type Result = EnqueueResult | { readonly error: unknown };
 
 /**
  * Sends many messages, several at a time. Returns one result for each message, in order: that of {@link enqueue}, or the error of a
- * message that could not be sent, or for which `toMessage` threw. Costs 1 request for each message, which takes 30 seconds at most.
+ * message that could not be sent, or for which `toMessage` threw. Costs 1 request for each message, which takes 30 seconds at most,
+ * and 1 more for each payload that goes to a blob.
  *
  * An abort does not reject the call: the results of messages that were not sent have the reason of the signal as their error, and so
  * have those in flight, which may have been sent. An iterable that is not an array is read only as far as messages are sent, and not
@@ -52,6 +55,7 @@ export async function enqueueMany<T>(
   checkMessages(messages);
   if (toMessage !== undefined && typeof toMessage !== "function") throw new TypeError("enqueueMany: toMessage must be a function");
   const encoding = checkEncoding(options.encoding);
+  const overflow = options.overflow && checkOverflow("enqueueMany", options.overflow);
   const concurrency = checkNumber("concurrency", options.concurrency ?? 16, { min: 1, max: 10_000, integer: true });
   return withSpan("enqueueMany", options, async (tracingOptions, span) => {
     const { abortSignal } = options;
@@ -59,8 +63,8 @@ export async function enqueueMany<T>(
     let requests = 0;
     const send = async (item: T): Promise<EnqueueResult> => {
       const { payload, ...own } = toMessage ? checkMessage(toMessage(item)) : { payload: item };
-      const message = prepareMessage("enqueueMany", payload, { ...own, encoding: (own as Message).encoding ?? encoding });
-      requests++;
+      const message = prepareMessage("enqueueMany", payload, { ...own, encoding: (own as Message).encoding ?? encoding, overflow: (own as Message).overflow ?? overflow });
+      requests += message.large ? 2 : 1;
       return sendMessage("enqueueMany", queue, message, { abortSignal, tracingOptions });
     };
     const sentCount = (): number => results.filter((result) => !("error" in result)).length;
@@ -79,7 +83,7 @@ export async function enqueueMany<T>(
     }
     describeSpan(span, { outcome: `sent ${sentCount()} of ${results.length}`, requests });
     return results;
-  }, { targetKind: "queue", url: queue.url });
+  }, { targetKind: "queue", url: queue.url }, { spanKind: "producer" });
 }
 
 /** A text is iterable, too, but not meant as a list of characters. */

@@ -1,5 +1,5 @@
 import type { QueueMessageLike } from "../clients/queue.js";
-import { checkOneOf } from "../core/validate.js";
+import { checkNumber, checkOneOf } from "../core/validate.js";
 
 /**
  * Why and when a message was moved to the poison queue.
@@ -94,13 +94,24 @@ export interface Envelope {
   /** Marks an envelope, and its version. */
   readonly asc: 1;
   readonly key?: string | undefined;
+  /** Handlers of one group run one at a time. */
+  readonly group?: string | undefined;
+  /** The position in the group, from 1 on. */
+  readonly sequence?: number | undefined;
   readonly body?: unknown;
   readonly text?: string | undefined;
+  /**
+   * The id of the message for which a consumer has written the bookkeeping below. The service chooses it when the message is sent, so no
+   * producer can know it: see {@link withoutForgedBookkeeping}.
+   */
+  readonly of?: string | undefined;
   /** How often a handler has failed at it. */
   readonly failures?: number | undefined;
   /** How many of the deliveries that the queue has counted were given back: no handler was started, or its end says nothing about the message. */
   readonly uncharged?: number | undefined;
   readonly checkpoint?: unknown;
+  /** The span that sent it, as W3C Trace Context: the handler's span continues its trace. Any text, as any program may have written it. */
+  readonly traceparent?: string | undefined;
   /** It is to be moved to the poison queue, which could not be reached. */
   readonly poisonPending?: { readonly reason: string; readonly error?: string | undefined } | undefined;
   readonly poison?: StoredPoisonDetails | undefined;
@@ -149,8 +160,31 @@ export function parseEnvelope(text: string): Envelope | undefined {
   return envelope as Envelope;
 }
 
+const bookkeeping: readonly (keyof Envelope)[] = ["of", "failures", "uncharged", "checkpoint", "poisonPending"];
+
+/** The envelope as its producer should have sent it: without counts, checkpoint and whatever else a consumer writes. */
+export function withoutBookkeeping(envelope: Envelope): Envelope {
+  return Object.fromEntries(Object.entries(envelope).filter(([name]) => !bookkeeping.includes(name as keyof Envelope))) as unknown as Envelope;
+}
+
+/**
+ * Without what a producer has written as the bookkeeping of a consumer. Whether it is the first delivery does not tell: a consumer that
+ * crashed during the first one has not rewritten the message.
+ */
+export function withoutForgedBookkeeping(envelope: Envelope, messageId: string): Envelope {
+  return envelope.of === messageId ? envelope : withoutBookkeeping(envelope);
+}
+
+/** Whether a body is a reference to a payload in a blob, valid or not. No payload that `enqueue` sends is one. */
+export function isReferenceBody(body: unknown): body is { readonly ascOverflow: unknown } {
+  return typeof body === "object" && body !== null && "ascOverflow" in body && Object.keys(body).length === 1;
+}
+
 /** How {@link enqueue} and {@link QueueConsumer} encode the text of a message. Azure Functions and older SDKs expect `"base64"`. */
 export type QueueEncoding = "text" | "base64";
+
+/** The longest time for which the service hides a message. */
+export const maxDelayInMs: number = 7 * 86_400_000;
 
 /** The maximum size of a message. */
 export const maxMessageBytes: number = 64 * 1024;
@@ -184,6 +218,11 @@ export function checkKey(name: string, key: unknown): string {
   // UTF-8 has no lone surrogates: different keys would become the same row key, and share a record of the inbox.
   if (/\p{Cs}/u.test(key)) throw new RangeError(`${name} must be well-formed Unicode; it has a lone surrogate`);
   return key;
+}
+
+/** A position in a group. */
+export function checkSequence(name: string, sequence: unknown): number {
+  return checkNumber(name, sequence as number, { min: 1, max: Number.MAX_SAFE_INTEGER, integer: true });
 }
 
 /**

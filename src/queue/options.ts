@@ -1,14 +1,17 @@
+import type { ContainerLike } from "../clients/blob.js";
 import type { QueueLike } from "../clients/queue.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { checkDrainTimeout, defaultDrainTimeoutInMs } from "../core/background-service.js";
+import { observed } from "../core/pending-call.js";
 import { jitter } from "../core/retry.js";
-import { checkNumber, checkOptions } from "../core/validate.js";
+import { checkNumber, checkOneOf, checkOptions, checkStandardSchema } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { checkEncoding } from "./envelope.js";
+import { checkEncoding, maxDelayInMs } from "./envelope.js";
 import type { QueueEncoding } from "./envelope.js";
 import type { CommitInbox } from "./inbox/commit-inbox.js";
 import type { Inbox } from "./inbox/inbox.js";
 import type { MessageProperties } from "./message-properties.js";
+import { checkOverflow } from "../overflow/stored-text.js";
 
 /**
  * Options of a {@link QueueConsumer}.
@@ -42,7 +45,7 @@ export interface QueueConsumerOptions<T> {
    */
   maxDeliveries?: number | undefined;
   /**
-   * How long until a failed message is delivered again: rounded up to whole seconds.
+   * How long until a failed message is delivered again: rounded up to whole seconds, 7 days at most.
    * @defaultValue 1 s after the first attempt, doubled each time up to 5 minutes, ±20 %: a dependency that is down is not overloaded
    */
   retryDelayInMs?: number | ((attempt: number, error: unknown) => number) | undefined;
@@ -79,6 +82,26 @@ export interface QueueConsumerOptions<T> {
    * @defaultValue the message id: every message is another one
    */
   idempotencyKeyOf?: ((payload: T, message: MessageProperties) => string) | undefined;
+  /**
+   * The container where `enqueue` stores payloads that do not fit into a message: the one that the producers have. Without it, such a
+   * message is moved to the poison queue.
+   * @defaultValue none: payloads are in the messages
+   */
+  overflow?: ContainerLike | undefined;
+  /**
+   * The group of a message: at most one handler of a group runs at a time, over all consumers of the queue. Undefined: the message is in
+   * no group. Needs an inbox that claims keys. It must depend on nothing but the message. If it throws, the message is moved to the poison
+   * queue.
+   * @defaultValue the group that the sender set with `enqueue`
+   */
+  groupOf?: ((payload: T, message: MessageProperties) => string | undefined) | undefined;
+  /**
+   * With `"sequence"`, a message starts only after the one before it in its group was completed, by the sequence that its sender set. A
+   * message without group or sequence is moved to the poison queue, and one in the poison queue blocks its group. Needs an inbox that
+   * claims keys. All consumers of the queue must have the same order.
+   * @defaultValue "any": a message that fails does not block its group
+   */
+  order?: "any" | "sequence" | undefined;
 }
 
 /**
@@ -96,12 +119,19 @@ export interface CommitConsumerOptions<T> extends Omit<QueueConsumerOptions<T>, 
    * throws, the message is moved to the poison queue.
    */
   partitionOf: (payload: T, message: MessageProperties & { readonly idempotencyKey: string }) => string;
+  /**
+   * The queues that handlers send to with a commit. After a crash, the next delivery sends what was committed, and needs a client for it:
+   * without this option it uses those that the handler names, then or in an earlier message.
+   * @defaultValue none: most handlers name the queue each time
+   */
+  outgoingQueues?: readonly QueueLike[] | undefined;
 }
 
 /** The options with their defaults. */
 export interface ConsumerSettings<T> {
   readonly inbox: Inbox | undefined;
   readonly commits: Pick<CommitConsumerOptions<T>, "inbox" | "partitionOf"> | undefined;
+  readonly outgoingQueues: readonly QueueLike[];
   readonly poisonQueue: QueueLike | undefined;
   readonly concurrency: number;
   readonly visibilityTimeoutInSeconds: number;
@@ -116,17 +146,22 @@ export interface ConsumerSettings<T> {
   readonly decode: QueueConsumerOptions<T>["decode"];
   readonly schema: StandardSchemaLike<T> | undefined;
   readonly idempotencyKeyOf: QueueConsumerOptions<T>["idempotencyKeyOf"];
+  readonly overflow: ContainerLike | undefined;
+  readonly groupOf: QueueConsumerOptions<T>["groupOf"];
+  readonly order: "any" | "sequence";
 }
 
 type AnyConsumerOptions<T> = Omit<QueueConsumerOptions<T>, "inbox"> & {
   inbox?: Inbox | CommitInbox | undefined;
   partitionOf?: CommitConsumerOptions<T>["partitionOf"] | undefined;
+  outgoingQueues?: readonly QueueLike[] | undefined;
 };
 
 /** For the facade, whose options contain those of its consumers. */
 export const consumerOptionNames: OptionNames<AnyConsumerOptions<never>> = {
   inbox: 1,
   partitionOf: 1,
+  outgoingQueues: 1,
   poisonQueue: 1,
   concurrency: 1,
   visibilityTimeoutInSeconds: 1,
@@ -141,6 +176,9 @@ export const consumerOptionNames: OptionNames<AnyConsumerOptions<never>> = {
   decode: 1,
   schema: 1,
   idempotencyKeyOf: 1,
+  overflow: 1,
+  groupOf: 1,
+  order: 1,
 };
 
 const defaults = Object.freeze({
@@ -158,12 +196,17 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
   checkOptions("QueueConsumer", given, consumerOptionNames);
   const { retryDelayInMs = defaultRetryDelay, minPollIntervalInMs = defaults.minPollInMs, inbox, partitionOf, poisonQueue } = given;
   const minPollInMs = checkNumber("minPollIntervalInMs", minPollIntervalInMs, { min: 1 });
-  for (const name of ["decode", "idempotencyKeyOf", "partitionOf"] as const) {
+  for (const name of ["decode", "idempotencyKeyOf", "partitionOf", "groupOf"] as const) {
     if (given[name] !== undefined && typeof given[name] !== "function") throw new TypeError(`QueueConsumer: ${name} must be a function`);
   }
+  if (given.schema !== undefined) checkStandardSchema("QueueConsumer", given.schema);
+  const order = checkOneOf("order", given.order ?? "any", ["any", "sequence"]);
+  const inboxes = inboxOf(inbox, partitionOf);
+  if (!inboxes.inbox && (given.groupOf || order === "sequence")) throw groupsNeedClaims(given.groupOf ? "groupOf" : 'order: "sequence"', inboxes.commits !== undefined);
   return {
-    ...inboxOf(inbox, partitionOf),
-    poisonQueue: poisonQueue && checkQueue("QueueConsumer: poisonQueue", poisonQueue),
+    ...inboxes,
+    outgoingQueues: outgoingQueuesOf(given),
+    poisonQueue: poisonQueue === undefined ? undefined : checkQueue("QueueConsumer: poisonQueue", poisonQueue),
     concurrency: checkNumber("concurrency", given.concurrency ?? defaults.concurrency, { min: 1, max: 10_000, integer: true }),
     visibilityTimeoutInSeconds: checkNumber(
       "visibilityTimeoutInSeconds",
@@ -179,8 +222,11 @@ export function consumerSettings<T>(options: QueueConsumerOptions<T> | CommitCon
     drainTimeoutInMs: checkDrainTimeout(given.drainTimeoutInMs ?? defaultDrainTimeoutInMs),
     encoding: checkEncoding(given.encoding),
     decode: given.decode,
-    schema: given.schema === undefined ? undefined : checkSchema(given.schema),
+    schema: given.schema,
     idempotencyKeyOf: given.idempotencyKeyOf,
+    overflow: given.overflow === undefined ? undefined : checkOverflow("QueueConsumer", given.overflow),
+    groupOf: given.groupOf,
+    order,
   };
 }
 
@@ -190,20 +236,10 @@ export function checkQueue(call: string, queue: QueueLike): QueueLike {
   return queue;
 }
 
-function checkSchema<T>(schema: StandardSchemaLike<T>): StandardSchemaLike<T> {
-  // A function can be one, too.
-  const given = schema as { readonly "~standard"?: { readonly validate?: unknown } } | null;
-  if (typeof given?.["~standard"]?.validate !== "function") throw new TypeError("QueueConsumer: schema must be a Standard Schema (with ~standard.validate)");
-  return schema;
-}
-
-/**
- * What a function of the application returned. It may be a promise although it must not be: the caller refuses it, and its
- * rejection, which no caller awaits, must not end the process.
- */
-export function observed<R>(value: R): R {
-  if (typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === "function") Promise.resolve(value).catch(() => undefined);
-  return value;
+function outgoingQueuesOf<T>({ outgoingQueues = [], partitionOf }: AnyConsumerOptions<T>): readonly QueueLike[] {
+  if (!Array.isArray(outgoingQueues)) throw new TypeError("QueueConsumer: outgoingQueues must be an array of QueueClients");
+  if (outgoingQueues.length > 0 && !partitionOf) throw new TypeError("QueueConsumer: outgoingQueues needs a CommitInbox as the option inbox");
+  return outgoingQueues.map((queue: QueueLike) => checkQueue("QueueConsumer: outgoingQueues", queue));
 }
 
 /** With an inbox that is not used as intended, every duplicate would take effect again, and no test would show it. */
@@ -211,6 +247,8 @@ function inboxOf<T>(
   inbox: Inbox | CommitInbox | undefined,
   partitionOf: CommitConsumerOptions<T>["partitionOf"] | undefined,
 ): Pick<ConsumerSettings<T>, "inbox" | "commits"> {
+  const given: unknown = inbox;
+  if (given !== undefined && (typeof given !== "object" || given === null)) throw new TypeError("QueueConsumer: inbox must be a ClaimInbox, a CommitInbox or an Inbox");
   if (inbox && "commits" in inbox) {
     if (!partitionOf) throw new TypeError("QueueConsumer: a CommitInbox needs the option partitionOf");
     return { inbox: undefined, commits: { inbox, partitionOf } };
@@ -222,8 +260,17 @@ function inboxOf<T>(
   return { inbox, commits: undefined };
 }
 
+/**
+ * A commit has no claim that could contain the group, and its record is in the partition of its effect: the last sequence could not be
+ * raised with it. Effects in one partition exclude each other by their transactions.
+ */
+function groupsNeedClaims(option: string, commits: boolean): TypeError {
+  const instead = commits ? "a CommitInbox claims nothing before the handler runs. Use a ClaimInbox" : "set the option inbox";
+  return new TypeError(`QueueConsumer: ${option} needs an inbox that claims keys: ${instead}.`);
+}
+
 function retryDelayOf(retryDelayInMs: number | ((attempt: number, error: unknown) => number)): ConsumerSettings<unknown>["retryDelay"] {
-  const check = (value: number): number => checkNumber("retryDelayInMs", value, { min: 0 });
+  const check = (value: number): number => checkNumber("retryDelayInMs", value, { min: 0, max: maxDelayInMs });
   if (typeof retryDelayInMs === "function") return (attempt, error) => check(observed(retryDelayInMs(attempt, error)));
   const constant = check(retryDelayInMs);
   return () => constant;

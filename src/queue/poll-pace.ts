@@ -5,6 +5,9 @@ import type { ConsumerSettings } from "./options.js";
 /** So many failures of handlers in a row, and twice as many as there are slots, are not the fault of single messages. */
 const minFailuresInRow = 20;
 
+/** Each message that is received and given back costs a request, and keeps it from the process that has its group. */
+const crowdedPollInMs = 100;
+
 /** While the inbox cannot be used, messages are given back for this long at most. */
 const maxGiveBackInMs = 60_000;
 
@@ -14,6 +17,7 @@ const maxGiveBackInMs = 60_000;
  * | state                                 | wait before the next poll               | messages         |
  * |---------------------------------------|-----------------------------------------|------------------|
  * | messages were received                | none                                    | as slots allow   |
+ * | most of them were given back, as their groups have too many | 100 ms            | as slots allow   |
  * | the queue is empty                    | doubles with each empty poll            | as slots allow   |
  * | the queue cannot be reached           | doubles with each failure               | as slots allow   |
  * | the inbox cannot be used              | doubles with each failure               | 1, as a probe    |
@@ -30,6 +34,8 @@ export class PollPace implements WorkObserver {
   #infrastructureErrors = 0;
   #failuresInRow = 0;
   #paused = false;
+  #expectedAt = 0;
+  #isCrowded = false;
 
   constructor(settings: Pick<ConsumerSettings<unknown>, "minPollInMs" | "maxPollInMs" | "concurrency">, emit: Emit, wake: () => void) {
     this.#settings = settings;
@@ -80,12 +86,26 @@ export class PollPace implements WorkObserver {
     this.#receiveErrors = 0;
     if (messages > 0) {
       this.#intervalInMs = this.#settings.minPollInMs;
-      return this.#probes ? this.#backoff(Math.max(this.#infrastructureErrors, this.#failuresOver)) : 0;
+      if (!this.#probes) return this.#isCrowded ? Math.max(crowdedPollInMs, this.#settings.minPollInMs) : 0;
+      return this.#backoff(Math.max(this.#infrastructureErrors, this.#failuresOver));
     }
-    const nextPollInMs = jitter(this.#intervalInMs, 0.2);
+    const expectedInMs = this.#expectedAt - performance.now();
+    const nextPollInMs = Math.min(jitter(this.#intervalInMs, 0.2), expectedInMs > 0 ? expectedInMs : Infinity);
     this.#intervalInMs = Math.min(this.#intervalInMs * 2, this.#settings.maxPollInMs);
     this.#emit("empty", { nextPollInMs });
     return nextPollInMs;
+  }
+
+  /** What became of the messages of a poll: too many of their groups were received, and were given back. */
+  admitted(kept: number, excess: number): void {
+    this.#isCrowded = excess > kept;
+  }
+
+  /** Messages that this consumer has given back become visible after so long: the poll after that is not later. */
+  expectMessages(inMs: number): void {
+    const now = performance.now();
+    const at = now + Math.ceil(inMs / 1_000) * 1_000;
+    if (this.#expectedAt <= now || at < this.#expectedAt) this.#expectedAt = at;
   }
 
   /** A poll failed. Returns how long to wait. */

@@ -1,26 +1,22 @@
 import type { QueueLike, QueueMessageLike } from "../clients/queue.js";
-import { Deadline, delay, isAborted, onAbort, RequestTimeoutError, startStopwatch } from "../core/deadline.js";
+import { Deadline, delay, isAborted, onAbort, startStopwatch } from "../core/deadline.js";
 import type { Clock } from "../core/deadline.js";
+import { observed, recorder } from "../core/measure.js";
 import { read } from "../core/request.js";
-import { isConcurrencyError } from "../errors.js";
-import { Capacity } from "./capacity.js";
-import { claimBatch } from "./claim-batch.js";
+import type { ObservedConsumer } from "../core/measure.js";
 import type { ConsumerContext, Emit } from "./context.js";
-import { deadLetter } from "./dead-letter.js";
-import { callInbox } from "./inbox/call-inbox.js";
-import type { InboxClaim, InboxClaimResult } from "./inbox/inbox.js";
+import { Dispatcher } from "./dispatcher.js";
+import { openMessage } from "./open-message.js";
 import { defaultRetryDelay } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
+import { OutgoingQueues } from "./outgoing.js";
 import { PollPace } from "./poll-pace.js";
-import { processMessage } from "./process-message.js";
 import { QueueLength } from "./queue-length.js";
 import { ReceivedMessage } from "./received-message.js";
-import { failMessage } from "./settle.js";
+import { serviceTimeOf } from "./service-time.js";
 
 /** How long handlers may take to end after their signals were aborted, and then how long the release of their messages may take. */
 const graceInMs = 1_000;
-
-const unusedReleaseTimeoutInMs = 5_000;
 
 /** Messages whose payloads are decoded in this time are claimed together. A decoder that takes longer delays its own message only. */
 const openTogetherInMs = 100;
@@ -37,25 +33,29 @@ export interface PollingHealth {
   oldestMessageInsertedOn: Date | undefined;
 }
 
+/** How many handlers still run that are not waited for: they may outlive the run that has started them. */
+export interface AbandonedHandlers {
+  count: number;
+}
+
 /** One run of a consumer, from start to stop: the poller, and the messages in flight. */
 export class PollingLoop<T> {
   readonly #consumer: ConsumerContext<T>;
   readonly #pace: PollPace;
-  readonly #capacity: Capacity;
   readonly #length: QueueLength;
   readonly #stopping = new AbortController();
   readonly #stopHandlers = new AbortController();
   readonly #dropAll = new AbortController();
-  readonly #tasks = new Set<Promise<void>>();
-  readonly #messages = new Set<ReceivedMessage<T>>();
+  readonly #dispatcher: Dispatcher<T>;
   readonly #polling: Promise<void>;
+  readonly #observed: ObservedConsumer;
   #wake = new AbortController();
-  #abandoned = 0;
+  readonly #abandoned: AbandonedHandlers;
   #lastPollOn: Date | undefined;
   #lastSuccessOn: Date | undefined;
 
-  constructor(queue: QueueLike, handler: ConsumerContext<T>["handler"], settings: ConsumerSettings<T>, emit: Emit) {
-    this.#capacity = new Capacity(settings.concurrency);
+  constructor(queue: QueueLike, handler: ConsumerContext<T>["handler"], settings: ConsumerSettings<T>, emit: Emit, abandoned: AbandonedHandlers) {
+    this.#abandoned = abandoned;
     this.#length = new QueueLength(queue);
     this.#pace = new PollPace(settings, emit, () => this.#wake.abort());
     this.#consumer = {
@@ -66,6 +66,7 @@ export class PollingLoop<T> {
         if (event === "completed" || event === "duplicate") this.#lastSuccessOn = new Date();
         emit(event, detail);
       },
+      outgoingQueues: new OutgoingQueues(settings.outgoingQueues),
       pace: this.#pace,
       retryDelay: (attempt, error) => {
         try {
@@ -77,22 +78,39 @@ export class PollingLoop<T> {
         }
       },
       abandon: (handling) => {
-        this.#abandoned++;
-        void handling.finally(() => this.#abandoned--);
+        abandoned.count++;
+        void handling.finally(() => abandoned.count--);
       },
       stopHandlers: this.#stopHandlers.signal,
       dropAll: this.#dropAll.signal,
     };
+    this.#dispatcher = new Dispatcher(this.#consumer, this.#pace, this.#stopping.signal);
+    this.#observed = this.#observe(queue.name);
+    observed.consumers.add(this.#observed);
     this.#polling = this.#poll();
+  }
+
+  #observe(name: string): ObservedConsumer {
+    const { capacity } = this.#dispatcher;
+    return {
+      name,
+      get inFlight() {
+        return capacity.taken;
+      },
+      queueLength: async () => {
+        await this.#length.refresh(this.#stopping.signal);
+        return this.#length.approximateMessageCount;
+      },
+    };
   }
 
   /** Reads the length of the queue in the background, for the next call. */
   get health(): PollingHealth {
-    if (!this.#isStopping()) this.#track(this.#length.refresh(this.#stopping.signal));
+    if (!this.#isStopping()) this.#dispatcher.track(this.#length.refresh(this.#stopping.signal));
     return {
       isPaused: this.#pace.isPaused,
-      inFlight: this.#capacity.taken,
-      abandoned: this.#abandoned,
+      inFlight: this.#dispatcher.capacity.taken,
+      abandoned: this.#abandoned.count,
       lastPollOn: this.#lastPollOn,
       lastSuccessOn: this.#lastSuccessOn,
       consecutiveErrors: this.#pace.consecutiveErrors,
@@ -121,22 +139,23 @@ export class PollingLoop<T> {
   async stop(hurry: AbortSignal): Promise<void> {
     this.#stopping.abort();
     this.#wake.abort();
-    this.#capacity.wake();
+    this.#dispatcher.end();
     // A receive in flight is not cut off: it may have hidden messages, whose deliveries would count as attempts.
-    const idle = this.#polling.then(() => this.#idle());
+    const idle = this.#polling.then(() => this.#dispatcher.idle());
     if (!(await endsBefore(hurry, idle))) {
       this.#stopHandlers.abort(new DOMException("The consumer stops", "AbortError"));
       if (!(await within(graceInMs, idle))) this.#dropAll.abort();
-      if (!(await within(graceInMs, idle))) for (const { lease } of this.#messages) lease.abandon();
+      if (!(await within(graceInMs, idle))) for (const { lease } of this.#dispatcher.messages) lease.abandon();
     }
     await idle;
+    observed.consumers.delete(this.#observed);
     this.#consumer.emit("stopped", {});
   }
 
   /** The loop ends with `stop()`, and for no other reason. */
   async #poll(): Promise<void> {
     while (!this.#isStopping()) {
-      const capacity = await this.#capacity.acquire();
+      const capacity = await this.#dispatcher.capacity.acquire();
       if (this.#isStopping()) break;
       // From here on, a call of notify() ends the pause that follows.
       this.#wake = new AbortController();
@@ -171,117 +190,34 @@ export class PollingLoop<T> {
     });
     const messages = received.receivedMessageItems;
     this.#length.received(messages);
-    if (messages.length > 0) {
-      this.#capacity.take(messages.length);
-      this.#track(this.#accept(messages, clock, received.date));
-    }
+    if (messages.length > 0) this.#dispatcher.track(this.#accept(messages, clock, serviceTimeOf(received, visibilityTimeout)));
     return messages.length;
   }
 
-  async #accept(messages: readonly QueueMessageLike[], clock: Clock, receivedOn: Date | undefined): Promise<void> {
+  async #accept(messages: readonly QueueMessageLike[], clock: Clock, receivedOn: Date): Promise<void> {
     const { queue, settings } = this.#consumer;
     const batch = messages.map((message) => new ReceivedMessage(queue, message, settings, clock, receivedOn));
-    for (const message of batch) this.#messages.add(message);
+    for (const message of batch) this.#dispatcher.messages.add(message);
+    const slots = this.#dispatcher.capacity.tryTake(batch.length);
     const together: ReceivedMessage<T>[] = [];
     let collects = true;
-    const opened = batch.map(async (message) => {
-      if (!(await this.#open(message))) return;
+    const opened = batch.map(async (message, i) => {
+      // Messages that had waited for their group may have taken slots since the poll began.
+      if (i >= slots) await this.#dispatcher.capacity.take();
+      const settle = await openMessage(this.#consumer, message, () => this.#isStopping());
+      if (settle) {
+        this.#dispatcher.settleUnopened(message, settle);
+        return;
+      }
+      recorder?.countReceived(queue.name, message.waitedInMs);
       this.#consumer.emit("received", message.info);
       if (collects) together.push(message);
-      else await this.#start([message]);
+      else await this.#dispatcher.start([message]);
     });
-    for (const task of opened) this.#track(task);
+    for (const task of opened) this.#dispatcher.track(task);
     await within(openTogetherInMs, Promise.all(opened).then(() => undefined));
     collects = false;
-    await this.#start(together);
-  }
-
-  /** Claims messages, and dispatches each of them. */
-  async #start(messages: readonly ReceivedMessage<T>[]): Promise<void> {
-    const outcomes = await this.#claim(messages);
-    messages.forEach((message, i) => this.#track(this.#dispatch(message, outcomes[i]).finally(() => this.#settled(message))));
-  }
-
-  /** Whether the message can be decoded. One that cannot is moved to the poison queue. */
-  async #open(message: ReceivedMessage<T>): Promise<boolean> {
-    const { visibilityTimeoutInSeconds, maxProcessingTimeInMs } = this.#consumer.settings;
-    const timeoutInMs = Math.min(visibilityTimeoutInSeconds * 1_000, maxProcessingTimeInMs);
-    // Raced: the decoder and the schema are functions of the application, which may never settle.
-    const limit = new Deadline(timeoutInMs, () => new RequestTimeoutError(timeoutInMs, "the payload was not decoded in time"), this.#stopHandlers.signal);
-    try {
-      await limit.race(message.open());
-      return true;
-    } catch (error) {
-      const ended = this.#settleUnopened(message, error, limit.signal.aborted && error === limit.signal.reason).finally(() => {
-        // Also if it failed: the message would be renewed for ever, even after stop().
-        message.lease.abandon();
-        this.#settled(message);
-      });
-      this.#track(ended);
-      return false;
-    } finally {
-      limit.dispose();
-    }
-  }
-
-  async #settleUnopened(message: ReceivedMessage<T>, error: unknown, timedOut: boolean): Promise<void> {
-    if (this.#isStopping()) await message.giveBack();
-    else if (timedOut) await failMessage(this.#consumer, message, { error });
-    else await deadLetter(this.#consumer, message, isConcurrencyError(error, "SCHEMA") ? "does not match the schema" : "cannot be decoded", error);
-  }
-
-  #settled(message: ReceivedMessage<T>): void {
-    this.#messages.delete(message);
-    this.#capacity.release();
-  }
-
-  /** A message without an outcome is to be given back. */
-  async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxClaimResult | "no inbox")[]> {
-    const { inbox, visibilityTimeoutInSeconds } = this.#consumer.settings;
-    if (this.#isStopping() || batch.length === 0) return [];
-    if (!inbox) return batch.map(() => "no inbox");
-    const outcomes = await claimBatch(inbox, batch, {
-      timeoutInMs: visibilityTimeoutInSeconds * 1_000,
-      abortSignal: this.#stopping.signal,
-      onFailure: (error) => void this.#pace.infrastructureFailed(error),
-    });
-    if (outcomes.length > 0) this.#pace.infrastructureWorks();
-    return outcomes;
-  }
-
-  async #dispatch(message: ReceivedMessage<T>, outcome: InboxClaimResult | "no inbox" | undefined): Promise<void> {
-    const { emit } = this.#consumer;
-    const { lease, info } = message;
-    try {
-      if (lease.remainingInMs <= 0) {
-        emit("lost", { ...info, error: lease.lostError });
-        // The handler was not started. The next delivery takes the claim over in any case, and then does not count this one.
-        if (typeof outcome === "object" && outcome.kind === "claimed") await this.#releaseUnused(outcome.claim);
-      } else if (outcome === undefined) {
-        await message.giveBack();
-      } else if (outcome === "no inbox") {
-        await processMessage(this.#consumer, message, undefined);
-      } else if (outcome.kind === "claimed") {
-        message.setClaimFailures(outcome.claim.failures);
-        await processMessage(this.#consumer, message, outcome.claim);
-      } else if (outcome.kind === "completed") {
-        await lease.delete();
-        emit("duplicate", info);
-      } else if (outcome.kind === "busy") {
-        await message.giveBack(busyDelayInMs(outcome.retryAfterInMs, message.givenBack));
-      } else if (outcome.kind === "payloadMismatch") {
-        await deadLetter(this.#consumer, message, "its idempotency key was used before, for another payload", undefined);
-      }
-      // Superseded: another consumer has the message.
-    } catch (error) {
-      emit("error", error);
-    } finally {
-      lease.abandon();
-    }
-  }
-
-  #releaseUnused(claim: InboxClaim): Promise<void> {
-    return callInbox((request) => claim.release(false, request), { timeoutInMs: unusedReleaseTimeoutInMs, abortSignals: [this.#dropAll.signal] });
+    await this.#dispatcher.start(together);
   }
 
   /** Waits until the time is over, or `notify` or `stop` is called. Returns whether it was cut short. */
@@ -292,25 +228,6 @@ export class PollingLoop<T> {
       () => true,
     );
   }
-
-  #track(task: Promise<void>): void {
-    const tracked = task
-      .catch((error: unknown) => {
-        this.#consumer.emit("error", error);
-      })
-      .finally(() => this.#tasks.delete(tracked));
-    this.#tasks.add(tracked);
-  }
-
-  /** A task may start others before it ends. */
-  async #idle(): Promise<void> {
-    while (this.#tasks.size > 0) await Promise.all(this.#tasks);
-  }
-}
-
-/** Most handlers of another message with the same key end soon: the first delay is short, and the following ones are longer. */
-function busyDelayInMs(retryAfterInMs: number, earlierDeliveries: number): number {
-  return Math.min(retryAfterInMs, 1_000 * 2 ** Math.min(earlierDeliveries, 10));
 }
 
 /** Whether the task ended in time. */

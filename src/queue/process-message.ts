@@ -1,17 +1,19 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import { clockDriven, linkSignals, onAbort, startStopwatch, startTimer } from "../core/deadline.js";
+import { recorder } from "../core/measure.js";
+import { observed } from "../core/pending-call.js";
+import { continueTrace } from "../core/trace-context.js";
 import { describeSpan, failSpan, inSpan, redactUrl } from "../core/telemetry.js";
 import type { CallSpan } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import { createError, isConcurrencyError, OperationTimeoutError, MessageLostError } from "../errors.js";
 import { ClaimLease } from "./claim-lease.js";
 import type { CommitMessageContext, ConsumerContext, Emit, MessageContext } from "./context.js";
+import { maxDelayInMs } from "./envelope.js";
 import { HandlerCommits } from "./handler-commits.js";
-import type { InboxClaim } from "./inbox/inbox.js";
-import { observed } from "./options.js";
-import { maxDelayInMs } from "./received-message.js";
+import type { InboxClaim, InboxClaimResult, InboxDelivery } from "./inbox/inbox.js";
 import type { ReceivedMessage } from "./received-message.js";
-import { failMessage, giveBackMessage, poisonMessage, retryConflict } from "./settle.js";
+import { deleteStoredPayload, failMessage, giveBackMessage, poisonMessage, retryConflict } from "./settle.js";
 
 /**
  * Processes one delivery of a message: runs the handler, and settles the message according to its outcome.
@@ -29,13 +31,26 @@ import { failMessage, giveBackMessage, poisonMessage, retryConflict } from "./se
  * After an abort, a return does not count as done, as handlers return early when they see it. A handler that has committed is no
  * exception: what it does after the commit may be missing. The next delivery finds the commit done, and goes on.
  */
-export async function processMessage<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined): Promise<void> {
-  const delivery = new Delivery(consumer, message, claim);
+export async function processMessage<T>(
+  consumer: ConsumerContext<T>,
+  message: ReceivedMessage<T>,
+  claim: InboxClaim | undefined,
+  takeSuccessor: () => Successor | undefined = () => undefined,
+): Promise<void> {
+  const delivery = new Delivery(consumer, message, claim, takeSuccessor);
   try {
     await delivery.run();
+    await delivery.freeGroup();
   } finally {
     delivery.end();
   }
+}
+
+/** A message of the same group that may start when this one is completed. */
+export interface Successor {
+  readonly delivery: InboxDelivery;
+  /** Lets it go on, with what the inbox has returned for it. Undefined: nothing. */
+  proceed(result: InboxClaimResult | undefined): void;
 }
 
 /** How long a handler may take to end after its signal has aborted. Then it is abandoned. */
@@ -50,12 +65,14 @@ class Delivery<T> {
   readonly #claim: ClaimLease | undefined;
   readonly #controller: AbortController;
   readonly #unlink: () => void;
+  readonly #takeSuccessor: () => Successor | undefined;
   #commits: HandlerCommits | undefined;
   #request: HandlerRequest | undefined;
   /** The last event that is not an error: how the delivery ended. */
   #outcome: string | undefined;
 
-  constructor(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined) {
+  constructor(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, claim: InboxClaim | undefined, takeSuccessor: () => Successor | undefined) {
+    this.#takeSuccessor = takeSuccessor;
     this.#consumer = { ...consumer, emit: this.#recordOutcome(consumer.emit) };
     this.#message = message;
     const { controller, unlink } = linkSignals(message.lease.signal, consumer.stopHandlers);
@@ -64,7 +81,7 @@ class Delivery<T> {
     this.#claim =
       claim &&
       new ClaimLease(claim, {
-        clock: message.clock,
+        clock: message.claimClock,
         claimDurationInMs: message.delivery.claimDurationInMs,
         dropAll: consumer.dropAll,
         onLost: (error) => this.#controller.abort(this.#claimLost(error)),
@@ -75,12 +92,15 @@ class Delivery<T> {
     const { info, lease, waitedInMs: waitInMs } = this.#message;
     const { messageId, attempt } = info;
     const details = { targetKind: "queue", url: this.#consumer.queue.url, messageId, attempt, waitInMs };
-    return inSpan("QueueConsumer.handle", {}, async (tracingOptions, span) => {
+    // One message, one handler, one parent: that of the producer.
+    const traceparent = this.#message.content?.traceparent;
+    const { tracingOptions: producer, spanLinks } = traceparent === undefined ? {} : continueTrace(traceparent);
+    return inSpan("QueueConsumer.handle", { tracingOptions: producer }, async (tracingOptions, span) => {
       lease.tracingOptions = tracingOptions;
       if (this.#claim) this.#claim.tracingOptions = tracingOptions;
       await this.#run(tracingOptions ?? {}, span);
       describeSpan(span, { outcome: this.#outcome, requests: lease.requests });
-    }, details, "consumer");
+    }, details, { spanKind: "consumer", ...(spanLinks && { spanLinks }) });
   }
 
   async #run(tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
@@ -89,13 +109,15 @@ class Delivery<T> {
     const pending = message.poisonPending;
     if (pending) return this.#poison(pending.reason, pending.error);
     if (message.deliveries > settings.maxDeliveries) return this.#poison(`delivered ${message.deliveries} times without an outcome (maxDeliveries)`, undefined);
+    // Another message with this key and payload has completed, and its blob was deleted; but there is no record of it.
+    if (message.payloadMissing) return this.#poison("its payload is missing in the overflow container", undefined);
     // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
     this.#isHeld();
     const elapsedInMs = startStopwatch();
     const failed = this.#controller.signal.aborted ? undefined : await this.#handle(tracingOptions, elapsedInMs);
     if (failed) failSpan(span, failed.error);
     const commitFailure = this.#commits?.failure;
-    if (this.#commits?.result) pace.infrastructureWorks();
+    if (this.#commits?.isUsable) pace.infrastructureWorks();
     this.#isHeld();
     const { signal } = this.#controller;
     if (signal.aborted && !isConcurrencyError(signal.reason, "OPERATION_TIMEOUT")) return this.#endAborted(signal.reason);
@@ -117,6 +139,15 @@ class Delivery<T> {
     }
     if (error !== undefined) pace.handlerFailed(error);
     return failMessage(this.#consumer, message, { error, delayInMs: this.#request?.delayInMs, claim: this.#claim });
+  }
+
+  /** The message is retried, or given back: others of its group need not wait for that, nor until the claim expires. */
+  async freeGroup(): Promise<void> {
+    const { dropAll, emit } = this.#consumer;
+    if (this.#message.group === undefined || dropAll.aborted) return;
+    await this.#claim?.releaseUnsettled().catch((notReleased: unknown) => {
+      if (!dropAll.aborted) emit("error", notReleased);
+    });
   }
 
   /** Removes all listeners and timers, and cuts off the requests in flight. */
@@ -144,10 +175,15 @@ class Delivery<T> {
     try {
       const handling = this.#handling(() => handler(payload, this.#context(tracingOptions)));
       const failed = await Promise.race([handling, overdue.promise]);
-      if (failed !== "overdue") return failed;
+      if (failed !== "overdue") {
+        recorder?.countHandler(this.#consumer.queue.name, elapsedInMs(), failed);
+        return failed;
+      }
       this.#consumer.abandon(handling);
       this.#consumer.emit("abandoned", { ...info, durationInMs: elapsedInMs() });
-      return { error: this.#controller.signal.reason as unknown };
+      const abandoned = { error: this.#controller.signal.reason as unknown };
+      recorder?.countHandler(this.#consumer.queue.name, elapsedInMs(), abandoned);
+      return abandoned;
     } finally {
       stopTimer();
       overdue.stop();
@@ -162,7 +198,7 @@ class Delivery<T> {
     } catch (thrown) {
       failed = { error: thrown ?? new Error("The handler rejected without a reason") };
     }
-    const notAwaited = await this.#commits?.end();
+    const notAwaited = await this.#commits?.end(failed === undefined);
     return failed ?? (notAwaited === undefined ? undefined : { error: notAwaited });
   }
 
@@ -221,7 +257,9 @@ class Delivery<T> {
       retry: (options = {}) => {
         checkOptions("retry", options, { delayInMs: 1 });
         const { delayInMs } = options;
-        if (delayInMs !== undefined) checkNumber("delayInMs", delayInMs, { min: 0 });
+        if (delayInMs !== undefined && checkNumber("retry: delayInMs", delayInMs, { min: 0 }) > maxDelayInMs) {
+          throw new RangeError(`retry: delayInMs must be ${maxDelayInMs} (7 days) at most, for which a queue can hide a message; got ${delayInMs}. Use poison() for a message that must not be retried.`);
+        }
         this.#request = { kind: "retry", delayInMs };
       },
       poison: (reason) => {
@@ -238,9 +276,12 @@ class Delivery<T> {
       partitionKey,
       tracingOptions,
       abortSignals: [this.#consumer.dropAll],
+      queues: this.#consumer.outgoingQueues,
       assertHeld: this.#assertHeld,
+      onLateCall: (error) => this.#consumer.emit("error", error),
     });
-    return { ...context, partitionKey, commit: this.#commits.commit } satisfies CommitMessageContext;
+    const { commit, transaction } = this.#commits;
+    return { ...context, partitionKey, commit, transaction } satisfies CommitMessageContext;
   }
 
   async #extend(options: Parameters<MessageContext["extend"]>[0] = {}): Promise<void> {
@@ -252,8 +293,7 @@ class Delivery<T> {
   async #finish(durationInMs: number): Promise<void> {
     const { emit } = this.#consumer;
     const { info, lease } = this.#message;
-    // Work that is done must not be repeated because the inbox cannot be reached: it is retried as long as the message is held.
-    if (this.#claim && !(await this.#claim.complete(() => lease.remainingInMs, (error) => emit("error", error)))) {
+    if (this.#claim && !(await this.#complete(this.#claim))) {
       const { signal } = this.#controller;
       emit("lost", { ...info, error: isConcurrencyError(signal.reason, "MESSAGE_LOST") ? signal.reason : this.#claimLost(undefined) });
       return;
@@ -267,6 +307,18 @@ class Delivery<T> {
     if (settled !== "done" && !recorded) emit("lost", { ...info, error: lease.lostError });
     else if (committed === "duplicate") emit("duplicate", info);
     else emit("completed", { ...info, durationInMs });
+    if (settled === "done" && this.#message.storedPayload) await deleteStoredPayload(this.#consumer, this.#message);
+  }
+
+  /** Work that is done must not be repeated because the inbox cannot be reached: it is retried as long as the message is held. */
+  async #complete(claim: ClaimLease): Promise<boolean> {
+    const { emit } = this.#consumer;
+    const { lease } = this.#message;
+    const successor = this.#takeSuccessor();
+    const completed = await claim.complete(() => lease.remainingInMs, (error) => emit("error", error), successor?.delivery);
+    // Before this message is deleted: the inbox knows that it is completed.
+    successor?.proceed(completed?.next);
+    return completed !== undefined;
   }
 
   #poison(reason: string, error: unknown): Promise<void> {

@@ -2,6 +2,7 @@ import type { ClaimLease } from "./claim-lease.js";
 import type { ConsumerContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import type { SettleResult } from "./message-lease.js";
+import { deleteText } from "../overflow/stored-text.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** After a conflict of the effect, the next attempt is soon, and at another time than that of the other messages. */
@@ -55,6 +56,12 @@ export async function poisonMessage<T>(
 ): Promise<void> {
   const sent = await deadLetter(consumer, message, reason, error);
   if (sent) await claim?.release(true).catch((notReleased: unknown) => consumer.emit("error", notReleased));
+}
+
+/** After the message was deleted. A crash before that leaves a blob that no message refers to: `purgeOverflow` deletes it. */
+export async function deleteStoredPayload<T>({ emit, dropAll }: ConsumerContext<T>, { storedPayload }: ReceivedMessage<T>): Promise<void> {
+  const notDeleted = storedPayload && (await deleteText(storedPayload, dropAll));
+  if (notDeleted !== undefined && !dropAll.aborted) emit("error", notDeleted);
 }
 
 function report<T>({ emit }: ConsumerContext<T>, { info, lease }: ReceivedMessage<T>, settled: SettleResult, delayInMs: number, error: unknown): void {

@@ -2,7 +2,7 @@ import type { BlobDownloadLike } from "../clients/blob.js";
 import { RequestTimeoutError, startStopwatch } from "../core/deadline.js";
 import type { Deadline } from "../core/deadline.js";
 import { fullJitter, retry } from "../core/retry.js";
-import { isConflict, isIncompleteText, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
+import { isConflict, isConnectionBroken, isIncompleteText, isNotFound, isRangeNotSatisfiable } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
 import { createError, ContentTooLargeError, TargetNotFoundError } from "../errors.js";
 import { discardBody, eachChunk } from "../target/content.js";
@@ -168,7 +168,7 @@ export class PinnedRange {
       );
     } catch (error) {
       signal.throwIfAborted();
-      if (!isIncomplete(error) || error instanceof WrongRangeError) throw error;
+      if (!isIncomplete(error)) throw error;
       throw new NoProgressError(withoutProgress, sinceProgress(), error instanceof IncompleteBodyError ? (error.cause ?? error) : error);
     }
   }
@@ -242,9 +242,9 @@ function isIncomplete(error: unknown): boolean {
   return error instanceof IncompleteBodyError || isWithoutResponse(error);
 }
 
-/** No complete response arrived: it took too long, or it was that of an error, and its text was cut. */
+/** No complete response arrived: it took too long, the connection broke, or it was that of an error, and its text was cut. */
 function isWithoutResponse(error: unknown): boolean {
-  return error instanceof RequestTimeoutError || isIncompleteText(error);
+  return error instanceof RequestTimeoutError || isConnectionBroken(error) || isIncompleteText(error);
 }
 
 /** For a request that is pinned to a version, these responses mean that another version is stored, or none. */

@@ -211,9 +211,10 @@ export class TargetPoller<T> {
 
 /**
  * Whether another poll may succeed. A missing container may be created again, and a 403 ends when a role, a key or a firewall rule is
- * repaired, which takes minutes to become effective. A malformed request stays one, and a lease that has ended does not come back.
+ * repaired, which takes minutes to become effective. The state of a target may change, too. A malformed request stays one, and a lease
+ * that has ended does not come back.
  */
 function mayPollAgain(error: unknown): boolean {
-  if (isConcurrencyError(error)) return error.code === "OPERATION_TIMEOUT" || error.code === "TARGET_NOT_FOUND";
+  if (isConcurrencyError(error)) return ["OPERATION_TIMEOUT", "TARGET_NOT_FOUND", "TARGET_STATE"].includes(error.code);
   return !isMisuse(error) && !isBadRequest(error);
 }

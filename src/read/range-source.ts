@@ -3,7 +3,7 @@ import type { BlobCallOptions, BlobDownloadLike, DownloadableLike } from "../cli
 import type { CallOptions } from "../clients/call.js";
 import { abortReason, Deadline, onAbort, RequestTimeoutError } from "../core/deadline.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
-import { callListener } from "../core/typed-events.js";
+import { callListener } from "../core/failures.js";
 import { createError, ContentChangedError, OperationTimeoutError } from "../errors.js";
 import { discardBody, holdBody } from "../target/content.js";
 import type { DownloadSettings } from "./download-options.js";
@@ -100,7 +100,7 @@ export function toDownloadError(error: unknown, { url, settings }: RangeSource, 
   }
   if (error instanceof NoProgressError) {
     const { attempts, elapsedInMs, cause } = error;
-    const message = `The download of ${url} made no progress: ${attempts} requests in a row over ${Math.round(elapsedInMs)} ms brought no bytes (tryTimeoutInMs: ${settings.tryTimeoutInMs}).`;
+    const message = `The download of ${url} made no progress: ${attempts} requests in a row over ${Math.round(elapsedInMs)} ms brought nothing of the requested range (tryTimeoutInMs: ${settings.tryTimeoutInMs}).`;
     return createError(OperationTimeoutError, message, { url, elapsedInMs, cause });
   }
   return toConcurrencyError(error, url);

@@ -12,7 +12,7 @@ import type { OptionNames } from "../core/validate.js";
 import { blobOptions, blobStaleETag, encryptionObstacle, headersOf, joinMetadata, splitMetadata, tagCondition, unlessUnchanged } from "./blob-requests.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, fromPrimary, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
+import { bytesCodec, discardBody, fromPrimary, readBody, readWhole, sizeLimit, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
@@ -33,6 +33,11 @@ export interface BlobContentOptions {
    * @defaultValue none: the delete is rejected (409 `SnapshotsPresent`), so that no snapshot is lost by mistake
    */
   deleteSnapshots?: "include" | undefined;
+  /**
+   * A larger blob is neither read nor written: the call rejects with a {@link ContentTooLargeError}.
+   * @defaultValue 67_108_864 (64 MiB): the content is held in memory several times, JSON as up to five times its size
+   */
+  maxSizeInBytes?: number | undefined;
 }
 
 /** Options of {@link jsonBlob}. */
@@ -50,8 +55,8 @@ export interface JsonBlobOptions<T> extends BlobContentOptions {
   allowKindChange?: boolean | undefined;
 }
 
-const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1, deleteSnapshots: 1 };
-const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, schema: 1, allowKindChange: 1 };
+const contentNames: OptionNames<BlobContentOptions> = { keepTier: 1, deleteSnapshots: 1, maxSizeInBytes: 1 };
+const jsonNames: OptionNames<JsonBlobOptions<unknown>> = { keepTier: 1, deleteSnapshots: 1, maxSizeInBytes: 1, schema: 1, allowKindChange: 1 };
 
 /**
  * The JSON document in a block blob. Headers, metadata, tags and tier are kept.
@@ -129,13 +134,14 @@ function contentTarget<T, Raw>(
   const url = redactUrl(blob.url);
   const { schema, keepTier = false, deleteSnapshots, allowKindChange = false } = options;
   if (deleteSnapshots !== undefined) checkOneOf("deleteSnapshots", deleteSnapshots, ["include"]);
+  const limit = sizeLimit(url, options.maxSizeInBytes);
 
   const adapter: ServiceAdapter<T, Raw> = {
     kind,
     url,
     credentialScope: credentialScopeOf(blob),
     leasable: blob as BlockBlobLike & LeasableLike,
-    key: JSON.stringify([kind, blob.url, keepTier, deleteSnapshots ?? "", allowKindChange, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, blob.url, keepTier, deleteSnapshots ?? "", limit.maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
     ...readOnlyReason(blob),
     staleETag: blobStaleETag,
     journaled: true,
@@ -146,6 +152,8 @@ function contentTarget<T, Raw>(
       return raw;
     },
     equals: codec.equals,
+    // A client may read the metadata before this write and the content after it: what it makes of them has the old journal, and the change.
+    containsChange: (stored, _draft, base) => !codec.equals(stored, base),
     validate: schema && ((raw, phase) => validateDocument(codec, schema, raw, phase, url)),
 
     read: (context) => readWhole(() => readOnce(context), isTorn, context.abortSignal),
@@ -158,8 +166,8 @@ function contentTarget<T, Raw>(
       const { tags }: Unversioned = unversioned;
       const condition = tags && tagCondition(tags);
       const conditions = { ifMatch: base.etag, ...(condition !== undefined && { tagConditions: condition }) };
-      const kept = { ...keep, hasTags: condition !== undefined };
-      return upload(raw, journal, kept, { ...blobOptions(context, conditions), ...unversioned }, context);
+      const kept = keep.hasTags === (condition !== undefined) ? keep : { ...keep, hasTags: condition !== undefined };
+      return upload(raw, journal, kept, Object.assign(blobOptions(context, conditions), unversioned), context);
     },
 
     create: (raw, journal, context) => upload(raw, journal, fresh, blobOptions(context, { ifNoneMatch: "*" }), context),
@@ -183,7 +191,11 @@ function contentTarget<T, Raw>(
 
   async function readOnce(context: RequestContext, conditions?: BlobConditions): Promise<Snapshot<Raw>> {
     const response = await fromPrimary(blob, context, blob.download(0, undefined, blobOptions(context, conditions)));
-    const bytes = await readBody(response);
+    if (response.contentLength !== undefined && response.contentLength > limit.maxSizeInBytes) {
+      discardBody(response);
+      throw limit.tooLarge(`${url} has ${response.contentLength} bytes`, response.contentLength);
+    }
+    const bytes = await readBody(response, (length) => limit.checkLength(length));
     const etag = requireETag(response.etag, url);
     if (response.contentLength !== undefined && bytes.length !== response.contentLength) {
       throw unusable(url, "read", `${bytes.length} of ${response.contentLength} bytes arrived; a proxy may have changed its encoding`);
@@ -228,11 +240,11 @@ function contentTarget<T, Raw>(
     request: BlobUploadOptions,
     context: RequestContext,
   ): Promise<Snapshot<Raw>> {
-    const bytes = codec.toBytes(raw);
+    const bytes = limit.checkBytes(codec.toBytes(raw));
     const response = await blob.upload(bytes, bytes.length, {
-      ...request,
       blobHTTPHeaders: keep.headers,
       metadata: joinMetadata(keep.metadata, context.journalName, journal, keep.journalText, url),
+      ...request,
       ...(keep.encryptionScope !== undefined && { encryptionScope: keep.encryptionScope }),
     });
     return { raw, etag: requireETag(response.etag, url), journal, keep };

@@ -1,3 +1,4 @@
+import { withMembers } from "../core/validate.js";
 import type { BlobResponseLike, BlobCallOptions, BlobConditions, BlobHttpHeadersLike } from "../clients/blob.js";
 import { isNotModified } from "../core/storage-errors.js";
 import { journalWithin, parseJournal, requireJournalName } from "./journal.js";
@@ -14,7 +15,7 @@ export function blobOptions(context: RequestContext, conditions: BlobConditions 
   return {
     abortSignal: context.abortSignal,
     ...(context.tracingOptions && { tracingOptions: context.tracingOptions }),
-    conditions: { ...conditions, ...(context.leaseId !== undefined && { leaseId: context.leaseId }) },
+    conditions: context.leaseId === undefined ? conditions : withMembers(conditions, { leaseId: context.leaseId }),
   };
 }
 
@@ -66,7 +67,7 @@ export function joinMetadata(
     requireJournalName(journalName.toLowerCase(), names, previousText, url);
   }
   const text = journal ? journalWithin(journal, roomIn(own, journalName), { url, limit: "metadata", need: "8 KiB of metadata" }) : previousText;
-  return text === undefined ? own : { ...own, [journalName]: text };
+  return text === undefined ? own : withMembers(own, { [journalName]: text });
 }
 
 /** The maximum size of all metadata, names included. */

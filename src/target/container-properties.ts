@@ -2,7 +2,7 @@ import { deepEqual } from "fast-equals";
 import type { BlobCallOptions, ContainerLike, SignedIdentifierLike } from "../clients/blob.js";
 import { isNotFound, isParentNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { requireETag } from "../core/validate.js";
+import { requireETag, withMembers } from "../core/validate.js";
 import { blobOptions } from "./blob-requests.js";
 import { fromPrimary } from "./content.js";
 import { metadataOf, propertyAdapter } from "./property-set.js";
@@ -142,7 +142,7 @@ function checkContainer(container: ContainerLike, kind: string): void {
 
 /** Without the lease id: a read does not need one, and the SDK would drop it. */
 function readOptions(context: RequestContext): BlobCallOptions {
-  return blobOptions({ ...context, leaseId: undefined });
+  return withMembers(blobOptions(context), { conditions: {} });
 }
 
 async function undefinedIfNotFound<R>(read: () => Promise<R>): Promise<R | undefined> {

@@ -1,9 +1,11 @@
 import type { BlobDownloadLike } from "../clients/blob.js";
 import type { StandardSchemaLike } from "../clients/schema.js";
 import { IncompleteBodyError, SecondaryReadError } from "../core/request.js";
+import { WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isNotFound, statusOf } from "../core/storage-errors.js";
-import { createError, SchemaError } from "../errors.js";
+import { checkNumber } from "../core/validate.js";
+import { ContentTooLargeError, createError, isConcurrencyError, SchemaError } from "../errors.js";
 import { asDocument } from "./schema-output.js";
 
 /** Converts a value to the content of a blob and back. `Raw` is the form of drafts; it is never modified in place. */
@@ -176,19 +178,56 @@ function consume(stream: NodeStreamLike, take: TakeChunk): Promise<void> {
   });
 }
 
-/** Reads the body of a download to its end. Rejects with an `IncompleteBodyError` if the connection breaks: another read may succeed. */
-export async function readBody(response: BlobDownloadLike): Promise<Uint8Array> {
+/** Content above this is neither read nor written, unless the caller says otherwise. */
+const defaultMaxSizeInBytes = 64 * 1024 * 1024;
+
+/** The option `maxSizeInBytes` of a target. */
+export interface SizeLimit {
+  readonly maxSizeInBytes: number;
+  tooLarge(what: string, sizeInBytes: number): ContentTooLargeError;
+  /** Of a body that is being read. */
+  checkLength(length: number): void;
+  /** Of content that is to be written. */
+  checkBytes(bytes: Uint8Array): Uint8Array;
+}
+
+export function sizeLimit(url: string, given: number | undefined): SizeLimit {
+  const maxSizeInBytes = checkNumber("maxSizeInBytes", given ?? defaultMaxSizeInBytes, { min: 1, integer: true });
+  const tooLarge = (what: string, sizeInBytes: number): ContentTooLargeError => {
+    const message = `${what}, more than maxSizeInBytes (${maxSizeInBytes}). Nothing was written.`;
+    return createError(ContentTooLargeError, message, { url, sizeInBytes, maxSizeInBytes });
+  };
+  return {
+    maxSizeInBytes,
+    tooLarge,
+    checkLength: (length) => {
+      if (length > maxSizeInBytes) throw tooLarge(`${url} has at least ${length} bytes`, length);
+    },
+    checkBytes: (bytes) => {
+      if (bytes.length <= maxSizeInBytes) return bytes;
+      throw new WriteNotSentError(tooLarge(`${url} would have ${bytes.length} bytes`, bytes.length));
+    },
+  };
+}
+
+/**
+ * Reads the body of a download to its end. Rejects with an `IncompleteBodyError` if the connection breaks: another read may succeed.
+ *
+ * @param check - Gets the length so far, and throws if it is too much: the service need not say how long a body is.
+ */
+export async function readBody(response: BlobDownloadLike, check?: (length: number) => void): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   try {
     await eachChunk(response, (chunk) => {
       chunks.push(chunk);
       length += chunk.length;
+      check?.(length);
       return undefined;
     });
   } catch (error) {
     // The SDK resumes some bodies by itself. Then the error may be a response, for example that the blob has changed.
-    throw statusOf(error) === undefined ? new IncompleteBodyError(`the body broke off after ${length} bytes`, { cause: error }) : error;
+    throw statusOf(error) === undefined && !isConcurrencyError(error) ? new IncompleteBodyError(`the body broke off after ${length} bytes`, { cause: error }) : error;
   }
   const [only] = chunks;
   if (only && chunks.length === 1) return new Uint8Array(only.buffer, only.byteOffset, only.length);

@@ -1,3 +1,5 @@
+import { quotedText } from "../errors.js";
+
 /** The types that a table can store, for the option `types` of {@link tableEntity} and {@link runTransaction}. */
 export type EdmType = "Binary" | "Boolean" | "DateTime" | "Double" | "Guid" | "Int32" | "Int64" | "String";
 
@@ -48,7 +50,7 @@ export function toEdm(name: string, value: unknown, wanted: EdmType | undefined,
   if (wanted) return convert(name, value, wanted);
   switch (typeof value) {
     case "string":
-      if (previous === "Boolean") throw new TypeError(`Property ${JSON.stringify(name)}: this string is not an Edm.Boolean.`);
+      if (previous === "Boolean") throw new TypeError(`Property ${quotedText(name)}: this string is not an Edm.Boolean.`);
       return convert(name, value, previous === "Guid" || previous === "DateTime" || previous === "Int64" ? previous : "String");
     case "boolean":
       return convert(name, value, "Boolean");
@@ -62,7 +64,7 @@ export function toEdm(name: string, value: unknown, wanted: EdmType | undefined,
       if (value instanceof Date) return convert(name, value, "DateTime");
       if (value instanceof Uint8Array) return convert(name, value, "Binary");
   }
-  throw new TypeError(`Property ${JSON.stringify(name)}: a table cannot store ${describe(value)}.`);
+  throw new TypeError(`Property ${quotedText(name)}: a table cannot store ${describe(value)}.`);
 }
 
 const guid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -71,7 +73,7 @@ const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
 function convert(name: string, value: unknown, type: EdmType): EdmValue {
   const stored = forms[type](value);
-  if (stored === undefined) throw new TypeError(`Property ${JSON.stringify(name)}: ${describe(value)} is not an Edm.${type}.`);
+  if (stored === undefined) throw new TypeError(`Property ${quotedText(name)}: ${describe(value)} is not an Edm.${type}.`);
   return { type, value: stored };
 }
 

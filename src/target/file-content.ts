@@ -5,12 +5,11 @@ import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkNumber, checkOptions, requireETag } from "../core/validate.js";
+import { checkOptions, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { ContentTooLargeError, createError } from "../errors.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
-import { bytesCodec, discardBody, readBody, readWhole, textCodec, unusable, validateDocument } from "./content.js";
+import { bytesCodec, discardBody, readBody, readWhole, sizeLimit, textCodec, unusable, validateDocument } from "./content.js";
 import type { ContentCodec } from "./content.js";
 import { jsonCodec } from "./json.js";
 import type { JsonDocument } from "./json.js";
@@ -104,8 +103,6 @@ export function encodedFile<T>(file: FileLike, codec: Codec<T>, options: FileCon
   return contentTarget("encodedFile", file, contentCodecOf("encodedFile", codec), options, codec);
 }
 
-const defaultMaxBytes = 64 * 1024 * 1024;
-
 interface Kept {
   readonly properties: FileCreateOptions;
   readonly length: number;
@@ -124,7 +121,7 @@ function contentTarget<T, Raw>(
   checkFile(file);
   const url = redactUrl(file.url);
   const { schema, allowKindChange = false } = options;
-  const maxSizeInBytes = checkNumber("maxSizeInBytes", options.maxSizeInBytes ?? defaultMaxBytes, { min: 1, integer: true });
+  const limit = sizeLimit(url, options.maxSizeInBytes);
   if (file.name.length + stagingSuffix.length > maxNameLength) {
     throw new RangeError(`The name of ${url} is too long: the library writes new content to a file with the suffix ${stagingSuffix} first.`);
   }
@@ -132,18 +129,13 @@ function contentTarget<T, Raw>(
   const staging = (): FileLike => (sibling ??= siblingOf(file, file.name + stagingSuffix));
   const fresh: FileCreateOptions = { fileHttpHeaders: { fileContentType: codec.contentType } };
 
-  function tooLarge(what: string, sizeInBytes: number): ContentTooLargeError {
-    const message = `${what}, more than maxSizeInBytes (${maxSizeInBytes}). Nothing was written.`;
-    return createError(ContentTooLargeError, message, { url, sizeInBytes, maxSizeInBytes });
-  }
-
   async function readOnce(context: RequestContext): Promise<Snapshot<Raw>> {
     // No retries by the SDK: it would resume a broken download, and could join parts of two versions.
     const response = await file.download(0, undefined, { ...fileOptions(context), maxRetryRequests: 0 });
     const length = response.contentLength ?? 0;
-    if (length > maxSizeInBytes) {
+    if (length > limit.maxSizeInBytes) {
       discardBody(response);
-      throw tooLarge(`${url} has ${length} bytes`, length);
+      throw limit.tooLarge(`${url} has ${length} bytes`, length);
     }
     const bytes = await readBody(response).catch((cause: unknown) => {
       throw new TornReadError(`the response for ${url} was cut off`, { cause });
@@ -165,9 +157,7 @@ function contentTarget<T, Raw>(
     readWhole(() => readOnce(context), isTorn, context.abortSignal);
 
   function toBytes(raw: Raw): Uint8Array {
-    const bytes = codec.toBytes(raw);
-    if (bytes.length <= maxSizeInBytes) return bytes;
-    throw new WriteNotSentError(tooLarge(`${url} would have ${bytes.length} bytes`, bytes.length));
+    return limit.checkBytes(codec.toBytes(raw));
   }
 
   async function put(raw: Raw, properties: FileCreateOptions, mode: "replace" | "create", context: RequestContext): Promise<Snapshot<Raw>> {
@@ -184,7 +174,7 @@ function contentTarget<T, Raw>(
     kind,
     url,
     credentialScope: credentialScopeOf(file),
-    key: JSON.stringify([kind, file.url, maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
+    key: JSON.stringify([kind, file.url, limit.maxSizeInBytes, allowKindChange, identity ? identityOf(identity) : 0]),
     leasable: file,
     ...readOnlyReason(file),
     staleETag: fileStaleETag,
@@ -253,6 +243,17 @@ function isTorn(error: unknown): boolean {
   return error instanceof TornReadError;
 }
 
+/** Responses have `Hidden | Archive`; requests are documented, and sent by the SDK, without spaces. */
+function attributesToSend(text: string): string {
+  return text.split("|").map((name) => name.trim()).filter(Boolean).join("|");
+}
+
+/** As in the response, with 100 ns: the SDK's date has milliseconds only. Undefined: not visible, for example in a browser. */
+function creationTimeOf(response: FileDownloadLike): string | undefined {
+  const { _response } = response as { _response?: { headers?: { get?(name: string): string | undefined } } };
+  return _response?.headers?.get?.("x-ms-file-creation-time");
+}
+
 function keptOf(response: FileDownloadLike, length: number): Kept {
   const { metadata, fileAttributes, fileCreatedOn, filePermissionKey } = response;
   return {
@@ -262,9 +263,9 @@ function keptOf(response: FileDownloadLike, length: number): Kept {
     properties: {
       fileHttpHeaders: fileHeadersOf(response),
       ...(metadata && { metadata }),
-      // The SDK declares its own class here, but sends the text.
-      ...(fileAttributes && { fileAttributes: fileAttributes as never }),
-      ...(fileCreatedOn && { creationTime: fileCreatedOn }),
+      // The SDK declares its own classes for these two, but sends a text as it is.
+      ...(fileAttributes && { fileAttributes: attributesToSend(fileAttributes) as never }),
+      ...(fileCreatedOn && { creationTime: (creationTimeOf(response) ?? fileCreatedOn) as never }),
       ...(filePermissionKey && { filePermissionKey }),
     },
   };

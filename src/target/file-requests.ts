@@ -1,10 +1,11 @@
-import type { FileResponseLike, FileCallOptions, FileCreateOptions, FileHttpHeadersLike, FileLike } from "../clients/file.js";
+import type { FileResponseLike, FileCallOptions, FileCreateOptions, FileHttpHeadersLike, FileLike, FileRenameOptions } from "../clients/file.js";
 import { request } from "../core/request.js";
 import { OutcomeUnknownError, WriteNotSentError } from "../core/resolve-write.js";
 import { retry } from "../core/retry.js";
 import { isDefinitive, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased } from "../core/storage-errors.js";
 import { errorLabel, logger, redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
+import { withSignal } from "./target.js";
 import type { RequestContext } from "./target.js";
 
 /** Shared by the adapters of files and shares. */
@@ -131,13 +132,20 @@ const discardTimeoutInMs = 2_000;
 /** How often a staging file is taken over from other writers that lease it again. */
 const maxTakeovers = 20;
 
+/** The attributes of the target, set by the rename: Create File would add Archive to those of the staging file. */
+export function renamedAttributes(properties: FileCreateOptions): FileRenameOptions {
+  const { fileAttributes } = properties as { fileAttributes?: string };
+  return fileAttributes === undefined ? {} : { copyFileSmbInfo: { fileAttributes } };
+}
+
 /** Returns the ETag of the target. Costs 4 requests, and one more for each further 4 MiB. */
 export async function replaceViaStaging(replacement: Replacement, context: RequestContext): Promise<string> {
-  const { file, staging, leaseId } = replacement;
+  const { file, staging, leaseId, properties } = replacement;
   await prepare(replacement, context);
   try {
     const { fileRenameResponse } = await staging.rename(file.path, {
       ...unleasedOptions(context, context.abortSignal),
+      ...renamedAttributes(properties),
       replaceIfExists: true,
       sourceLeaseAccessConditions: { leaseId },
       destinationLeaseAccessConditions: { leaseId },
@@ -157,7 +165,7 @@ export async function replaceViaStaging(replacement: Replacement, context: Reque
 async function stagingFileGone(file: FileLike, cause: unknown, context: RequestContext): Promise<Error> {
   try {
     // With a signal of its own: it must not count as a send of the write.
-    await file.getProperties(fileOptions({ ...context, abortSignal: context.preparationSignal ?? context.abortSignal }));
+    await file.getProperties(fileOptions(withSignal(context, context.preparationSignal ?? context.abortSignal)));
   } catch (error) {
     if (isLeaseConflict(error)) return new WriteNotSentError(error, true);
   }

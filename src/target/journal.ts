@@ -31,7 +31,7 @@ export const journalLength = 32;
 export const defaultJournalName = "asc_journal";
 
 /** The maximum size of a journal, unless the target has less room for it: 32 ids take a tenth of it. */
-const maxJournalInBytes = 4_096;
+export const maxJournalInBytes = 4_096;
 
 /** How many callers with operation ids of their own one write can have: their ids fit into a journal three times. */
 export const maxOperationIds = 16;
@@ -203,6 +203,11 @@ export function beginWrite(id: string): void {
 /** The outcome is known: other writes of this process drop the id, so that a journal with one writer stays short. */
 export function endWrite(id: string): void {
   undecided.delete(id);
+}
+
+/** Whether the last write was that of another process: more may follow than a journal keeps while an SDK waits before it sends again. */
+export function isOfOtherProcess({ entries: [newest = ""] }: Journal): boolean {
+  return ownPrefix === undefined || !newest.startsWith(ownPrefix);
 }
 
 function withoutKnownId(entry: string): string {

@@ -81,7 +81,8 @@ function textOf(value: unknown, numbers: ExactNumbers | undefined): string {
   } catch (error) {
     // For a bigint the engine does not name the path.
     rejectUnrepresentable(checked, () => undefined);
-    throw error;
+    // The engine writes some thousands of levels, however large its stack is at this moment.
+    throw error instanceof RangeError ? new TypeError("The value is nested too deeply to be written as JSON.") : error;
   }
   // Too deep for the stack, but written by the engine: it has no cycle.
   rejectUnrepresentable(checked, () => checkDeep(checked));

@@ -1,3 +1,4 @@
+import type { TableResponseLike } from "../clients/table.js";
 import { defaultJournalName } from "./journal.js";
 import { tombstoneName } from "./stored-entity.js";
 
@@ -65,4 +66,62 @@ export function textOf(entity: object, name: string): string {
 /** A string literal of a filter. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
+}
+
+/**
+ * The time of the service, as its responses tell it. The clock of this host may be wrong by days: a purge that trusted it would delete what
+ * was written a moment ago.
+ */
+export class ServiceTime {
+  #date: number | undefined;
+
+  /** For the SDK: called with each response. */
+  readonly onResponse = ({ headers }: TableResponseLike): void => {
+    const date = Date.parse(headers?.get("date") ?? "");
+    if (!Number.isNaN(date)) this.#date = date;
+  };
+
+  /** The same, if a response had the header. */
+  get certain(): number | undefined {
+    return this.#date;
+  }
+
+  /** When the service sent its last response, in whole seconds. Without the header, which a proxy may have removed: the time of this host. */
+  get now(): number {
+    return this.#date ?? Date.now();
+  }
+
+  /** Whether the row may have been last written at least `ageInMs` ago. The header has whole seconds. */
+  isOlder(row: object, ageInMs: number): boolean {
+    const writtenAt = Date.parse(textOf(row, "timestamp"));
+    return this.#date === undefined || Number.isNaN(writtenAt) || this.#date + 1_000 - writtenAt >= ageInMs;
+  }
+}
+
+/**
+ * The filter of rows that were last written at least `ageInMs` ago. The service's timestamps are finer than milliseconds: a row
+ * that was written in the last millisecond of that time is included, as the caller may have had the response before it began to purge.
+ */
+export function notModifiedFor(ageInMs: number): string {
+  return `Timestamp lt datetime${quoted(new Date(Date.now() - ageInMs + 1).toISOString())}`;
+}
+
+/**
+ * A condition of the caller, within a condition of the library: it must not close a parenthesis that it has not opened, or a text of a user
+ * in it could add rows of other partitions.
+ *
+ * @throws `RangeError` if its quotes or parentheses do not match.
+ */
+export function withinFilter(call: string, filter: string): string {
+  if (typeof filter !== "string") throw new TypeError(`${call}: filter must be a string.`);
+  let depth = 0;
+  let isOpen = false;
+  for (const char of filter) {
+    if (char === "'") isOpen = !isOpen;
+    else if (isOpen) continue;
+    else if (char === "(") depth++;
+    else if (char === ")" && --depth < 0) break;
+  }
+  if (depth !== 0 || isOpen) throw new RangeError(`${call}: the quotes or parentheses of filter do not match. In a text, write each ' twice.`);
+  return `(${filter})`;
 }

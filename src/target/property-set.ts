@@ -6,6 +6,7 @@ import { blobStaleETag } from "./blob-requests.js";
 import { hasProperties } from "./content.js";
 import { readOnlyReason, requireClient } from "./target.js";
 import type { ServiceAdapter } from "./target.js";
+import { quotedText } from "../errors.js";
 
 /** Shared by targets that are a set of strings: metadata, HTTP headers, tags. */
 
@@ -84,7 +85,7 @@ export function pickHttpHeaders(response: HttpHeaders): StringMap {
 function headerValues(values: StringMap, what: string): StringMap {
   for (const [name, value] of Object.entries(values)) {
     if (!/^[\x20-\x7e]*$/.test(value) || value.trim() !== value) {
-      throw new TypeError(`The ${what} ${JSON.stringify(name)} must be printable ASCII without leading or trailing spaces: encode it, for example with encodeURIComponent.`);
+      throw new TypeError(`The ${what} ${quotedText(name)} must be printable ASCII without leading or trailing spaces: encode it, for example with encodeURIComponent.`);
     }
   }
   return values;
@@ -95,7 +96,7 @@ const metadataName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 function checkMetadata(metadata: StringMap): StringMap {
   for (const name of Object.keys(metadata)) {
     // The SDK reads metadata into an object: what is assigned to __proto__ is lost.
-    if (!metadataName.test(name) || name === "__proto__") throw new TypeError(`${JSON.stringify(name)} is not a metadata name: it must consist of letters, digits and _.`);
+    if (!metadataName.test(name) || name === "__proto__") throw new TypeError(`${quotedText(name)} is not a metadata name: it must consist of letters, digits and _.`);
   }
   return headerValues(metadata, "metadata");
 }
@@ -106,7 +107,7 @@ function lowerCaseNames(metadata: StringMap): StringMap {
   for (const [name, value] of Object.entries(metadata)) {
     const lower = name.toLowerCase();
     if (lowered.has(lower) && lowered.get(lower) !== value) {
-      throw new TypeError(`The metadata name ${JSON.stringify(name)} has two values: the service ignores the case of names. Use ${JSON.stringify(lower)}.`);
+      throw new TypeError(`The metadata name ${quotedText(name)} has two values: the service ignores the case of names. Use ${quotedText(lower)}.`);
     }
     lowered.set(lower, value);
   }
@@ -119,7 +120,7 @@ export function stringValues(value: unknown, what: string): StringMap {
   const entries: [string, string][] = [];
   for (const [name, v] of Object.entries(value)) {
     if (v === undefined) continue;
-    if (typeof v !== "string") throw new TypeError(`The ${what} ${JSON.stringify(name)} must be a string, not ${typeof v}.`);
+    if (typeof v !== "string") throw new TypeError(`The ${what} ${quotedText(name)} must be a string, not ${typeof v}.`);
     entries.push([name, v]);
   }
   return Object.fromEntries(entries);

@@ -4,6 +4,7 @@ import { hasProperties } from "./content.js";
 import { fromEdm, isEdmType, toEdm } from "./edm.js";
 import type { EdmType, EdmValue } from "./edm.js";
 import { defaultJournalName, parseJournal } from "./journal.js";
+import { quotedText } from "../errors.js";
 
 /** The properties of an entity as they are stored, without keys, ETag and timestamp. */
 export type StoredEntity = ReadonlyMap<string, EdmValue>;
@@ -148,12 +149,20 @@ const systemNames: ReadonlySet<string> = new Set(["PartitionKey", "RowKey", "Tim
 function checkName(name: string): void {
   // __proto__ would be lost in the SDK, which assigns it as a property.
   if (!propertyName.test(name) || name.length > 255 || name === "__proto__" || systemNames.has(name)) {
-    throw new TypeError(`${JSON.stringify(name)} is not a property name: it must consist of at most 255 letters, digits and _.`);
+    throw new TypeError(`${quotedText(name)} is not a property name: it must consist of at most 255 letters, digits and _.`);
   }
 }
 
 export function equalStored(a: StoredEntity, b: StoredEntity): boolean {
   return a.size === b.size && [...a].every(([name, property]) => isSame(property, b.get(name)));
+}
+
+/** Whether a property has the value that the change from `base` to `draft` gave it. Undefined: the entity does not exist. */
+export function containsChange(stored: StoredEntity | undefined, draft: StoredEntity | undefined, base: StoredEntity | undefined): boolean {
+  if (!stored || !draft || !base) return stored === draft;
+  const names = new Set([...base.keys(), ...draft.keys()]);
+  const isEqual = (a: EdmValue | undefined, b: EdmValue | undefined): boolean => (a ? isSame(a, b) : a === b);
+  return [...names].some((name) => !isEqual(draft.get(name), base.get(name)) && isEqual(stored.get(name), draft.get(name)));
 }
 
 function isSame(a: EdmValue, b: EdmValue | undefined): boolean {
@@ -177,7 +186,7 @@ export function removesProperty(from: StoredEntity, to: StoredEntity): boolean {
   const lost = removed === undefined ? undefined : [...to].find(([, { unsendable }]) => unsendable);
   if (!lost) return removed !== undefined;
   throw new TypeError(
-    `The property ${JSON.stringify(removed)} cannot be removed: the entity also has a property ${JSON.stringify(lost[0])}, a name that the SDK cannot write, and that would be lost. Assign another value to ${JSON.stringify(removed)}, or rename the property ${JSON.stringify(lost[0])}.`,
+    `The property ${quotedText(removed)} cannot be removed: the entity also has a property ${quotedText(lost[0])}, a name that the SDK cannot write, and that would be lost. Assign another value to ${quotedText(removed)}, or rename the property ${quotedText(lost[0])}.`,
   );
 }
 

@@ -1,18 +1,19 @@
 import type { TableCallOptions, TableEntityLike, TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { checkOptions, requireETag } from "../core/validate.js";
+import { checkOptions, requireETag, withMembers } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { hasProperties } from "./content.js";
 import { isEdmType } from "./edm.js";
 import type { EdmType } from "./edm.js";
 import { journalLimitError, journalWithin, parseJournal, requireJournalName } from "./journal.js";
 import type { Journal } from "./journal.js";
-import { entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, partitionUrl, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
+import { containsChange, entityDiff, entityIn, entitySize, entityUrl, entityValue, equalStored, partitionUrl, removesProperty, separateCollisions, storedFromResponse, storedFromValue } from "./stored-entity.js";
 import type { StoredEntity } from "./stored-entity.js";
 import { checkNotOwnRow } from "./library-rows.js";
 import { requireClient, targetOf } from "./target.js";
 import type { AnyInput, RequestContext, UpdateTarget } from "./target.js";
+import { quotedText } from "../errors.js";
 
 /** The keys of an entity. See {@link tableEntity}. */
 export interface EntityKey {
@@ -108,6 +109,11 @@ export function tableEntity(
   return entityTarget(table, byEntity ? keysOf(key) : { partitionKey: key as string, rowKey: rowKeyOrOptions as string }, options ?? {});
 }
 
+/** One row of the library, whose key the calls of users reject. */
+export function ownEntity<T extends object>(table: TableLike, key: EntityKey): UpdateTarget<Entity<T>, T> {
+  return entityTarget(table, key, {}, true) as unknown as UpdateTarget<Entity<T>, T>;
+}
+
 /** The keys of an entity that was read. */
 export function keysOf({ partitionKey, rowKey }: EntityKeyLike): EntityKey {
   if (partitionKey === undefined || rowKey === undefined) throw new TypeError("The entity must have a partitionKey and a rowKey.");
@@ -121,10 +127,10 @@ const systemNames = ["partitionKey", "PartitionKey", "rowKey", "RowKey", "etag",
 const maxProperties = 252;
 const maxEntityInBytes = 1_048_576;
 
-function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions): UpdateTarget<Entity, object> {
+function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, options: TableEntityOptions, isOwn = false): UpdateTarget<Entity, object> {
   checkKey("partitionKey", partitionKey);
   checkKey("rowKey", rowKey);
-  checkNotOwnRow(rowKey);
+  if (!isOwn) checkNotOwnRow(rowKey);
   const types = checkTypes(options.types ?? {});
   const url = entityUrl(table, partitionKey, rowKey);
 
@@ -142,7 +148,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
 
   /** `stored`: the entity after the write, which the service limits in size. */
   function toSend(properties: object, stored: StoredEntity, journal: Journal | undefined, context: RequestContext, storedJournal?: unknown): TableEntityLike {
-    const entity: TableEntityLike = { ...properties, partitionKey, rowKey };
+    const entity: TableEntityLike = withMembers(properties, { partitionKey, rowKey });
     if (journal) {
       requireJournalName(context.journalName, [...systemNames, ...stored.keys()], storedJournal, url);
       entity[context.journalName] = journalFor(stored, journal, context.journalName);
@@ -168,14 +174,15 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
     decode: (raw) => entityValue(raw, partitionKey, rowKey) as Entity,
     encode: (value, previous) => encodeEntity(value, previous, { partitionKey, rowKey }, types),
     equals: equalStored,
+    containsChange,
 
     async read(context) {
       let bodyText: string | undefined;
       try {
         const response = await table.getEntity(partitionKey, rowKey, {
-          ...tableOptions(context),
           disableTypeConversion: true,
           onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
+          ...tableOptions(context),
         });
         const [entity = response] = separateCollisions([response], bodyText);
         const row = new Map(storedFromResponse(entity, bodyText));
@@ -197,7 +204,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
       const entity = toSend(properties, raw, journal, context, base.keep);
       // A Replace by a writer that does not journal must not drop the journal of other writers.
       if (!journal && mode === "Replace" && base.keep !== undefined) entity[context.journalName] = base.keep;
-      const { etag } = await table.updateEntity(entity, mode, { ...tableOptions(context), etag: base.etag });
+      const { etag } = await table.updateEntity(entity, mode, { etag: base.etag, ...tableOptions(context) });
       return { raw, etag: requireETag(etag, url), journal, keep: base.keep };
     },
 
@@ -205,12 +212,12 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
       const entity = toSend(Object.fromEntries(raw), raw, journal, context);
       const { etag } = await (tombstone === undefined
         ? table.createEntity(entity, tableOptions(context))
-        : table.updateEntity(entity, "Replace", { ...tableOptions(context), etag: tombstone }));
+        : table.updateEntity(entity, "Replace", { etag: tombstone, ...tableOptions(context) }));
       return { raw, etag: requireETag(etag, url), journal };
     },
 
     async delete(etag, context) {
-      await table.deleteEntity(partitionKey, rowKey, { ...tableOptions(context), etag });
+      await table.deleteEntity(partitionKey, rowKey, { etag, ...tableOptions(context) });
     },
 
     async overwrite(raw, context, { ifMatch, journal }) {
@@ -218,7 +225,7 @@ function entityTarget(table: TableLike, { partitionKey, rowKey }: EntityKey, opt
       const options = tableOptions(context);
       const { etag } = await (ifMatch === undefined
         ? table.upsertEntity(entity, "Replace", options)
-        : table.updateEntity(entity, "Replace", { ...options, etag: ifMatch }));
+        : table.updateEntity(entity, "Replace", { etag: ifMatch, ...options }));
       return requireETag(etag, url);
     },
   });
@@ -246,7 +253,7 @@ const forbiddenInKeys = /[/\\#?\u0000-\u001f\u007f-\u009f]/;
 export function checkKey(name: string, key: string): void {
   if (typeof key !== "string") throw new TypeError(`${name} must be a string.`);
   if (forbiddenInKeys.test(key)) {
-    throw new RangeError(`${name} ${JSON.stringify(key)}: keys cannot contain / \\ # ? or control characters.`);
+    throw new RangeError(`${name} ${quotedText(key)}: keys cannot contain / \\ # ? or control characters.`);
   }
   if (/\p{Surrogate}/u.test(key)) throw new RangeError(`${name}: keys must be well-formed Unicode.`);
   if (key.length > 512) throw new RangeError(`${name}: keys can have at most 512 characters.`);
@@ -255,11 +262,11 @@ export function checkKey(name: string, key: string): void {
 function checkSameKey(name: "partitionKey" | "rowKey", value: object, key: string, exists: boolean): void {
   const given = (value as Record<string, unknown>)[name];
   if (given === undefined || given === key) return;
-  const found = `${name} ${JSON.stringify(given)}`;
+  const found = `${name} ${quotedText(given)}`;
   throw new TypeError(
     exists
       ? `The mutator returned an entity with the ${found}: an update cannot change a key.`
-      : `The value to be created has the ${found}, but the target has ${JSON.stringify(key)}: leave it out.`,
+      : `The value to be created has the ${found}, but the target has ${quotedText(key)}: leave it out.`,
   );
 }
 

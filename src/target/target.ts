@@ -1,5 +1,7 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { LeasableLike } from "../clients/leasable.js";
+import { nativeSignal } from "../core/deadline.js";
+import type { StopSignal } from "../core/deadline.js";
 import { readWithTries } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
 import { isSnapshotUrl } from "../core/validate.js";
@@ -54,16 +56,17 @@ export interface Snapshot<Raw> {
   readonly keep?: unknown;
 }
 
-/** The options of every request. */
-export interface RequestContext {
-  readonly abortSignal: AbortSignal;
+/** What the requests of a call have in common. */
+export interface CallContext {
+  /** Ends the requests. Clients do not get it: each try of a request has a signal of its own, see {@link withSignal}. */
+  readonly abortSignal: AbortSignal | StopSignal;
   /** The time for one try of a read or a write. */
   readonly tryLimit: TryLimit;
   /** Reads must come from the primary. @defaultValue false: a caller that only reads may accept an outdated state */
   readonly primaryOnly?: boolean | undefined;
   readonly tracingOptions: OperationTracingOptions | undefined;
   readonly leaseId: string | undefined;
-  /** For requests that prepare a write without deciding it: requests with `abortSignal` count as sends of the write. */
+  /** For requests that prepare a write without deciding it: requests with the signal of a try count as sends of the write. */
   readonly preparationSignal?: AbortSignal | undefined;
   /** Gives the lease another id, so that no request sent under it so far can take effect any more. */
   readonly changeLeaseId?: (() => Promise<void>) | undefined;
@@ -71,6 +74,11 @@ export interface RequestContext {
   readonly journalName: string;
   /** Called for each request that is sent. */
   readonly onRequest?: (() => void) | undefined;
+}
+
+/** The options of one request. */
+export interface RequestContext extends CallContext {
+  readonly abortSignal: AbortSignal;
 }
 
 /** How a value is written without having been read. */
@@ -120,6 +128,8 @@ export interface ServiceAdapter<T, Raw> {
   /** Throws a `TypeError` for a value that cannot be stored. */
   encode(value: T, previous: Raw | undefined): Raw;
   equals(a: Raw, b: Raw): boolean;
+  /** Whether what is stored contains a part of the change from `base` to `draft`. Absent: if it equals `draft`. */
+  containsChange?(stored: Raw, draft: Raw, base: Raw): boolean;
   /**
    * What a value becomes by the schema: with defaults and coercions on a read, as it is on a write. Rejects with a `SchemaError`.
    * Undefined: every value is valid.
@@ -153,23 +163,58 @@ export interface ServiceAdapter<T, Raw> {
   cleanUp?(context: RequestContext): Promise<void>;
 }
 
-/** The context with the signal of one try. */
-export function withSignal(context: RequestContext, abortSignal: AbortSignal): RequestContext {
-  return {
-    ...context,
-    abortSignal,
-    // Getters of the context: a request may begin another attempt, and a lease may change its id.
-    get tracingOptions() {
-      return context.tracingOptions;
-    },
-    get leaseId() {
-      return context.leaseId;
-    },
-  };
+/**
+ * The context with the signal of one try.
+ *
+ * @param prepares - Whether requests that prepare the write have a signal of their own, which is not that of the try.
+ */
+export function withSignal(context: CallContext, abortSignal: AbortSignal = nativeSignal(context.abortSignal), prepares = false): RequestContext {
+  return new TryContext(context, abortSignal, prepares);
+}
+
+/**
+ * A class: an object whose members become getters is a slow one in V8, and this is made for each request. A copy by spread would lack the
+ * getters.
+ */
+class TryContext implements RequestContext {
+  readonly #context: CallContext;
+  readonly abortSignal: AbortSignal;
+  readonly tryLimit: TryLimit;
+  readonly primaryOnly: boolean | undefined;
+  readonly changeLeaseId: (() => Promise<void>) | undefined;
+  readonly journalName: string;
+  readonly onRequest: (() => void) | undefined;
+  readonly #prepares: boolean;
+
+  constructor(context: CallContext, abortSignal: AbortSignal, prepares: boolean) {
+    this.#context = context;
+    this.#prepares = prepares;
+    this.abortSignal = abortSignal;
+    this.tryLimit = context.tryLimit;
+    this.primaryOnly = context.primaryOnly;
+    this.changeLeaseId = context.changeLeaseId;
+    this.journalName = context.journalName;
+    this.onRequest = context.onRequest;
+  }
+
+  // Getters of the context: a request may begin another attempt, and a lease may change its id.
+
+  get tracingOptions(): OperationTracingOptions | undefined {
+    return this.#context.tracingOptions;
+  }
+
+  get leaseId(): string | undefined {
+    return this.#context.leaseId;
+  }
+
+  /** On demand: few writes send other requests first. */
+  get preparationSignal(): AbortSignal | undefined {
+    return this.#prepares ? nativeSignal(this.#context.abortSignal) : this.#context.preparationSignal;
+  }
 }
 
 /** Reads what is stored, in as many tries as it takes. `undefined`: the target does not exist. */
-export function readSnapshot<Raw>(adapter: Pick<ServiceAdapter<never, Raw>, "read">, context: RequestContext): Promise<Snapshot<Raw> | undefined> {
+export function readSnapshot<Raw>(adapter: Pick<ServiceAdapter<never, Raw>, "read">, context: CallContext): Promise<Snapshot<Raw> | undefined> {
   return readWithTries((abortSignal) => adapter.read(withSignal(context, abortSignal)), context);
 }
 
@@ -177,7 +222,7 @@ export function readSnapshot<Raw>(adapter: Pick<ServiceAdapter<never, Raw>, "rea
 export async function readIfChanged<T, Raw>(
   adapter: ServiceAdapter<T, Raw>,
   etag: string,
-  context: RequestContext,
+  context: CallContext,
 ): Promise<Snapshot<Raw> | "unchanged" | undefined> {
   const { readIfChanged: readConditionally } = adapter;
   if (readConditionally) return readWithTries((abortSignal) => readConditionally(etag, withSignal(context, abortSignal)), context);
@@ -197,14 +242,15 @@ export function leasedTargetOf<T, Raw, I = T>(adapter: ServiceAdapter<T, Raw> & 
   return opaque(adapter) as LeasedTarget<T, I>;
 }
 
+/** Behind a function: the adapter has the client, whose credentials must not be printed with the target, even with its hidden properties. */
 function opaque<T, Raw>(adapter: ServiceAdapter<T, Raw>): object {
-  return Object.defineProperty({ kind: adapter.kind, url: adapter.url }, adapterKey, { value: adapter });
+  return Object.defineProperty({ kind: adapter.kind, url: adapter.url }, adapterKey, { value: () => adapter });
 }
 
 /** The adapter of a target, or undefined if `target` is not a target. */
 export function adapterOf(target: unknown): ServiceAdapter<unknown, unknown> | undefined {
   if (typeof target !== "object" || target === null) return undefined;
-  return (target as { [adapterKey]?: ServiceAdapter<unknown, unknown> })[adapterKey];
+  return (target as { [adapterKey]?: () => ServiceAdapter<unknown, unknown> })[adapterKey]?.();
 }
 
 /** Throws before any request if an object is not such a client, and names what is needed. */

@@ -8,7 +8,7 @@ import { retry } from "../core/retry.js";
 import { isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
-import { discardStagingFile, fileStaleETag, maxNameLength, minStagingAgeInMs, putRanges, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
+import { discardStagingFile, fileStaleETag, maxNameLength, minStagingAgeInMs, putRanges, renamedAttributes, siblingOf, stagingSuffix, unleasedOptions } from "./file-requests.js";
 import type { RequestContext } from "./target.js";
 
 /** What a writer without a lease writes, to create a file or to overwrite it. */
@@ -38,6 +38,7 @@ export async function putUnleased(content: UnleasedContent, context: RequestCont
       async send(abortSignal) {
         const { fileRenameResponse } = await staging.rename(content.file.path, {
           ...unleasedOptions(context, abortSignal),
+          ...renamedAttributes(content.properties),
           ...(content.mode === "replace" && { replaceIfExists: true }),
         });
         return requireETag(fileRenameResponse.etag, redactUrl(content.file.url));

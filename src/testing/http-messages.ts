@@ -79,8 +79,13 @@ export function drain(message: IncomingMessage): Promise<void> {
   });
 }
 
-export async function readAll(message: IncomingMessage): Promise<Buffer> {
+export async function readAll(message: IncomingMessage, maxLength: number = Infinity): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of message) chunks.push(chunk as Buffer);
+  let length = 0;
+  for await (const chunk of message) {
+    chunks.push(chunk as Buffer);
+    length += (chunk as Buffer).length;
+    if (length > maxLength) throw new RangeError("the body is too long");
+  }
   return Buffer.concat(chunks);
 }

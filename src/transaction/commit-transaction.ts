@@ -1,16 +1,19 @@
 import type { TableCallOptions, TableLike } from "../clients/table.js";
+import type { Recognition } from "../core/resolve-write.js";
 import { isEntityAlreadyExists } from "../core/storage-errors.js";
 import { requireETag } from "../core/validate.js";
-import { checkOperationId, hasOperation, journalAfter, outcomeOfToken, parseToken, tokenOf } from "../target/journal.js";
+import { isOwnRow } from "../target/library-rows.js";
+import { checkOperationId, hasOperation, journalAfter, outcomeOf, outcomeOfToken, parseToken, tokenOf } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
-import { equalStored, tableUrl } from "../target/stored-entity.js";
+import { containsChange, equalStored, tableUrl } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
-import type { RequestContext, Snapshot } from "../target/target.js";
+import type { CallContext, RequestContext, Snapshot } from "../target/target.js";
 import { commit } from "../update/commit.js";
 import type { CommitAdapter, CommitOutcome } from "../update/commit.js";
 import { withJournal } from "./operations.js";
 import type { Operation } from "./operations.js";
-import { operationsRowKey, readRow } from "./row.js";
+import { readRows } from "./read-rows.js";
+import { noRow, operationsRowKey, queriesRowKey, readRow } from "./row.js";
 import type { Row } from "./row.js";
 
 /** The outcome of a transaction, and what is known of its rows. */
@@ -43,7 +46,7 @@ export interface TransactionWrite {
  */
 export function tokenOfWrite(operations: readonly Operation[], writeId: string, caller?: number): string {
   const { base, rowKey = "" } = witnessOf(operations) ?? {};
-  const journal = journalAfter(base?.etag === undefined ? undefined : { etag: base.etag, journal: base.journal }, writeId);
+  const journal = journalAfter(base && snapshotOf(base), writeId);
   const bytes = String.fromCharCode(...new TextEncoder().encode(rowKey));
   return tokenOf(journal, { caller, place: btoa(bytes).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "") });
 }
@@ -97,7 +100,7 @@ export async function commitTransaction(
   table: TableLike,
   partitionKey: string,
   operations: readonly Operation[],
-  context: RequestContext,
+  context: CallContext,
   { mayRepeat, writeId, isAbandoned, operationIds }: TransactionWrite,
   onConflict?: () => number,
 ): Promise<TransactionOutcome> {
@@ -119,9 +122,34 @@ export async function commitTransaction(
   }
 
   const { rowKey, base } = witness;
+  /** Whether a row beside the witness contains a part of the change. */
+  let isLeftElsewhere = false;
+
+  /** The witness was deleted, or has an old journal: the service has carried out the transaction for all rows, or for none. */
+  async function recogniseOthers(request: RequestContext): Promise<Recognition> {
+    const written = journalsOf(operations, witness as Operation, journalAfter(snapshotOf(base), writeId), writeId);
+    const others = operations.filter((operation) => operation !== witness && operation.rowKey !== queriesRowKey && (written.has(operation) || operation.base.etag !== undefined));
+    if (others.length === 0) return "unknown";
+    const { tryLimit, onRequest } = request;
+    const rows = await readRows(table, partitionKey, others.map((other) => other.rowKey), { ...tableOptions(request), tryLimit, onRequest });
+    const found = others.map((operation) => ({ operation, row: rows.get(operation.rowKey) ?? noRow }));
+    const outcomes = found.map(({ operation, row }) => {
+      const journal = written.get(operation);
+      return journal && row.journal && row.journal.seq >= journal.seq ? outcomeOf(journal, row.journal) : "unknown";
+    });
+    isLeftElsewhere = found.some(({ operation, row }) => operation.changes && containsChange(row.stored, operation.wanted, operation.base.stored));
+    if (outcomes.includes("committed")) return "committed";
+    if (outcomes.includes("not committed")) return "not committed";
+    // It would have changed the ETag of every row, also of those that it only reads.
+    return found.some(({ operation, row }) => row.etag !== undefined && row.etag === operation.base.etag) ? "unchanged" : "unknown";
+  }
+
   const adapter: CommitAdapter<StoredEntity | undefined> = {
     journaled: true,
     equals: (a, b) => (a && b ? equalStored(a, b) : a === b),
+    containsChange: (stored) => isLeftElsewhere || containsChange(stored, witness.wanted, base.stored),
+    recogniseElsewhere: recogniseOthers,
+    isNeverDeleted: rowKey === operationsRowKey,
     async read(request) {
       request.onRequest?.();
       lastRead = await readRow(table, partitionKey, rowKey, tableOptions(request));
@@ -144,9 +172,13 @@ export async function commitTransaction(
     create: (_raw, journal, request) => submit(journal, request),
     delete: () => Promise.reject(new TypeError("a transaction is never a bare delete")),
   };
-  const from = base.etag === undefined ? undefined : { raw: base.stored, etag: base.etag, journal: base.journal };
+  const from = snapshotOf(base);
   const outcome = await commit(adapter, { base: from, draft: sent, journaling: true, mayRepeat, writeId, isAbandoned, operationIds }, context, onConflict);
   return { outcome, etags, journals, token: tokenOfWrite(operations, writeId), witness: lastRead && { rowKey, row: lastRead } };
+}
+
+function snapshotOf({ etag, stored, journal }: Row): Snapshot<StoredEntity | undefined> | undefined {
+  return etag === undefined ? undefined : { raw: stored, etag, journal };
 }
 
 function tableOptions({ abortSignal, tracingOptions }: RequestContext): TableCallOptions {
@@ -162,24 +194,18 @@ function witnessOf(operations: readonly Operation[]): Operation | undefined {
   const ofOperations = changing.find(({ rowKey }) => rowKey === operationsRowKey);
   if (ofOperations) return ofOperations;
   const lasting = changing.filter(({ leavesTombstone }) => !leavesTombstone);
-  return lasting.find(({ base }) => base.etag !== undefined) ?? lasting[0] ?? changing[0];
+  // The row of an outbox is deleted when its message is sent.
+  return lasting.find(({ base }) => base.etag !== undefined) ?? lasting.find(({ rowKey }) => !isOwnRow(rowKey)) ?? lasting[0] ?? changing[0];
 }
 
 /**
- * The journal of the witness row counts the write. The other rows keep their journals, and rows without one start it:
- * otherwise another client whose response is lost at the same time would find a changed row without a journal, and could not
- * determine its outcome.
+ * The journals of all rows that change count the write. Another client whose response is lost at the same time, whichever of these rows it
+ * writes, finds this write in the place of its own; and if the witness is deleted, the other rows show that this write was committed.
  */
 function journalsOf(operations: readonly Operation[], witness: Operation, journal: Journal | undefined, writeId: string): ReadonlyMap<Operation, Journal> {
   if (!journal) return new Map();
-  return new Map(
-    operations.flatMap((operation): [Operation, Journal][] => {
-      if (operation === witness) return [[operation, journal]];
-      const { base, changes, leavesTombstone } = operation;
-      if (base.journal || !(changes || leavesTombstone)) return [];
-      return [[operation, journalAfter(base.etag === undefined ? undefined : { etag: base.etag, journal: undefined }, writeId)]];
-    }),
-  );
+  const changing = operations.filter((operation) => operation === witness || operation.changes || operation.leavesTombstone);
+  return new Map(changing.map((operation) => [operation, operation === witness ? journal : journalAfter(snapshotOf(operation.base), writeId)]));
 }
 
 /** A placeholder for the draft: to `commit`, an undefined draft would mean a delete. */

@@ -1,7 +1,7 @@
 import type { TableEntityLike, TransactionActionLike } from "../clients/table.js";
-import { createError, LimitError } from "../errors.js";
+import { createError, LimitError, quotedText } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
-import { defaultJournalName, formatJournal } from "../target/journal.js";
+import { defaultJournalName, formatJournal, maxJournalInBytes } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { isOwnRow } from "../target/library-rows.js";
 import { entityDiff, entitySize, equalStored, tombstoneName } from "../target/stored-entity.js";
@@ -18,6 +18,8 @@ export interface Operation {
   readonly changes: boolean;
   /** Whether it stores a tombstone, to be deleted after the transaction. */
   readonly leavesTombstone: boolean;
+  /** The entity after the transaction. Undefined: it does not exist. */
+  readonly wanted: StoredEntity | undefined;
   readonly action: TransactionActionLike;
 }
 
@@ -44,7 +46,8 @@ export function operationsOf(view: PartitionView, partitionKey: string, detectPh
   if (detectPhantoms && !view.touched.has(queriesRowKey) && operations.some(({ changes }) => changes)) {
     // Changes the ETag of the row unconditionally, so it conflicts only with transactions that queried.
     const action: TransactionActionLike = ["upsert", { partitionKey, rowKey: queriesRowKey }, "Merge"];
-    operations.push({ rowKey: queriesRowKey, base: view.row(queriesRowKey), changes: false, leavesTombstone: false, action });
+    const base = view.row(queriesRowKey);
+    operations.push({ rowKey: queriesRowKey, base, changes: false, leavesTombstone: false, wanted: base.stored, action });
   }
   return operations;
 }
@@ -57,7 +60,7 @@ function operationFor(view: PartitionView, partitionKey: string, rowKey: string)
   // A row that was never read counts as changed, even if it was created and deleted again within the batch: only the service
   // can tell whether it exists.
   const changes = !view.isKnown(rowKey) || !(wanted && base.stored ? equalStored(wanted, base.stored) : wanted === base.stored);
-  const operation = { rowKey, base, changes, leavesTombstone: !wanted && !isOwnRow(rowKey) };
+  const operation = { rowKey, base, changes, leavesTombstone: !wanted && !isOwnRow(rowKey), wanted };
   if (base.etag === undefined) {
     const stored = wanted ?? (operation.leavesTombstone ? tombstone : []);
     return { ...operation, action: ["create", { ...keys, ...Object.fromEntries(stored) }] };
@@ -75,11 +78,17 @@ export function keptBy(mode: "Merge" | "Replace", base: Row): object {
 }
 
 /** The action of an operation, with a journal if it carries one. */
-export function withJournal({ rowKey, action }: Operation, journal: Journal | undefined): TransactionActionLike {
+export function withJournal({ rowKey, action, wanted }: Operation, journal: Journal | undefined): TransactionActionLike {
   if (!journal) return action;
   const [kind, entity, ...rest] = action;
-  const text = rowKey === operationsRowKey ? formatJournal(journal, maxOperationIdsInBytes) : formatJournal(journal);
+  const text = rowKey === operationsRowKey ? formatJournal(journal, maxOperationIdsInBytes) : formatJournal(journal, roomFor(wanted, entity));
   return [kind, { ...entity, [defaultJournalName]: text }, ...rest] as TransactionActionLike;
+}
+
+/** The characters that are left for the journal of an entity: it then reaches back less far. {@link limitOf} has made sure of some. */
+function roomFor(wanted: StoredEntity | undefined, { partitionKey, rowKey }: TableEntityLike): number {
+  const used = wanted ? measured(entitySizes, wanted, () => entitySize(wanted, partitionKey, rowKey)) : 0;
+  return Math.max(overhead / 4, Math.min(maxJournalInBytes, Math.floor((maxEntityBytes - used - overhead / 2) / 2)));
 }
 
 /**
@@ -98,7 +107,7 @@ const overhead = 1_000;
 
 /** The limit of the service that the operations exceed, if any. */
 export function limitOf(
-  operations: readonly Pick<Operation, "action">[],
+  operations: readonly (Pick<Operation, "action"> & Partial<Pick<Operation, "base">>)[],
   written: Iterable<readonly [rowKey: string, stored: StoredEntity | null]>,
   partitionKey: string,
   url: string,
@@ -111,16 +120,19 @@ export function limitOf(
   for (const [rowKey, stored] of written) {
     if (!stored) continue;
     if (stored.size > maxProperties) {
-      return exceeded("properties", `The entity ${JSON.stringify(rowKey)} has ${stored.size} properties, more than the maximum of ${maxProperties}`);
+      return exceeded("properties", `The entity ${quotedText(rowKey)} has ${stored.size} properties, more than the maximum of ${maxProperties}`);
     }
     const bytes = overhead + measured(entitySizes, stored, () => entitySize(stored, partitionKey, rowKey));
     if (bytes > maxEntityBytes) {
-      return exceeded("entity", `The entity ${JSON.stringify(rowKey)} would have ${bytes} bytes, more than the maximum of 1 MiB`);
+      return exceeded("entity", `The entity ${quotedText(rowKey)} would have ${bytes} bytes, more than the maximum of 1 MiB`);
     }
   }
-  const sizeOf = (action: TransactionActionLike): number =>
-    overhead + (action[1].rowKey === operationsRowKey ? maxOperationIdsInBytes : 0) + measured(actionSizes, action, () => encoder.encode(JSON.stringify(action)).length);
-  const bytes = operations.reduce((sum, { action }) => sum + sizeOf(action), 0);
+  const sizeOf = (action: TransactionActionLike, base: Row | undefined): number => {
+    // A journal that contains operation ids is longer.
+    const journal = action[1].rowKey === operationsRowKey ? maxOperationIdsInBytes : String(base?.journalValue?.value ?? "").length;
+    return overhead + journal + measured(actionSizes, action, () => encoder.encode(JSON.stringify(action)).length);
+  };
+  const bytes = operations.reduce((sum, { action, base }) => sum + sizeOf(action, base), 0);
   if (bytes > maxSizeInBytes) return exceeded("bytes", `The transaction would have ${bytes} bytes, more than the maximum of 4 MiB`);
   return undefined;
 }

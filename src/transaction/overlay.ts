@@ -1,4 +1,5 @@
 import type { StoredEntity } from "../target/stored-entity.js";
+import type { TransactionCompanion } from "./companion.js";
 
 /** A range of row keys, both ends inclusive. */
 export interface RowRange {
@@ -37,6 +38,7 @@ export class Overlay {
   readonly #readIntents = new Set<string>();
   readonly #writeIntents = new Set<string>();
   readonly #rangeIntents: RowRange[] = [];
+  readonly #companions: TransactionCompanion[] = [];
   #hasPhantom = false;
 
   constructor(view: BaseView) {
@@ -94,6 +96,17 @@ export class Overlay {
   insert(rowKey: string, stored: StoredEntity): void {
     this.#inserts.add(rowKey);
     this.#writes.set(rowKey, stored);
+  }
+
+  /** The companions whose rows are among the writes. */
+  get companions(): readonly TransactionCompanion[] {
+    return this.#companions;
+  }
+
+  /** Creates the row of a companion. Its key is new. */
+  accompany(companion: TransactionCompanion, rowKey: string, stored: StoredEntity): void {
+    this.insert(rowKey, stored);
+    this.#companions.push(companion);
   }
 
   /** The query is about to be sent. */

@@ -2,8 +2,10 @@ import type { CallOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { linkSignals, RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
-import { isConflict, isNotFound } from "../core/storage-errors.js";
+import { isConflict, isNotFound, toNotFoundError } from "../core/storage-errors.js";
 import { createError, OperationTimeoutError } from "../errors.js";
+import { notModifiedFor, ServiceTime } from "../target/library-rows.js";
+import { ownRowPages } from "../target/own-rows.js";
 import { tableUrl } from "../target/stored-entity.js";
 
 /** A row that matches the filter of a purge, as the SDK returned it. */
@@ -17,27 +19,31 @@ export interface FoundRow {
 const tryTimeoutInMs = 60_000;
 
 /**
- * Deletes the rows that match, each on the condition that it is unchanged since it was found. `mayDelete` decides at the last
- * moment. Each request is given up when the caller aborts, or after a minute, even if the client does not notice its signal.
+ * Deletes the rows that match and were not written for `ageInMs`, by the clock of the service, each on the condition that it is unchanged
+ * since it was found. `mayDelete` decides at the last moment. Each request is given up when the caller aborts, or after a minute, even if the client does not notice its signal.
  */
 export async function purgeRows(
   call: string,
   table: TableLike,
-  filter: string,
+  { filter, ageInMs }: { readonly filter: string; readonly ageInMs: number },
   { abortSignal, tracingOptions }: CallOptions,
-  mayDelete: (row: FoundRow) => Promise<boolean>,
+  mayDelete: (row: FoundRow, serviceTime: number) => Promise<boolean>,
 ): Promise<PurgeResult> {
   const traced = tracingOptions && { tracingOptions };
   let deleted = 0;
   let kept = 0;
+  const serviceTime = new ServiceTime();
   const { controller, unlink } = linkSignals(abortSignal);
   const limits = { abortSignal, timeoutInMs: tryTimeoutInMs };
   try {
-    const pages = table.listEntities({ ...traced, abortSignal: controller.signal, queryOptions: { filter } }).byPage()[Symbol.asyncIterator]();
+    const { onResponse } = serviceTime;
+    const queryOptions = { filter: `${filter} and ${notModifiedFor(ageInMs)}` };
+    const pages = ownRowPages(table, { ...traced, abortSignal: controller.signal, onResponse, queryOptions });
     for (let page = await read(() => pages.next(), limits); !page.done; page = await read(() => pages.next(), limits)) {
       for (const row of page.value as readonly FoundRow[]) {
         throwIfAborted(abortSignal);
-        if (!(await mayDelete(row))) {
+        if (!serviceTime.isOlder(row, ageInMs)) continue;
+        if (!(await mayDelete(row, serviceTime.now))) {
           kept++;
           continue;
         }
@@ -57,8 +63,8 @@ export async function purgeRows(
     return { deleted, kept };
   } catch (error) {
     controller.abort(error);
-    if (!(error instanceof RequestTimeoutError)) throw error;
     const url = tableUrl(table);
+    if (!(error instanceof RequestTimeoutError)) throw toNotFoundError(error, url, undefined) ?? error;
     const message = `${call} of ${url}: ${error.message}. ${deleted} rows were deleted before.`;
     throw createError(OperationTimeoutError, message, { url, elapsedInMs: error.timeoutInMs, committed: "unknown", cause: error });
   } finally {

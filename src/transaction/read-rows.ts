@@ -1,6 +1,6 @@
 import type { TableLike } from "../clients/table.js";
 import { linkSignals } from "../core/deadline.js";
-import { quoted } from "../target/library-rows.js";
+import { quoted, withinFilter } from "../target/library-rows.js";
 import type { RowRange } from "./overlay.js";
 import { collectRows, noRow, readRow } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
@@ -66,7 +66,7 @@ export function queryRange(
   const conditions = [
     ...(range.from === undefined ? [] : [`RowKey ge ${quoted(range.from)}`]),
     ...(range.to === undefined ? [] : [`RowKey le ${quoted(range.to)}`]),
-    ...(filter === undefined ? [] : [`(${filter})`]),
+    ...(filter === undefined ? [] : [withinFilter("query", filter)]),
   ].join(" and ");
   return collectRows(table, `${partitionFilter(partitionKey)}${conditions && ` and (${conditions})`}`, options);
 }

@@ -1,4 +1,4 @@
-import type { TableCallOptions, TableLike } from "../clients/table.js";
+import type { TableCallOptions, TableLike, TableResponseLike } from "../clients/table.js";
 import { readWithTries } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
 import { isNotFound } from "../core/storage-errors.js";
@@ -35,6 +35,8 @@ export interface RowOptions extends TableCallOptions {
   onRequest?: (() => void) | undefined;
   /** The time for one try. @defaultValue none */
   tryLimit?: TryLimit | undefined;
+  /** Called with each response of a query: it has the time of the service. */
+  onResponse?: ((response: TableResponseLike) => void) | undefined;
 }
 
 /** Reads in as many tries as it takes, if the options limit them. */
@@ -76,7 +78,7 @@ export function collectRows(table: TableLike, filter: string, options: RowOption
 export async function* queryRows(
   table: TableLike,
   filter: string | undefined,
-  { onRequest, ...options }: Omit<RowOptions, "tryLimit">,
+  { onRequest, onResponse, ...options }: Omit<RowOptions, "tryLimit">,
 ): AsyncGenerator<[rowKey: string, row: Row, partitionKey: string]> {
   let bodyText: string | undefined;
   const pages = table
@@ -84,7 +86,10 @@ export async function* queryRows(
       ...options,
       disableTypeConversion: true,
       ...(filter !== undefined && filter !== "" && { queryOptions: { filter } }),
-      onResponse: (raw) => (bodyText = raw.bodyAsText ?? undefined),
+      onResponse: (raw) => {
+        bodyText = raw.bodyAsText ?? undefined;
+        onResponse?.(raw);
+      },
     })
     .byPage();
   onRequest?.();

@@ -1,18 +1,28 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
 import { credentialScopeOf } from "../core/call-queue.js";
+import { isAborted } from "../core/deadline.js";
 import { rejectNestedUpdate, withCurrentHolds } from "../core/hold-context.js";
-import { describeSpan, withAttempts } from "../core/telemetry.js";
+import { withUpdate } from "../core/measure.js";
+import { read } from "../core/request.js";
+import { describeSpan } from "../core/telemetry.js";
+import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { isConcurrencyError } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
 import { partitionUrl } from "../target/stored-entity.js";
 import { checkKey, checkTypes } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
 import { checkUpdateOptions } from "../update/options.js";
 import { parseOperationId } from "./commit-transaction.js";
-import { TransactionCall } from "./transaction-batch.js";
+import { readRow } from "./row.js";
+import type { Row } from "./row.js";
+import { TransactionCall } from "./transaction-call.js";
+import type { TransactionResult } from "./transaction-call.js";
 import { enqueueTransaction } from "./transaction-queue.js";
+import type { Receipt } from "./repetition.js";
+import type { TransactionRun } from "./transaction-run.js";
 import type { Transaction } from "./transaction.js";
 
 /** Options of {@link runTransaction}. */
@@ -38,13 +48,18 @@ export interface RunTransactionOptions extends ConflictRetryOptions, WriteOutcom
    */
   detectPhantoms?: boolean | undefined;
   /**
-   * Whether concurrent transactions of the same partition in this process, under the same credentials, share reads and writes.
+   * Whether concurrent transactions of the same partition in this process, under the same credentials, share reads and writes. The
+   * functions of the callers run in the async context of their own calls; a shared request travels in that of one of its callers. Pass
+   * `false` if a policy of the client depends on the context: on the user of the call, for example.
    * @defaultValue true: a fraction of the requests, and no conflicts within a process
    */
   coalesce?: boolean | undefined;
 }
 
-const optionNames: OptionNames<RunTransactionOptions> = {
+/** Options of {@link runWithReceipt}. Without an operation id: the receipt takes its place. */
+export type ReceiptTransactionOptions = Omit<RunTransactionOptions, "operationId">;
+
+const receiptOptionNames: OptionNames<ReceiptTransactionOptions> = {
   abortSignal: 1,
   tracingOptions: 1,
   timeoutInMs: 1,
@@ -52,12 +67,12 @@ const optionNames: OptionNames<RunTransactionOptions> = {
   maxAttempts: 1,
   retryDelayInMs: 1,
   maxRetryDelayInMs: 1,
-  operationId: 1,
   onUnknown: 1,
   types: 1,
   detectPhantoms: 1,
   coalesce: 1,
 };
+const optionNames: OptionNames<RunTransactionOptions> = { ...receiptOptionNames, operationId: 1 };
 
 /**
  * Reads and writes entities of one partition in isolation from other clients: the commit also rewrites every row that was only
@@ -89,28 +104,88 @@ export function runTransaction<T extends object = Record<string, unknown>, R = v
   fn: (tx: Transaction<T>) => Promise<R> | R,
   options: RunTransactionOptions = {},
 ): Promise<R> {
-  return withAttempts("runTransaction", options, async (trace, span) => {
+  return withUpdate("runTransaction", options, async (trace, span) => {
     checkOptions("runTransaction", options, optionNames);
-    requireClient("runTransaction", table, "a TableClient");
-    if (typeof fn !== "function") throw new TypeError("runTransaction: fn must be a function.");
-    checkKey("partitionKey", partitionKey);
-    describeSpan(span, { targetKind: "tablePartition", url: partitionUrl(table, partitionKey) });
-    const url = partitionUrl(table, partitionKey);
-    rejectNestedUpdate("runTransaction", url);
-    const update = { call: "runTransaction", url, isSettled: () => call.isSettled() };
-    const call: TransactionCall = new TransactionCall(withCurrentHolds(fn as (tx: Transaction) => unknown, update), {
-      ...checkUpdateOptions(options),
-      types: checkTypes(options.types ?? {}),
-      operationId: options.operationId,
-      operation: options.operationId === undefined ? undefined : parseOperationId(options.operationId),
-      options: { abortSignal: options.abortSignal },
-      trace,
-      url,
-    });
-    const { coalesce = true, detectPhantoms = false } = options;
-    enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);
-    const { value, outcome } = await call.promise;
+    const { value, outcome } = await execute("runTransaction", { table, partitionKey, fn, trace, span }, options);
     describeSpan(span, { outcome });
     return value as R;
   });
+}
+
+/**
+ * As {@link runTransaction}, with a row that the function creates by {@link TransactionRun.insertReceipt}. The transaction is committed
+ * once as long as the row exists, whichever process runs it, and however often. `"unchanged"`: the row exists, and the function did not
+ * run, or what it did was dropped. So a commit of unknown outcome is always repeated: the repetition finds the receipt of the first.
+ * @param call - The name of the public call, for messages and spans.
+ * @param receipt - Undefined: the function is tried out, and throws in the end.
+ */
+export function runWithReceipt(
+  call: string,
+  table: TableLike,
+  partitionKey: string,
+  fn: (tx: TransactionRun) => unknown,
+  receipt: Receipt | undefined,
+  options: ReceiptTransactionOptions,
+): Promise<TransactionResult> {
+  return withUpdate(call, options, async (trace, span) => {
+    checkOptions(call, options, receiptOptionNames);
+    // A queue of transactions calls it with one of its runs.
+    const run = fn as (tx: Transaction) => unknown;
+    const execution = execute(call, { table, partitionKey, fn: run, trace, span, receipt }, { ...options, onUnknown: "retry" });
+    const result = await execution.catch(async (error: unknown): Promise<TransactionResult> => {
+      if (receipt && (await wasApplied(table, partitionKey, receipt, error, options))) return { value: undefined, outcome: "unchanged" };
+      throw error;
+    });
+    describeSpan(span, { outcome: result.outcome });
+    return result;
+  });
+}
+
+/**
+ * Whether the transaction was applied before. A function that sees what its own first run has written may throw: an account is empty, an
+ * entity exists. Its error counts only if there is no receipt.
+ */
+async function wasApplied(table: TableLike, partitionKey: string, { rowKey }: Receipt, error: unknown, { abortSignal, tracingOptions }: ReceiptTransactionOptions): Promise<boolean> {
+  if (isAborted(abortSignal) || isConcurrencyError(error, "OPERATION_TIMEOUT") || isConcurrencyError(error, "COMMIT_UNKNOWN")) return false;
+  try {
+    const request = (signal: AbortSignal): Promise<Row> => readRow(table, partitionKey, rowKey, { abortSignal: signal, ...(tracingOptions && { tracingOptions }) });
+    return (await read(request, { abortSignal, timeoutInMs: receiptTimeoutInMs })).etag !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+const receiptTimeoutInMs = 10_000;
+
+/** One call: its function, and where it runs. */
+interface Execution {
+  readonly table: TableLike;
+  readonly partitionKey: string;
+  readonly fn: (tx: Transaction) => unknown;
+  readonly trace: Attempts;
+  readonly span: CallSpan;
+  readonly receipt?: Receipt | undefined;
+}
+
+function execute(name: string, { table, partitionKey, fn, trace, span, receipt }: Execution, options: RunTransactionOptions): Promise<TransactionResult> {
+  requireClient(name, table, "a TableClient");
+  if (typeof fn !== "function") throw new TypeError(`${name}: fn must be a function.`);
+  checkKey("partitionKey", partitionKey);
+  const url = partitionUrl(table, partitionKey);
+  describeSpan(span, { targetKind: (trace.targetKind = "tablePartition"), url });
+  rejectNestedUpdate(name, url);
+  const update = { call: name, url, isSettled: () => call.isSettled() };
+  const call: TransactionCall = new TransactionCall(withCurrentHolds(fn, update), {
+    ...checkUpdateOptions(options),
+    types: checkTypes(options.types ?? {}),
+    operationId: options.operationId,
+    operation: options.operationId === undefined ? undefined : parseOperationId(options.operationId),
+    receipt,
+    options: { abortSignal: options.abortSignal },
+    trace,
+    url,
+  });
+  const { coalesce = true, detectPhantoms = false } = options;
+  enqueueTransaction({ table, credentialScope: credentialScopeOf(table), partitionKey, coalesce, detectPhantoms }, call);
+  return call.promise;
 }

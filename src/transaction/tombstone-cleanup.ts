@@ -10,6 +10,7 @@ import { tableUrl, tombstoneName } from "../target/stored-entity.js";
 import { requireClient } from "../target/target.js";
 import { purgeRows } from "./purge-rows.js";
 import { readRow } from "./row.js";
+import { quotedText } from "../errors.js";
 
 /** No caller waits for the clean-up, but the next batch waits for its end. */
 const timeoutInMs = 5_000;
@@ -47,7 +48,7 @@ export class TombstoneCleanup {
       tombstones.map(([rowKey, etag]) => read((abortSignal) => this.#delete(rowKey, etag, abortSignal), { timeoutInMs })),
     );
     const left = outcomes.filter(({ status }) => status === "rejected").length;
-    if (left > 0) logger.verbose(`${left} tombstones were left in partition ${JSON.stringify(this.#partitionKey)}`);
+    if (left > 0) logger.verbose(`${left} tombstones were left in partition ${quotedText(this.#partitionKey)}`);
   }
 
   async #delete(rowKey: string, known: string | undefined, abortSignal: AbortSignal): Promise<void> {
@@ -82,6 +83,7 @@ const optionNames: OptionNames<PurgeTombstonesOptions> = { abortSignal: 1, traci
  * ```ts
  * const { deleted } = await purgeTombstones(table);
  * ```
+ * @throws {@link TargetNotFoundError} if the table does not exist.
  * @throws `RestError` if the service rejects a request; what was deleted by then stays deleted.
  * @throws {@link OperationTimeoutError} if a request gets no response within a minute; what was deleted by then stays deleted.
  */
@@ -92,13 +94,11 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     throwIfAborted(options.abortSignal);
     const { partitionKey, abortSignal } = options;
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0, max: Date.now() });
-    const before = new Date(Date.now() - age).toISOString();
     const filter = [
       ...(partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(partitionKey)}`]),
       `${tombstoneName} eq true`,
-      `Timestamp lt datetime${quoted(before)}`,
     ].join(" and ");
     // A client that does not know tombstones may have merged an entity into one.
-    return purgeRows("purgeTombstones", table, filter, { abortSignal, tracingOptions }, (row) => Promise.resolve(isTombstone(row)));
+    return purgeRows("purgeTombstones", table, { filter, ageInMs: age }, { abortSignal, tracingOptions }, (row) => Promise.resolve(isTombstone(row)));
   }, { targetKind: "table", url: tableUrl(table) });
 }

@@ -1,10 +1,8 @@
-import type { TableLike } from "../clients/table.js";
-import { waitOrDetach, WriteCall } from "../core/pending-call.js";
-import type { WriteCallSettings } from "../core/pending-call.js";
+import { waitOrDetach } from "../core/pending-call.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
-import type { EdmType } from "../target/edm.js";
 import { writeOfOperation } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import type { TransactionCompanion } from "./companion.js";
 import { outcomeOfOperation } from "./commit-transaction.js";
 import type { IdentifiedOperation } from "./commit-transaction.js";
 import { limitOf, operationsOf } from "./operations.js";
@@ -14,54 +12,9 @@ import type { PartitionView } from "./partition-view.js";
 import { operationsRowKey } from "./row.js";
 import type { RowOptions } from "./row.js";
 import { RunOrder } from "./run-order.js";
+import type { FinishedRun, FunctionResult, PartitionSettings, TransactionCall } from "./transaction-call.js";
 import { TransactionRun } from "./transaction-run.js";
 import type { Transaction } from "./transaction.js";
-
-/** The settings that the transactions of one queue share. */
-export interface PartitionSettings {
-  readonly table: TableLike;
-  readonly credentialScope: object;
-  readonly partitionKey: string;
-  readonly detectPhantoms: boolean;
-  readonly coalesce: boolean;
-}
-
-/** The outcome of a transaction. `"unchanged"`: the function changed nothing, and nothing was written. */
-export interface TransactionResult {
-  /** What the function returned. */
-  readonly value: unknown;
-  readonly outcome: "committed" | "unchanged";
-}
-
-export interface TransactionSettings extends WriteCallSettings {
-  readonly types: Readonly<Record<string, EdmType>>;
-  /** The operation of `operationId`. */
-  readonly operation: IdentifiedOperation | undefined;
-}
-
-/** One caller of `runTransaction`, and its function. */
-export class TransactionCall extends WriteCall<TransactionResult, TransactionSettings> {
-  readonly fn: (tx: Transaction) => unknown;
-  /** Read a row before inserting it: a failed insert does not return the existing entity. */
-  readBeforeInsert = false;
-  /** What its function did in an earlier batch that it was not part of in the end. */
-  finished: FinishedRun | undefined;
-  /** What its function returned for the commits of unknown outcome, by the ids of their writes: one of them may be found later. */
-  unknownValues: Map<string, unknown> | undefined;
-
-  constructor(fn: (tx: Transaction) => unknown, settings: TransactionSettings) {
-    super(settings);
-    this.fn = fn;
-  }
-}
-
-/** How a function ended, and what it read and wrote. */
-interface FinishedRun {
-  readonly overlay: Overlay;
-  readonly result: FunctionResult;
-}
-
-type FunctionResult = { readonly kind: "returned"; readonly value: unknown } | { readonly kind: "failed"; readonly error: unknown };
 
 /** A function that runs, or has run, in this batch or in one before it. `close` ends the use of its `tx`. */
 interface Run {
@@ -117,6 +70,7 @@ export class TransactionBatch {
 
   async run(moreAreWaiting: () => boolean): Promise<void> {
     try {
+      await this.#loadReceipts();
       for (const [position, call] of this.#calls.entries()) this.#runs.push(this.#begin(position, call));
       for (const [position, call] of this.#calls.entries()) {
         const hasOtherWaiters = (): boolean => this.#calls.some((other) => other !== call && !other.isSettled()) || moreAreWaiting();
@@ -132,6 +86,12 @@ export class TransactionBatch {
 
   #isOver(): boolean {
     return performance.now() - this.#startedAt >= maxBatchTimeInMs;
+  }
+
+  /** Together, as one request reads several rows. If it fails, each run reads its own, and reports the failure. */
+  async #loadReceipts(): Promise<void> {
+    const rowKeys = this.#calls.flatMap(({ readReceipt, settings }) => (readReceipt && settings.receipt ? [settings.receipt.rowKey] : []));
+    if (rowKeys.length > 1) await this.view.load([...new Set(rowKeys)], this.#requestOptions()).catch(() => undefined);
   }
 
   /** Undefined: not in this batch. */
@@ -296,6 +256,12 @@ export class TransactionBatch {
       const step = this.#steps[index];
       return step?.kind === "returned" && step.changed;
     });
+  }
+
+  /** The companions of the writers. */
+  companions(): TransactionCompanion[] {
+    const writers = new Set(this.writers());
+    return this.#calls.flatMap((call, index) => (writers.has(call) ? (this.#runs[index]?.overlay.companions ?? []) : []));
   }
 
   /** The calls that have to wait for the next batch. */

@@ -1,9 +1,12 @@
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import type { FailedWrite } from "../core/call-queue.js";
+import { nativeSignal } from "../core/deadline.js";
+import { isConflict, isEntityAlreadyExists } from "../core/storage-errors.js";
 import { beginTogether } from "../core/telemetry.js";
 import { defaultJournalName, formatJournal, maxOperationIds, newWriteId } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { partitionUrl } from "../target/stored-entity.js";
+import { accompany } from "./companion.js";
 import { commitTransaction, tokenOfWrite } from "./commit-transaction.js";
 import type { TransactionOutcome } from "./commit-transaction.js";
 import { limitOf } from "./operations.js";
@@ -13,7 +16,7 @@ import { operationsRowKey } from "./row.js";
 import type { Row, RowOptions } from "./row.js";
 import { TombstoneCleanup } from "./tombstone-cleanup.js";
 import { TransactionBatch } from "./transaction-batch.js";
-import type { PartitionSettings, TransactionCall } from "./transaction-batch.js";
+import type { PartitionSettings, TransactionCall } from "./transaction-call.js";
 
 /** The maximum number of transactions in one batch: they have to fit into 100 operations. */
 const maxBatch = 50;
@@ -47,7 +50,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
   readonly #tombstones: TombstoneCleanup;
 
   constructor(settings: PartitionSettings, onIdle: (() => void) | undefined) {
-    super(partitionUrl(settings.table, settings.partitionKey), onIdle);
+    super(partitionUrl(settings.table, settings.partitionKey), onIdle, settings.credentialScope);
     this.#settings = settings;
     this.#tombstones = new TombstoneCleanup(settings.table, settings.partitionKey);
   }
@@ -117,7 +120,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       return "unchanged";
     }
     this.#requeueFailed({ kind: "conflict", error: undefined }, batch, undefined);
-    await this.pause(this.backoffAfterConflict(calls));
+    await this.pauseBeforeRetry(this.backoffAfterConflict(calls));
     return "conflict";
   }
 
@@ -139,11 +142,13 @@ class TransactionQueue extends CallQueue<TransactionCall> {
       return "interrupted";
     }
     const context = this.requestFor(calls, undefined, defaultJournalName);
-    // Clients do not delete the row of the operations: if it is missing after a lost response, it was not created.
+    // Clients do not delete the row of the operations: if it is missing after a lost response, and no other row shows the write, it was not
+    // created.
     const mayRepeat = operationIds.length > 0 || writers.every(({ settings }) => settings.onUnknown === "retry");
     const isAbandoned = (): boolean => writers.some((call) => call.isSettled());
     const onConflict = (): number => this.backoffAfterConflict(calls);
-    const committed = await commitTransaction(table, partitionKey, operations, context, { mayRepeat, writeId, isAbandoned, operationIds }, onConflict);
+    const write = { mayRepeat, writeId, isAbandoned, operationIds };
+    const committed = await accompany(batch.companions(), () => commitTransaction(table, partitionKey, operations, context, write, onConflict));
     const { outcome } = committed;
     this.endWrite(writers, outcome);
     if (outcome.kind === "unknown") batch.keepValues(writeId);
@@ -167,6 +172,9 @@ class TransactionQueue extends CallQueue<TransactionCall> {
     if (outcome.kind !== "rejected") {
       this.#rows = new Map(witness ? [[witness.rowKey, witness.row]] : []);
       for (const call of calls) call.readBeforeInsert = true;
+      // A changed row says nothing about the receipts of the batch, which all of its calls would read.
+      const isChange = isConflict(outcome.error) && !isEntityAlreadyExists(outcome.error);
+      if (!isChange) for (const call of calls) call.readReceipt = true;
     }
     this.requeue(calls);
   }
@@ -203,7 +211,7 @@ class TransactionQueue extends CallQueue<TransactionCall> {
 
   #rowOptions(calls: readonly TransactionCall[]): RowOptions {
     const { abortSignal, tryLimit, tracingOptions, onRequest } = this.requestFor(calls, undefined, defaultJournalName);
-    return { abortSignal, tryLimit, onRequest, ...(tracingOptions && { tracingOptions }) };
+    return { abortSignal: nativeSignal(abortSignal), tryLimit, onRequest, ...(tracingOptions && { tracingOptions }) };
   }
 }
 

@@ -1,24 +1,42 @@
+import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { EntityInput, TableLike } from "../clients/table.js";
+import { observed } from "../core/pending-call.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, AlreadyExistsError, CommitUnknownError, TargetNotFoundError } from "../errors.js";
+import { createError, AlreadyExistsError, TargetNotFoundError, quotedText } from "../errors.js";
 import type { EdmType } from "../target/edm.js";
-import { checkNotOwnRow, isOwnRow } from "../target/library-rows.js";
-import { entityUrl, entityValue, equalStored, partitionUrl, storedFromValue } from "../target/stored-entity.js";
+import { checkNotOwnRow } from "../target/library-rows.js";
+import { entityUrl, entityValue, partitionUrl, storedFromValue } from "../target/stored-entity.js";
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
-import { outcomeOfOperation } from "./commit-transaction.js";
+import type { TransactionCompanion } from "./companion.js";
 import type { IdentifiedOperation } from "./commit-transaction.js";
+import { copyOf, merge } from "./entity-changes.js";
 import { isWithin, Overlay } from "./overlay.js";
-import type { RangeQuery } from "./overlay.js";
 import type { PartitionView } from "./partition-view.js";
-import { queryRange, readRows } from "./read-rows.js";
-import { operationsRowKey, queriesRowKey } from "./row.js";
+import { isApplied, isReceived } from "./repetition.js";
+import type { Receipt } from "./repetition.js";
 import type { RowOptions } from "./row.js";
-import { RestartError } from "./run-order.js";
 import type { Predecessors } from "./run-order.js";
+import { RunRows } from "./run-rows.js";
 import type { Transaction, TransactionQuery, TransactionReadOptions } from "./transaction.js";
+
+/** The call whose function runs. */
+interface RunningCall {
+  readonly attempts: number;
+  readonly signal: AbortSignal;
+  readonly promise: Promise<unknown>;
+  readonly trace: { readonly tracingOptions: OperationTracingOptions | undefined };
+  readonly readReceipt: boolean;
+  readonly settings: {
+    readonly onUnknown: "throw" | "retry";
+    readonly operationId?: string | undefined;
+    readonly operation: IdentifiedOperation | undefined;
+    readonly receipt: Receipt | undefined;
+  };
+  isSettled(): boolean;
+}
 
 /** The settings of one run. */
 interface RunSettings {
@@ -27,16 +45,7 @@ interface RunSettings {
   readonly detectPhantoms: boolean;
   readonly readBeforeInsert: boolean;
   readonly predecessors: Predecessors;
-  readonly call: {
-    readonly attempts: number;
-    readonly signal: AbortSignal;
-    readonly settings: {
-      readonly onUnknown: "throw" | "retry";
-      readonly operationId?: string | undefined;
-      readonly operation: IdentifiedOperation | undefined;
-    };
-    isSettled(): boolean;
-  };
+  readonly call: RunningCall;
 }
 
 const readOptionNames: OptionNames<TransactionReadOptions> = { validate: 1 };
@@ -49,16 +58,11 @@ export class TransactionRun implements Transaction {
   readonly #view: PartitionView;
   readonly #table: TableLike;
   readonly #settings: RunSettings;
-  /** Writes to rows that have not been read. The rows are read when the function has ended. */
-  readonly #deferred: { rowKey: string; apply: () => void }[] = [];
-  #wrote = false;
+  readonly #rows: RunRows;
   /** Its function has returned: it takes no more reads and writes. */
   #returned = false;
   #closed = false;
-  #mustRestart = false;
-  /** A write that could not be applied. */
-  #failure: { readonly error: unknown } | undefined;
-  #pendingReads = 0;
+  readonly #companions: TransactionCompanion[] = [];
 
   constructor(view: PartitionView, table: TableLike, partitionKey: string, settings: RunSettings) {
     this.partitionKey = partitionKey;
@@ -67,10 +71,22 @@ export class TransactionRun implements Transaction {
     this.#view = view;
     this.#table = table;
     this.#settings = settings;
+    const { options, detectPhantoms, predecessors } = settings;
+    this.#rows = new RunRows({ table, partitionKey, view, overlay: this.overlay, predecessors, detectPhantoms, options, checkOpen: () => this.#checkOpen() });
   }
 
   get signal(): AbortSignal {
     return this.#settings.call.signal;
+  }
+
+  /** The table of the transaction. */
+  get table(): TableLike {
+    return this.#table;
+  }
+
+  /** The call of this run: the same for all runs of its function. When its promise is settled, no further commit is sent for it. */
+  get call(): { readonly promise: Promise<unknown> } {
+    return this.#settings.call;
   }
 
   get<T extends object = Record<string, unknown>>(rowKey: string, options: TransactionReadOptions = {}): Promise<Entity<T> | undefined> {
@@ -89,13 +105,8 @@ export class TransactionRun implements Transaction {
     const rowKey = this.#checkEntity(entity);
     const stored = storedFromValue(entity, undefined, this.#settings.types);
     // Saves the read: the insert fails if the entity exists. The next attempt then reads it and throws the right error.
-    if (!this.#settings.readBeforeInsert && !this.overlay.isVisible(rowKey) && !this.#mustDefer(rowKey)) {
-      this.#wrote = true;
-      this.overlay.intendWrite(rowKey);
-      this.overlay.insert(rowKey, stored);
-      return;
-    }
-    this.#write(rowKey, (current) => {
+    if (!this.#settings.readBeforeInsert && this.#rows.insertUnread(rowKey, stored)) return;
+    this.#rows.write(rowKey, (current) => {
       if (current) throw createError(AlreadyExistsError, `${this.#name(rowKey)} already exists.`, { url: entityUrl(this.#table, this.partitionKey, rowKey) });
       return stored;
     });
@@ -105,72 +116,81 @@ export class TransactionRun implements Transaction {
     const { types } = this.#settings;
     const rowKey = this.#checkEntity(entity);
     const patch = copyOf(entity);
-    this.#write(rowKey, (current) => merge(patch, current ?? this.#notFound(rowKey), types));
+    this.#rows.write(rowKey, (current) => merge(patch, current ?? this.#notFound(rowKey), types));
   }
 
   replace(entity: EntityInput): void {
     const { types } = this.#settings;
     const rowKey = this.#checkEntity(entity);
     const value = copyOf(entity);
-    this.#write(rowKey, (current) => storedFromValue(value, current ?? this.#notFound(rowKey), types));
+    this.#rows.write(rowKey, (current) => storedFromValue(value, current ?? this.#notFound(rowKey), types));
   }
 
   upsert(given: EntityInput): void {
     const { types } = this.#settings;
     const rowKey = this.#checkEntity(given);
     const entity = copyOf(given);
-    this.#write(rowKey, (current) => (current ? merge(entity, current, types) : storedFromValue(entity, undefined, types)));
+    this.#rows.write(rowKey, (current) => (current ? merge(entity, current, types) : storedFromValue(entity, undefined, types)));
   }
 
   delete(entity: string | { readonly rowKey: string }): void {
     const rowKey = typeof entity === "string" ? entity : entity.rowKey;
     this.#check(rowKey);
-    this.#write(rowKey, (current) => {
+    this.#rows.write(rowKey, (current) => {
       if (!current) this.#notFound(rowKey);
       return null;
     });
   }
 
-  /** Whether an earlier call with the operation id of this one was applied. */
+  /** Whether an earlier call with the operation id or the receipt of this one was applied. */
   isRepetition(): Promise<boolean> | false {
-    const { operation } = this.#settings.call.settings;
-    return operation !== undefined && this.#findOperation(operation);
+    const { call, predecessors } = this.#settings;
+    const { operation, receipt } = call.settings;
+    if (receipt) return isReceived(receipt, this.#rows, this.overlay, call.readReceipt || predecessors.mayWrite(receipt.rowKey));
+    return operation !== undefined && isApplied(operation, this.#rows, this.overlay, this.#view, { ...call.settings, attempts: call.attempts, url: partitionUrl(this.#table, this.partitionKey) });
   }
 
-  /** The rows that say so become part of the transaction: if the first write arrives now, the commit of this one fails, or the other way round. */
-  async #findOperation(operation: IdentifiedOperation): Promise<boolean> {
-    const { witness } = operation;
-    await this.#reading(this.#view.load(witness === undefined ? [operationsRowKey] : [operationsRowKey, witness], this.#settings.options()));
+  /** Creates the receipt of this transaction: the last thing that its function does. */
+  insertReceipt(entity: EntityInput): void {
+    this.checkRunning();
+    const { rowKey } = entity;
+    const stored = storedFromValue(entity, undefined, {});
+    if (this.overlay.isVisible(rowKey)) this.overlay.write(rowKey, stored);
+    else this.overlay.insert(rowKey, stored);
+  }
+
+  /** Adds a row that is made when the function has returned. */
+  attach(companion: TransactionCompanion): void {
+    this.checkRunning();
+    this.#companions.push(companion);
+  }
+
+  async #prepareCompanions(): Promise<void> {
+    const { call } = this.#settings;
+    const request = { abortSignal: call.signal, tracingOptions: call.trace.tracingOptions ?? {} };
+    const rows = await Promise.all(this.#companions.map((companion) => companion.prepare(request)));
     this.#checkOpen();
-    this.overlay.current(operationsRowKey);
-    if (witness !== undefined) {
-      await this.#load([witness]);
-      this.overlay.current(witness);
+    for (const [index, companion] of this.#companions.entries()) {
+      const row = rows[index];
+      if (row) this.overlay.accompany(companion, row.rowKey, storedFromValue(row, undefined, {}));
     }
-    const outcome = outcomeOfOperation(operation, (rowKey) => this.#view.row(rowKey));
-    const { attempts, settings } = this.#settings.call;
-    if (outcome !== "unknown" || settings.onUnknown === "retry") return outcome === "committed";
-    const url = partitionUrl(this.#table, this.partitionKey);
-    throw createError(
-      CommitUnknownError,
-      `The outcome of the first write of operation ${settings.operationId ?? ""} to ${url} is unknown: its witness row was deleted, or too many writes have followed. Read the entities to decide, or pass onUnknown: "retry" if the transaction is idempotent.`,
-      { url, attempts, operationId: settings.operationId ?? "" },
-    );
   }
 
-  /** Reads the rows that were written without having been read, and closes the transaction. */
+  /** Reads the rows that were written without having been read, adds the rows of companions, and closes the transaction. */
   async finish(): Promise<void> {
     this.#checkOpen();
     // What the function has left running could otherwise add writes whose rows are not read any more.
     this.#returned = true;
-    if (!this.#failure) await this.#loadDeferred();
-    if (this.#failure) throw this.#failure.error;
+    if (!this.#rows.failure) await this.#rows.loadDeferred();
+    if (this.#rows.failure) throw this.#rows.failure.error;
+    // Last: what a companion does for its row is done for nothing if the transaction fails before.
+    if (this.#companions.length > 0) await this.#prepareCompanions();
     this.#closed = true;
   }
 
   /** Whether it cannot end in this batch, even if its function has caught the {@link RestartError}. */
   get mustRestart(): boolean {
-    return this.#mustRestart;
+    return this.#rows.mustRestart;
   }
 
   close(): void {
@@ -179,156 +199,39 @@ export class TransactionRun implements Transaction {
 
   /** Whether a read is in flight. Its function may have ended without waiting for it. */
   get isReading(): boolean {
-    return this.#pendingReads > 0;
-  }
-
-  async #reading<R>(request: Promise<R>): Promise<R> {
-    this.#pendingReads++;
-    try {
-      return await request;
-    } finally {
-      this.#pendingReads--;
-    }
+    return this.#rows.isReading;
   }
 
   async #getMany<T extends object>(method: string, rowKeys: readonly string[], options: TransactionReadOptions): Promise<(Entity<T> | undefined)[]> {
     for (const rowKey of rowKeys) this.#check(rowKey);
     const validate = checkValidate(method, options);
-    const unvalidated = validate ? [] : rowKeys.filter((rowKey) => !this.#isOwn(rowKey));
+    const unvalidated = validate ? [] : rowKeys.filter((rowKey) => !this.#rows.isOwn(rowKey));
     const [rows] = await Promise.all([
-      this.#reading(readRows(this.#table, this.partitionKey, unvalidated, this.#settings.options())),
-      this.#load(validate ? rowKeys : rowKeys.filter((rowKey) => this.#isOwn(rowKey))),
+      this.#rows.readStored(unvalidated),
+      this.#rows.load(validate ? rowKeys : rowKeys.filter((rowKey) => this.#rows.isOwn(rowKey))),
     ]);
     this.#checkOpen();
     return rowKeys.map((rowKey) => {
       const row = rows.get(rowKey);
-      return row ? this.#entity<T>(rowKey, row.stored) : this.#value<T>(rowKey);
+      return this.#entity<T>(rowKey, row ? row.stored : this.overlay.current(rowKey));
     });
   }
 
   async #query<T extends object>(query: TransactionQuery<T>, options: TransactionReadOptions): Promise<Entity<T>[]> {
-    this.#checkRunning();
+    this.checkRunning();
     const validate = checkValidate("tx.query", options);
     const { from, to, filter, where } = query;
-    if (filter !== undefined && !where && this.#wrote) {
+    if (filter !== undefined && !where && this.#rows.wrote) {
       throw new TypeError("A query with a filter after a write needs where as well: the service does not know of the write yet.");
     }
-    const seen = validate ? await this.#queryView({ from, to }, query) : await this.#queryStored({ from, to }, filter);
+    const seen = validate ? await this.#rows.queryView({ from, to }, filter, where !== undefined) : await this.#rows.queryStored({ from, to }, filter);
     this.#checkOpen();
     const own = [...this.overlay.writes.keys()].filter((rowKey) => isWithin(rowKey, query));
-    for (const rowKey of own) seen.set(rowKey, () => this.#value(rowKey));
+    for (const rowKey of own) seen.set(rowKey, () => this.overlay.current(rowKey));
     return [...seen]
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([, value]) => value() as Entity<T> | undefined)
+      .map(([rowKey, stored]) => this.#entity<T>(rowKey, stored()))
       .filter((entity): entity is Entity<T> => entity !== undefined && (where?.(entity) ?? true));
-  }
-
-  /** The rows of a range as the batch sees them. They become part of the transaction. */
-  async #queryView(range: { from?: string | undefined; to?: string | undefined }, { filter, where }: TransactionQuery<never>): Promise<Found> {
-    const { predecessors, detectPhantoms, options } = this.#settings;
-    this.overlay.intendQuery(range);
-    await this.#restartable(predecessors.whenDone([range]));
-    this.#checkOpen();
-    const written = (): string[] => [...this.#view.written.keys()].filter((rowKey) => isWithin(rowKey, range) && !isOwnRow(rowKey));
-    if (filter !== undefined && !where && written().length > 0) {
-      // The service cannot apply the filter to writes that are not committed.
-      this.#mustRestart = true;
-      throw new RestartError("The query has to run before the writes of other transactions: the transaction runs again.");
-    }
-    const sent: RangeQuery = { range, filter, found: undefined };
-    this.overlay.queried(sent);
-    if (detectPhantoms) {
-      await this.#reading(this.#view.load([queriesRowKey], options()));
-      this.#checkOpen();
-      this.overlay.current(queriesRowKey);
-    }
-    await this.#loadDeferred();
-    const found = await this.#reading(this.#view.loadRange(range, filter, options()));
-    sent.found = found;
-    return new Map([...found, ...written()].map((rowKey) => [rowKey, () => this.#value(rowKey)]));
-  }
-
-  /** The rows of a range as they are stored. They do not become part of the transaction. */
-  async #queryStored(range: { from?: string | undefined; to?: string | undefined }, filter: string | undefined): Promise<Found> {
-    await this.#loadDeferred();
-    const found = await this.#reading(queryRange(this.#table, this.partitionKey, range, filter, this.#settings.options()));
-    const rows = [...found].filter(([rowKey]) => !isOwnRow(rowKey));
-    return new Map(rows.map(([rowKey, row]) => [rowKey, () => (this.overlay.has(rowKey) ? this.#value(rowKey) : this.#entity(rowKey, row.stored))]));
-  }
-
-  /** Reads rows that become part of the transaction. Waits for earlier transactions of the batch that may write them. */
-  async #load(rowKeys: readonly string[]): Promise<void> {
-    const { predecessors, options } = this.#settings;
-    const unread = rowKeys.filter((rowKey) => !this.overlay.has(rowKey));
-    const free = unread.filter((rowKey) => !predecessors.mayWrite(rowKey));
-    for (const rowKey of unread) this.overlay.intendRead(rowKey);
-    await Promise.all([
-      this.#reading(this.#view.load(free, options())),
-      free.length < unread.length ? this.#restartable(predecessors.whenDone(unread)) : undefined,
-    ]);
-    this.#checkOpen();
-    if (free.length < unread.length) {
-      await this.#reading(this.#view.load(unread, options()));
-      this.#checkOpen();
-    }
-    for (const rowKey of rowKeys) this.#applyDeferred(rowKey);
-  }
-
-  #write(rowKey: string, change: (current: StoredEntity | undefined, rowKey: string) => StoredEntity | null): void {
-    this.#wrote = true;
-    const apply = (): void => {
-      const current = this.overlay.current(rowKey);
-      const next = change(current, rowKey);
-      if (!(current && next && equalStored(current, next))) this.overlay.write(rowKey, next);
-    };
-    const defer = !this.overlay.isVisible(rowKey) || this.#mustDefer(rowKey);
-    this.overlay.intendWrite(rowKey);
-    if (defer) this.#deferred.push({ rowKey, apply });
-    else apply();
-  }
-
-  /** Whether a write has to wait for an earlier write to the same row. */
-  #mustDefer(rowKey: string): boolean {
-    return this.#isDeferred(rowKey) || (!this.overlay.has(rowKey) && this.#settings.predecessors.mayWrite(rowKey));
-  }
-
-  #isDeferred(rowKey: string): boolean {
-    return this.#deferred.some((write) => write.rowKey === rowKey);
-  }
-
-  #isOwn(rowKey: string): boolean {
-    return this.overlay.has(rowKey) || this.#isDeferred(rowKey);
-  }
-
-  async #loadDeferred(): Promise<void> {
-    const rowKeys = [...new Set(this.#deferred.map(({ rowKey }) => rowKey))];
-    if (rowKeys.length > 0) await this.#load(rowKeys);
-  }
-
-  #applyDeferred(rowKey: string): void {
-    for (const write of this.#deferred.filter((other) => other.rowKey === rowKey)) {
-      this.#deferred.splice(this.#deferred.indexOf(write), 1);
-      try {
-        write.apply();
-      } catch (error) {
-        // It rejects the read that loaded the row, which the function may not wait for: the transaction must not commit without it.
-        this.#failure ??= { error };
-        throw error;
-      }
-    }
-  }
-
-  async #restartable(waiting: Promise<void>): Promise<void> {
-    try {
-      await waiting;
-    } catch (error) {
-      this.#mustRestart = true;
-      throw error;
-    }
-  }
-
-  #value<T extends object>(rowKey: string): Entity<T> | undefined {
-    return this.#entity(rowKey, this.overlay.current(rowKey));
   }
 
   #entity<T extends object>(rowKey: string, stored: StoredEntity | undefined): Entity<T> | undefined {
@@ -338,19 +241,20 @@ export class TransactionRun implements Transaction {
   #checkEntity(entity: EntityInput): string {
     if (typeof entity !== "object" || (entity as unknown) === null) throw new TypeError("An entity must be an object.");
     if (entity.partitionKey !== undefined && entity.partitionKey !== this.partitionKey) {
-      throw new TypeError(`All entities of the transaction are in partition ${JSON.stringify(this.partitionKey)}; got ${JSON.stringify(entity.partitionKey)}.`);
+      throw new TypeError(`All entities of the transaction are in partition ${quotedText(this.partitionKey)}; got ${quotedText(entity.partitionKey)}.`);
     }
     this.#check(entity.rowKey);
     return entity.rowKey;
   }
 
   #check(rowKey: string): void {
-    this.#checkRunning();
+    this.checkRunning();
     checkKey("rowKey", rowKey);
     checkNotOwnRow(rowKey);
   }
 
-  #checkRunning(): void {
+  /** Throws if the function has returned: what it adds then would have no effect. */
+  checkRunning(): void {
     if (this.#returned) throw new TypeError("The transaction is over: its function has returned.");
     this.#checkOpen();
   }
@@ -362,7 +266,7 @@ export class TransactionRun implements Transaction {
   }
 
   #name(rowKey: string): string {
-    return `Entity ${JSON.stringify(rowKey)} in partition ${JSON.stringify(this.partitionKey)}`;
+    return `Entity ${quotedText(rowKey)} in partition ${quotedText(this.partitionKey)}`;
   }
 
   #notFound(rowKey: string): never {
@@ -370,35 +274,9 @@ export class TransactionRun implements Transaction {
   }
 }
 
-/** The rows that a query found; each is decoded when the result is made. */
-type Found = Map<string, () => object | undefined>;
-
-/** A function may start a read and never wait for it: its failure must not become an unhandled rejection. */
-function observed<R>(promise: Promise<R>): Promise<R> {
-  promise.catch(() => undefined);
-  return promise;
-}
-
 function checkValidate(method: string, options: TransactionReadOptions): boolean {
   checkOptions(method, options, readOptionNames);
   const { validate = true } = options;
   if (typeof validate !== "boolean") throw new TypeError(`${method}: validate must be true or false.`);
   return validate;
-}
-
-/** The write may be applied later, when its row has been read, and the caller may reuse its object by then. */
-function copyOf(entity: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(entity).map(([name, value]) => [name, copyOfValue(value)]));
-}
-
-function copyOfValue(value: unknown): unknown {
-  if (value instanceof Date) return new Date(value);
-  if (value instanceof Uint8Array) return value.slice();
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype ? { ...value } : value;
-}
-
-function merge(entity: object, current: StoredEntity, types: Readonly<Record<string, EdmType>>): StoredEntity {
-  const given = storedFromValue(entity, current, types);
-  const removed = new Set(Object.entries(entity).flatMap(([name, value]) => (value === undefined || value === null ? [name] : [])));
-  return new Map([...[...current].filter(([name]) => !removed.has(name)), ...given]);
 }

@@ -3,10 +3,10 @@ import type { TryLimit } from "../core/request.js";
 import type { Recognition } from "../core/resolve-write.js";
 import { isNotFound, isServerBusy } from "../core/storage-errors.js";
 import { isConcurrencyError } from "../errors.js";
-import { beginWrite, endWrite, journalAfter, newWriteId, outcomeOf, tokenOf, tokenWithoutJournal } from "../target/journal.js";
+import { beginWrite, endWrite, isOfOtherProcess, journalAfter, newWriteId, outcomeOf, tokenOf, tokenWithoutJournal } from "../target/journal.js";
 import type { Journal } from "../target/journal.js";
 import { readSnapshot, withSignal } from "../target/target.js";
-import type { RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
+import type { CallContext, RequestContext, Snapshot, ServiceAdapter } from "../target/target.js";
 
 /** One conditional write: from `base` (undefined: the target does not exist) to `draft` (undefined: delete). */
 export interface Plan<Raw> {
@@ -19,6 +19,8 @@ export interface Plan<Raw> {
   readonly writeId?: string | undefined;
   /** Whether a caller has left meanwhile: it was told the id of the write, and may ask for its outcome later. */
   readonly isAbandoned?: (() => boolean) | undefined;
+  /** Another client was first with an earlier attempt. */
+  readonly isContended?: boolean | undefined;
   /** Also stored in the journal: the ids that callers gave to their operations. */
   readonly operationIds?: readonly string[] | undefined;
 }
@@ -42,10 +44,16 @@ export type CommitOutcome<Raw> =
   | { readonly kind: "unknown"; readonly error: unknown; readonly found?: Snapshot<Raw> | null; readonly wasRejected?: boolean };
 
 /** The members of an adapter that a commit needs. */
-export type CommitAdapter<Raw> = Pick<
-  ServiceAdapter<never, Raw>,
-  "journaled" | "mayLackJournal" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
->;
+export interface CommitAdapter<Raw>
+  extends Pick<
+    ServiceAdapter<never, Raw>,
+    "journaled" | "mayLackJournal" | "journalScope" | "requiresLease" | "writeSteps" | "equals" | "containsChange" | "read" | "write" | "create" | "delete" | "invalidateEarlierSends"
+  > {
+  /** For a write that is stored in several places at once: what the others say of it. Asked only if the one that is read does not prove that it was committed. */
+  recogniseElsewhere?(context: CallContext): Promise<Recognition>;
+  /** Clients do not delete what it creates: if that is missing, it was not created. */
+  readonly isNeverDeleted?: boolean;
+}
 
 /**
  * Performs one write and determines its outcome, even if its response is lost. The same write, with the same id and on the
@@ -58,7 +66,7 @@ export type CommitAdapter<Raw> = Pick<
 export async function commit<Raw>(
   adapter: CommitAdapter<Raw>,
   plan: Plan<Raw>,
-  context: RequestContext,
+  context: CallContext,
   onConflict?: () => number,
 ): Promise<CommitOutcome<Raw>> {
   const { writeId = newWriteId() } = plan;
@@ -74,12 +82,14 @@ async function commitWith<Raw>(
   adapter: CommitAdapter<Raw>,
   plan: Plan<Raw>,
   journal: Journal | undefined,
-  context: RequestContext,
+  context: CallContext,
   onConflict?: () => number,
 ): Promise<CommitOutcome<Raw>> {
+  /** What a send should have created is missing: it was not committed, or another client has deleted it. */
+  const missing = { isUnproven: false };
   const outcome = await resolveWrite<Snapshot<Raw> | null, Snapshot<Raw> | null>(
     {
-      send: (abortSignal) => send(adapter, plan, journal, { ...withSignal(context, abortSignal), preparationSignal: context.abortSignal }),
+      send: (abortSignal) => send(adapter, plan, journal, withSignal(context, abortSignal, true)),
       readBack: async (reason) => {
         if (reason === "lost" && context.changeLeaseId) {
           // If the target was deleted, its lease was too, and there is no lease id to change.
@@ -90,8 +100,8 @@ async function commitWith<Raw>(
         }
         return (await readSnapshot(adapter, context)) ?? null;
       },
-      recognise: (found, reason, error) => recognise(adapter, plan, journal, found, reason, error),
-      invalidateEarlierSends: (rejection) => adapter.invalidateEarlierSends?.(rejection, context) ?? Promise.resolve(false),
+      recognise: (found, reason, error) => recognise(adapter, plan, journal, found, reason, error, context, () => (missing.isUnproven = true)),
+      invalidateEarlierSends: (rejection) => adapter.invalidateEarlierSends?.(rejection, withSignal(context)) ?? Promise.resolve(false),
       onConflict,
     },
     {
@@ -99,11 +109,12 @@ async function commitWith<Raw>(
       // Under a lease, the end of a send must not overlap with what the holder of the lease does next.
       awaitSend: adapter.requiresLease,
       tryLimit: limitOf(adapter, plan, context.tryLimit),
-      // Another client may delete what the first send creates: a second send would create it again.
-      sendOnce: !plan.base && !adapter.requiresLease && !plan.mayRepeat,
+      sendOnce: mustSendOnce(adapter, plan, journal),
     },
   );
   if (outcome.kind === "committed") return { kind: "committed", found: outcome.value, superseded: false };
+  // A send was rejected because of what another one has changed, perhaps an earlier one of this write.
+  if (outcome.kind === "conflict" && missing.isUnproven) return { kind: "unknown", error: outcome.error };
   if (outcome.kind === "conflict" && outcome.found !== undefined) return afterConflict(adapter, plan, journal, { ...outcome, found: outcome.found });
   if (outcome.kind === "conflict" && onConflict) return afterUnreadConflict(plan, outcome.error);
   if (outcome.kind !== "recognised") return outcome;
@@ -128,9 +139,9 @@ function afterConflict<Raw>(
     const wasJournaled = journal && !(adapter.mayLackJournal && found && !found.journal);
     return { ...outcome, mayBeOwn: !wasJournaled && !isOfOther && found !== null && adapter.equals(found.raw, draft) };
   }
-  // A delete whose target is gone.
-  if (found) return outcome;
-  return mayRepeat ? { kind: "committed", found, superseded: false } : { kind: "unknown", error, found, wasRejected: true };
+  // A delete whose target was gone. Another client may have created it again since.
+  if (found && !isNotFound(error)) return outcome;
+  return mayRepeat ? { kind: "committed", found, superseded: found !== null } : { kind: "unknown", error, found, wasRejected: !found };
 }
 
 /**
@@ -144,11 +155,22 @@ function afterUnreadConflict<Raw>({ draft, mayRepeat }: Plan<Raw>, error: unknow
   return { kind: "unknown", error, wasRejected: isGone };
 }
 
+/**
+ * Another client may delete what the first send creates: a second send would create it again. And while the SDK waits for a second or more
+ * before it sends again, the writes of other processes may push this one out of the journal, so that its outcome cannot be determined any
+ * more: what is stored is read at once instead.
+ */
+function mustSendOnce<Raw>({ requiresLease }: CommitAdapter<Raw>, { base, mayRepeat, isContended }: Plan<Raw>, journal: Journal | undefined): boolean {
+  if (requiresLease) return false;
+  if (!base) return !mayRepeat;
+  return journal !== undefined && (isContended === true || (base.journal !== undefined && isOfOtherProcess(base.journal)));
+}
+
 /** A write of several requests gets the time of as many tries. */
 function limitOf<Raw>({ writeSteps }: CommitAdapter<Raw>, { draft }: Plan<Raw>, limit: TryLimit): TryLimit {
   if (!writeSteps || draft === undefined) return limit;
   const steps = writeSteps(draft);
-  return { timeoutInMs: (timedOut) => limit.timeoutInMs(timedOut) * steps };
+  return { timeoutInMs: (timedOut) => limit.timeoutInMs(timedOut) * steps, onWait: limit.onWait };
 }
 
 function send<Raw>(
@@ -162,14 +184,51 @@ function send<Raw>(
   return adapter.delete(base.etag, context).then(() => null);
 }
 
-function isGone<Raw>(adapter: CommitAdapter<Raw>, context: RequestContext): Promise<boolean> {
+function isGone<Raw>(adapter: CommitAdapter<Raw>, context: CallContext): Promise<boolean> {
   return readSnapshot(adapter, context).then(
     (found) => !found,
     () => false,
   );
 }
 
-function recognise<Raw>(
+async function recognise<Raw>(
+  adapter: CommitAdapter<Raw>,
+  plan: Plan<Raw>,
+  journal: Journal | undefined,
+  found: Snapshot<Raw> | null,
+  reason: "conflict" | "lost",
+  error: unknown,
+  context: CallContext,
+  onUnproven: () => void,
+): Promise<Recognition> {
+  const recognition = recogniseStored(adapter, plan, journal, found, reason, error);
+  const { base, draft } = plan;
+  if (recognition === "committed" || (recognition === "unchanged" && base)) return recognition;
+  const isSuspect = isBehind(found, journal) || (base !== undefined && !found);
+  if (reason === "conflict" && !isSuspect) return recognition;
+  const elsewhere = (await adapter.recogniseElsewhere?.(context)) ?? "unknown";
+  if (elsewhere === "committed") return "committed";
+  if (reason === "conflict" || (recognition === "not committed" && !isSuspect)) return recognition;
+  if (elsewhere === "not committed") return "not committed";
+  // Not committed so far. It never will be if it is conditional on a version here that is gone. It may be if it creates what does not exist:
+  // two sends then exclude each other by their condition elsewhere.
+  if (elsewhere === "unchanged" && base) return "not committed";
+  if (elsewhere === "unchanged" && !found) return "unchanged";
+  if (recognition === "unchanged" && !adapter.isNeverDeleted) onUnproven();
+  if (recognition !== "not committed" || !found || !base || draft === undefined) return recognition;
+  // Another version, with the journal that this write was based on. Clients that do not know the journal leave it as it is. But one of them
+  // may have written an old journal back over this write: then a part of the write may still be stored.
+  const isLeft = adapter.containsChange ? adapter.containsChange(found.raw, draft, base.raw) : adapter.equals(found.raw, draft);
+  return isLeft ? "unknown" : "not committed";
+}
+
+/** Whether the journal that is stored is the one that the write was based on. */
+function isBehind<Raw>(found: Snapshot<Raw> | null, journal: Journal | undefined): boolean {
+  return found?.journal?.seq === (journal?.seq ?? Number.NaN) - 1;
+}
+
+/** What the stored state says, as far as this library alone writes the journal. */
+function recogniseStored<Raw>(
   adapter: CommitAdapter<Raw>,
   { base, draft, mayRepeat }: Plan<Raw>,
   journal: Journal | undefined,

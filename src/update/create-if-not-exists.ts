@@ -1,7 +1,7 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { throwIfAborted } from "../core/deadline.js";
 import { retry } from "../core/retry.js";
-import { isLeaseConflict } from "../core/storage-errors.js";
+import { isLeaseConflict, isUnauthorizedOverwrite } from "../core/storage-errors.js";
 import { describeSpan, logger } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import { createError, CommitUnknownError, ConflictError } from "../errors.js";
@@ -58,8 +58,8 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
       const plan = { base: undefined, draft, journaling: settings.journaling, writeId };
       const operationId = tokensOf(adapter, plan)(undefined);
       const outcome = await markWrite(operationId, (onConflict) => commit(adapter, plan, context, onConflict));
-      // Rejected because of a lease: a leased target exists, and can be read.
-      if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error)) throw outcome.error;
+      // Rejected because of a lease, or because a SAS may only create: the target exists, and can be read.
+      if (outcome.kind === "rejected" && !isLeaseConflict(outcome.error) && !isUnauthorizedOverwrite(outcome.error)) throw outcome.error;
       if (outcome.kind === "committed") {
         const etag = outcome.found && !outcome.superseded ? outcome.found.etag : adapter.staleETag;
         return { value: created, etag, outcome: "created", attempts, operationId: writeId };
@@ -83,5 +83,5 @@ export async function createIfNotExists<I, T = I>(target: Target<T, I> | BlockBl
       : await retry(createOnce, { maxAttempts, shouldRetry, abortSignal: context.abortSignal });
     describeSpan(span, { outcome: result.outcome });
     return result;
-  }, { targetKind: adapter.kind });
+  }, { targetKind: adapter.kind, isUpdate: true });
 }

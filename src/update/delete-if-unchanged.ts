@@ -69,7 +69,7 @@ export async function deleteIfUnchanged(
       case "conflict":
         throw versionError(adapter.url, { started, attempts: 1, consequence: "It was not deleted." }, outcome.found, outcome.error);
     }
-  }, { targetKind: adapter.kind });
+  }, { targetKind: adapter.kind, isUpdate: true });
 }
 
 function reasonOf(found: unknown): string {

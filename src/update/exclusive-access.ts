@@ -135,6 +135,7 @@ export function planAccess<T, I>(adapter: ServiceAdapter<T, unknown>, options: L
     if (lock) throw new TypeError(`lock: the target of ${adapter.kind} has a lease, which the service enforces: leave out lock.`);
     leaseAdapterOf(leasable);
     if (!lease) return (call) => acquireTargetLease(leasable, options, call);
+    if (typeof lease.leaseId !== "string") throw new TypeError("lease must be a lease that acquireLease has returned, or withLease has passed to its function.");
     if (lease.url !== adapter.url) throw new TypeError(`The lease is on ${lease.url}, not on ${adapter.url}.`);
     return (call) => takeTurn(lease, call);
   }

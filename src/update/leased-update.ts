@@ -1,10 +1,11 @@
 import type { BlockBlobLike } from "../clients/blob.js";
-import { Deadline, linkSignals, onAbort } from "../core/deadline.js";
+import { linkSignals, onAbort, withinGrace } from "../core/deadline.js";
 import { rejectNestedUpdate, runHolding } from "../core/hold-context.js";
+import { recorder, withUpdate } from "../core/measure.js";
 import { read, tryLimitOf } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
 import { isLeaseConflict, toConcurrencyError } from "../core/storage-errors.js";
-import { describeSpan, errorLabel, logger, withAttempts } from "../core/telemetry.js";
+import { describeSpan, errorLabel, logger } from "../core/telemetry.js";
 import type { LeaseHandle, LockHandleLike } from "../lease/lease-handle.js";
 import { readSnapshot } from "../target/target.js";
 import type { RequestContext, ServiceAdapter, Snapshot, Target } from "../target/target.js";
@@ -46,22 +47,22 @@ export function leasedUpdate<I = unknown, const T = I>(
   mutator: Mutator<T>,
   options: LeasedUpdateOptions<I> = {},
 ): Promise<UpdateResult<T>> {
-  return withAttempts("leasedUpdate", options, async (trace, span) => {
+  return withUpdate("leasedUpdate", options, async (trace, span) => {
     if (typeof mutator !== "function") throw new TypeError("leasedUpdate: the mutator must be a function.");
     const checked = checkLeasedOptions(options);
     const settings = checkTargetSettings({ journal: options.journal });
     const adapter = resolveTarget(target, settings);
     requireWritable(adapter, "leasedUpdate");
-    describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
+    describeSpan(span, { targetKind: (trace.targetKind = adapter.kind), url: adapter.url });
     const acquireAccess = planAccess(adapter, options);
     rejectNestedUpdate("leasedUpdate", adapter.url);
     const operationId = operationIdFor(options.operationId, adapter, settings);
     // The mutator gets one signal for the caller's cancellation and for the loss of the lease. After all checks: it adds a listener.
     const { controller: stop, unlink } = linkSignals(options.abortSignal);
     const call = new UpdateCall<T, unknown>(mutator, {
-      ...checked,
       // The adapter accepts a value without the keys of its entity.
       initial: options.initial as T | (() => T) | undefined,
+      ...checked,
       startFrom: undefined,
       operationId,
       options: { abortSignal: stop.signal, tracingOptions: trace.tracingOptions },
@@ -73,7 +74,8 @@ export function leasedUpdate<I = unknown, const T = I>(
       // Settles the call, and returns when the lease is released.
       const released = new LeasedRun(adapter, call, settings, acquireAccess, stop).run();
       await Promise.race([released, call.promise]).catch(() => undefined);
-      await withinGrace(released, checked.tryTimeoutInMs);
+      // The outcome of the call is known, and its time may be over: a release without a response goes on in the background.
+      await withinGrace(released, checked.tryTimeoutInMs, options.abortSignal);
     } finally {
       unlink();
     }
@@ -81,16 +83,6 @@ export function leasedUpdate<I = unknown, const T = I>(
     describeSpan(span, { outcome: result.outcome });
     return result;
   });
-}
-
-/**
- * Waits for the release of the lease, but not for a release without a response: the outcome of the call is known, and its time may be over.
- * The release then goes on in the background.
- */
-async function withinGrace(released: Promise<void>, graceInMs: number): Promise<void> {
-  const deadline = new Deadline(graceInMs, () => undefined);
-  await deadline.race(released).catch(() => undefined);
-  deadline.dispose();
 }
 
 /** Says that an attempt met a conflict, and the call has not been settled. */
@@ -217,6 +209,7 @@ class LeasedRun<T, Raw> {
       return;
     }
     call.inFlight = true;
+    recorder?.countBatch(1, call.trace);
     // It stays in flight until what is stored has been read: a copy of the write may have been committed.
     const onConflict = (): number => {
       call.hadConflict = true;
@@ -294,7 +287,7 @@ class LeasedRun<T, Raw> {
     const { trace, settings } = this.#call;
     return {
       abortSignal: this.#io.signal,
-      tryLimit: tryLimitOf(settings.tryTimeoutInMs),
+      tryLimit: { onWait: (isWaiting) => (this.#call.inFlight = !isWaiting), ...tryLimitOf(settings.tryTimeoutInMs) },
       primaryOnly: true,
       tracingOptions: trace.tracingOptions,
       onRequest: () => trace.countRequest(),

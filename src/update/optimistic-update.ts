@@ -1,13 +1,15 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { CallQueue, CallQueues } from "../core/call-queue.js";
 import { rejectNestedUpdate, withCurrentHolds } from "../core/hold-context.js";
+import type { Running } from "../core/hold-context.js";
 import { read } from "../core/request.js";
-import { beginTogether, describeSpan, endUnsettled, withAttempts } from "../core/telemetry.js";
+import { withUpdate } from "../core/measure.js";
+import { beginTogether, describeSpan, endUnsettled } from "../core/telemetry.js";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { hasOperation } from "../target/journal.js";
 import { readSnapshot, snapshotOf } from "../target/target.js";
-import type { RequestContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
+import type { CallContext, ServiceAdapter, UpdateTarget } from "../target/target.js";
 import { Batch, UpdateCall } from "./batch.js";
 import type { Base } from "./batch.js";
 import type { Mutator, UpdateResult } from "./mutator.js";
@@ -56,14 +58,14 @@ export function optimisticUpdate<I = unknown, const T = I>(
   mutator: Mutator<T>,
   options: OptimisticUpdateOptions<T, I> = {},
 ): Promise<UpdateResult<T>> {
-  return withAttempts("optimisticUpdate", options, async (trace, span) => {
+  return withUpdate("optimisticUpdate", options, async (trace, span) => {
     checkOptions("optimisticUpdate", options, optionNames);
     if (typeof mutator !== "function") throw new TypeError("optimisticUpdate: the mutator must be a function.");
     const settings = checkTargetSettings(options);
     const adapter = resolveTarget(target, settings);
     requireWritable(adapter, "optimisticUpdate");
     requireConditional(adapter, "optimisticUpdate");
-    describeSpan(span, { targetKind: adapter.kind, url: adapter.url });
+    describeSpan(span, { targetKind: (trace.targetKind = adapter.kind), url: adapter.url });
     const { ifMatch } = options;
     if (ifMatch !== undefined) {
       checkIfMatch("optimisticUpdate", ifMatch);
@@ -72,12 +74,12 @@ export function optimisticUpdate<I = unknown, const T = I>(
     rejectNestedUpdate("optimisticUpdate", adapter.url, adapter.partition);
     const update = { call: "optimisticUpdate", url: adapter.url, partition: adapter.partition, isSettled: () => call.isSettled() };
     const call: UpdateCall<T, unknown> = new UpdateCall<T, unknown>(withCurrentHolds(mutator, update), {
+      ifMatch,
       ...checkUpdateOptions(options),
       ...(ifMatch !== undefined && { maxAttempts: 1 }),
-      ifMatch,
       operationId: operationIdFor(options.operationId, adapter, settings),
       // The adapter accepts a value without the keys of its entity.
-      initial: options.initial as T | (() => T) | undefined,
+      initial: initialOf<T>(options.initial as T | (() => T) | undefined, update),
       startFrom: options.startFrom && snapshotOf(options.startFrom, adapter, settings.journalName),
       options: { abortSignal: options.abortSignal },
       trace,
@@ -89,6 +91,11 @@ export function optimisticUpdate<I = unknown, const T = I>(
     describeSpan(span, { outcome: result.outcome });
     return result;
   });
+}
+
+/** As the mutator: in the context of its own call. */
+function initialOf<T>(initial: T | (() => T) | undefined, update: Running): T | (() => T) | undefined {
+  return typeof initial === "function" ? withCurrentHolds(initial as () => T, update) : initial;
 }
 
 const queues = new CallQueues<unknown>();
@@ -128,7 +135,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   #servedSlow = false;
 
   constructor(adapter: ServiceAdapter<T, Raw>, settings: TargetSettings, onIdle: (() => void) | undefined) {
-    super(adapter.url, onIdle);
+    super(adapter.url, onIdle, adapter.credentialScope);
     this.#adapter = adapter;
     this.#settings = settings;
   }
@@ -236,6 +243,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
       journaling: this.#settings.journaling,
       mayRepeat: writers.every(({ settings }) => settings.onUnknown === "retry"),
       writeId: batch.writeId,
+      isContended: this.hasMetConflict,
       isAbandoned: () => writers.some((call) => call.isSettled()),
       operationIds: batch.operationIds,
     };
@@ -260,7 +268,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
     this.requeue(calls);
   }
 
-  #context(calls: readonly UpdateCall<T, Raw>[]): RequestContext {
+  #context(calls: readonly UpdateCall<T, Raw>[]): CallContext {
     return this.requestFor(calls, this.#settings.leaseId, this.#settings.journalName);
   }
 }

@@ -3,7 +3,7 @@ import type { ConflictRetryOptions, TimedCallOptions, WriteOutcomeOptions } from
 import { checkIdentifier, checkOneOf, checkRetryLimits, checkTimeLimits } from "../core/validate.js";
 import type { OptionNames, RetryLimits, TimeLimits } from "../core/validate.js";
 import { isNotFound } from "../core/storage-errors.js";
-import { createError, ConflictError, TargetNotFoundError } from "../errors.js";
+import { createError, ConflictError, TargetNotFoundError, quotedText } from "../errors.js";
 import { jsonBlob } from "../target/blob-content.js";
 import { checkOperationId, defaultJournalName } from "../target/journal.js";
 import { adapterOf } from "../target/target.js";
@@ -54,7 +54,9 @@ export interface OptimisticUpdateOptions<T, I = T> extends TargetOptions, Confli
    */
   startFrom?: ReadResult<NoInfer<T>> | undefined;
   /**
-   * Whether concurrent updates of the same target in this process, under the same credentials, share reads and writes.
+   * Whether concurrent updates of the same target in this process, under the same credentials, share reads and writes. The
+   * functions of the callers run in the async context of their own calls; a shared request travels in that of one of its callers. Pass
+   * `false` if a policy of the client depends on the context: on the user of the call, for example.
    * @defaultValue true: a fraction of the requests, and no conflicts within a process
    */
   coalesce?: boolean | undefined;
@@ -81,11 +83,13 @@ interface CheckedUpdateOptions extends RetryLimits {
   onUnknown: "throw" | "retry";
 }
 
+const onUnknownChoices = ["throw", "retry"] as const;
+
 /** The options of an update with defaults filled in and checked. */
 export function checkUpdateOptions(options: ConflictRetryOptions & WriteOutcomeOptions): CheckedUpdateOptions {
   return {
+    onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, onUnknownChoices),
     ...checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 }),
-    onUnknown: checkOneOf("onUnknown", options.onUnknown ?? updateDefaults.onUnknown, ["throw", "retry"]),
   };
 }
 
@@ -150,7 +154,7 @@ export function isWildcard(etag: string): boolean {
 
 /** Throws for what is not the ETag of a version. */
 export function checkIfMatch(call: string, etag: string): string {
-  if (typeof etag !== "string" || isWildcard(etag)) throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${JSON.stringify(etag)}.`);
+  if (typeof etag !== "string" || isWildcard(etag)) throw new TypeError(`${call}: the ETag must be that of a version that was read; got ${quotedText(etag)}.`);
   return etag;
 }
 

@@ -85,7 +85,7 @@ export async function overwrite<I>(
     const operationIds = operationId === undefined ? [] : [operationId];
     const journal = journaling ? journalAfter(undefined, newWriteId(), operationIds, adapter.journalScope) : undefined;
     return { etag: await new Overwrite(adapter, raw, context, { ifMatch, journal, mayRepeat, operationId, markWrite }).run() };
-  }, { targetKind: adapter.kind });
+  }, { targetKind: adapter.kind, isUpdate: true });
 }
 
 interface OverwriteSettings {

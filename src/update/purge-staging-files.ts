@@ -1,6 +1,7 @@
 import type { AbortSignalLike, PurgeOptions, PurgeResult } from "../clients/call.js";
 import type { DirectoryEntryLike, DirectoryLike, FileCallOptions, FileLike } from "../clients/file.js";
-import { linkSignals, throwIfAborted } from "../core/deadline.js";
+import { throwIfAborted } from "../core/deadline.js";
+import { iterate } from "../core/iterate.js";
 import { read, request } from "../core/request.js";
 import { isInUse, isLeaseConflict, isLeaseTaken, isNotFound, isNotLeased, toConcurrencyError } from "../core/storage-errors.js";
 import { logger, redactUrl, withSpan } from "../core/telemetry.js";
@@ -104,21 +105,12 @@ class StagingPurge {
 
   /** @param mayBeGone - Another client may have deleted a subdirectory since it was listed. */
   async *#entriesOf(directory: DirectoryLike, mayBeGone: boolean): AsyncGenerator<DirectoryEntryLike, undefined> {
-    const { controller, unlink } = linkSignals(this.#abortSignal);
-    const entries = directory.listFilesAndDirectories({ ...this.#options, abortSignal: controller.signal })[Symbol.asyncIterator]();
+    const open = (abortSignal: AbortSignal): AsyncIterable<DirectoryEntryLike> => directory.listFilesAndDirectories({ ...this.#options, abortSignal });
     try {
-      for (;;) {
-        const next = await read(() => entries.next(), { abortSignal: this.#abortSignal, timeoutInMs: requestTimeoutInMs });
-        if (next.done) return undefined;
-        yield next.value;
-      }
+      yield* iterate(open, { abortSignal: this.#abortSignal, timeoutInMs: requestTimeoutInMs });
     } catch (error) {
       if (mayBeGone && isNotFound(error)) return undefined;
       throw error;
-    } finally {
-      unlink();
-      // Ends a request that took too long.
-      controller.abort();
     }
   }
 

@@ -1,6 +1,6 @@
 import type { BlockBlobLike } from "../clients/blob.js";
 import { checkOptions } from "../core/validate.js";
-import { createError, TargetNotFoundError } from "../errors.js";
+import { createError, TargetNotFoundError, quotedText } from "../errors.js";
 import { checkedResult, readIfChanged as readSnapshotIfChanged, readSnapshot } from "../target/target.js";
 import type { AnyInput, ReadResult, Target } from "../target/target.js";
 import { checkTargetSettings, isWildcard, resolveTarget, targetOptionNames } from "./options.js";
@@ -94,5 +94,5 @@ function readOnce<T>(
 /** Every version would match `*`, and none an empty ETag. */
 function checkKnownETag(etag: string): void {
   if (typeof etag !== "string") throw new TypeError("readIfChanged: the ETag must be the one of a value that was read.");
-  if (isWildcard(etag)) throw new RangeError(`readIfChanged: the ETag must be the one of a value that was read; got ${JSON.stringify(etag)}`);
+  if (isWildcard(etag)) throw new RangeError(`readIfChanged: the ETag must be the one of a value that was read; got ${quotedText(etag)}`);
 }

@@ -1,5 +1,6 @@
 import type { TimedCallOptions } from "../clients/call.js";
 import { Deadline, throwIfAborted } from "../core/deadline.js";
+import { withUpdate } from "../core/measure.js";
 import { callTimeoutError, tryLimitOf } from "../core/request.js";
 import { toConcurrencyError } from "../core/storage-errors.js";
 import { withAttempts } from "../core/telemetry.js";
@@ -27,6 +28,8 @@ export interface SingleCall {
 export interface CallDetails extends SpanDetails {
   /** The call only reads, and compares with nothing, so that an outdated state of the secondary does no harm. */
   readonly mayReadSecondary?: boolean | undefined;
+  /** It counts as an update. */
+  readonly isUpdate?: boolean | undefined;
 }
 
 /**
@@ -39,17 +42,19 @@ export function runCall<R>(
   settings: TargetSettings,
   url: string,
   run: (context: RequestContext, call: SingleCall) => Promise<R>,
-  { mayReadSecondary, ...details }: CallDetails = {},
+  { mayReadSecondary, isUpdate, ...details }: CallDetails = {},
 ): Promise<R> {
   const { timeoutInMs, tryTimeoutInMs } = checkTimeouts(options);
-  return withAttempts(name, options, async (attempts, span) => {
+  const withSpans = isUpdate ? withUpdate : withAttempts;
+  return withSpans(name, options, async (attempts, span) => {
     throwIfAborted(options.abortSignal);
     const started = performance.now();
     /** The operation whose write is in flight. */
     let inFlight: string | undefined;
+    let current: string | undefined;
     const deadline = new Deadline(timeoutInMs, () => timeoutError(url, timeoutInMs, started, inFlight), options.abortSignal);
     const markWrite: MarkWrite = async (operationId, send) => {
-      inFlight = operationId;
+      inFlight = current = operationId;
       try {
         return await send(() => 0);
       } finally {
@@ -58,7 +63,7 @@ export function runCall<R>(
     };
     const context: RequestContext = {
       abortSignal: deadline.signal,
-      tryLimit: tryLimitOf(tryTimeoutInMs),
+      tryLimit: { onWait: (isWaiting) => (inFlight = isWaiting ? undefined : current), ...tryLimitOf(tryTimeoutInMs) },
       primaryOnly: !mayReadSecondary,
       get tracingOptions() {
         return attempts.tracingOptions;

@@ -262,6 +262,24 @@ describe("a request that the network swallows", () => {
   });
 });
 
+it("rejects text that is not well-formed: other characters would be stored", async () => {
+  const { blob } = emptyLog();
+  expect(await rejection(append(blob, "a\ud800b"))).toBeInstanceOf(RangeError);
+  expect(blob.text).toBe("");
+});
+
+it("is of unknown outcome if the blob is deleted and created again, even if it is longer by then", async () => {
+  const { service, blob } = emptyLog();
+  blob.put("old ", { createdOn: new Date(1_000) });
+  const recreate = (): void => {
+    blob.drop();
+    blob.put("another log of the same name", { createdOn: new Date(2_000) });
+  };
+  service.next("appendBlock", after(recreate, loseAnswerForGood));
+  expect(await rejection(append(blob, "tick"))).toMatchObject({ name: "CommitUnknownError" });
+  expect(blob.text).toBe("another log of the same name");
+});
+
 describe("identical records of two appenders", () => {
   it("are both there when one of them lost its answer and the other was first", async () => {
     const { service, blob } = emptyLog();
@@ -291,6 +309,22 @@ describe("identical records of two appenders", () => {
     const results = await inFakeTime(Promise.all([first, appendExactlyOnce(other, "tick")]));
     expect(results.map(({ offset }) => offset).sort()).toEqual([0, 4]);
     expect(blob.text).toBe("ticktick");
+  });
+
+  it("cannot be told apart if old claims are written back over those of a record that was appended", async () => {
+    const { service, blob } = emptyLog();
+    const other = new FakeAppendBlob(service, { pipeline: {} });
+    // The other has claimed the position, and is gone.
+    service.next("appendBlock", hang);
+    const gone = new AbortController();
+    const claimed = rejection(appendExactlyOnce(other, "tock", { abortSignal: gone.signal }));
+    await vi.advanceTimersByTimeAsync(10);
+    gone.abort();
+    await claimed;
+    const old = { ...blob.stored!.metadata };
+    service.next("appendBlock", after(() => blob.putMetadata(old), loseAnswerForGood));
+    expect(await rejection(append(blob, "tick"))).toMatchObject({ name: "CommitUnknownError" });
+    expect(blob.text).toBe("tick");
   });
 
   it("cannot be told apart if one is appended past the claims and the claims are dropped", async () => {
@@ -378,6 +412,32 @@ describe("a blob that is not there", () => {
     await append(blob, "a", { createIfNotExists });
     expect(blob.stored).toMatchObject({ contentType: "application/jsonl", metadata: { kind: "audit" } });
     expect(blob.text).toBe("a");
+  });
+
+  it.each(["ContainerBeingDeleted", "PendingCopyOperation"])("is created when the service has rejected that for a while: %s", async (code) => {
+    const { service, blob } = emptyLog();
+    blob.drop();
+    service.next("create", answer(409, code), answer(409, code), answer(409, code));
+    await append(blob, "a", { createIfNotExists: true });
+    expect([service.count("create"), blob.text]).toEqual([4, "a"]);
+  });
+
+  it.each([409, 412])("is read after a %i with an unknown code: another client may have created it", async (status) => {
+    const { service, blob } = emptyLog();
+    blob.drop();
+    service.next("create", before(() => blob.put("head")), answer(status, "SomethingNew"));
+    await append(blob, "a", { createIfNotExists: true });
+    expect(blob.text).toBe("heada");
+    blob.drop();
+    service.next("create", answer(status, "SomethingNew"));
+    expect(await append(blob, "b", { createIfNotExists: true })).toMatchObject({ offset: 0 });
+  });
+
+  it("is the service's own error if it keeps rejecting the create with an unknown code", async () => {
+    const { service, blob } = emptyLog();
+    blob.drop();
+    service.next("create", ...Array.from({ length: 20 }, () => answer(409, "SomethingNew")));
+    expect(await rejection(append(blob, "a", { createIfNotExists: true }))).toMatchObject({ statusCode: 409, code: "SomethingNew" });
   });
 
   it("is not emptied when somebody else makes it at the same time, with or without a lease", async () => {

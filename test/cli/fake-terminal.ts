@@ -19,8 +19,29 @@ export class FakeTerminal implements Terminal {
     this.stdout += text;
   }
 
+  /** How often it was cleared. What it showed before is kept. */
+  cleared = 0;
+
+  clear(): void {
+    this.cleared++;
+  }
+
   err(text: string): void {
     this.stderr += text;
+  }
+
+  interrupt: () => void = () => undefined;
+  endsSoon = false;
+
+  onInterrupt(listener: () => void): () => void {
+    this.interrupt = listener;
+    return () => {
+      this.interrupt = () => undefined;
+    };
+  }
+
+  endSoon(): void {
+    this.endsSoon = true;
   }
 
   ask(question: string): Promise<string> {

@@ -12,6 +12,9 @@ const base64 = (text: string): string => Buffer.from(text).toString("base64");
 describe("messages of others on the command line", () => {
   it("shows base64 as Azure Functions writes it decoded, and everything else as it is", () => {
     expect(contentOf(peekedMessage(peeked(base64('{"order":42}')), undefined))).toBe('{"order":42}');
+    const reference = (ascOverflow: unknown): string => JSON.stringify({ asc: 1, key: "", body: { ascOverflow } });
+    expect(peekedMessage(peeked(reference({ key: "order-1" })), undefined).key).toBe("order-1");
+    for (const damaged of [null, 5, { key: 5 }]) expect(peekedMessage(peeked(reference(damaged)), undefined).key).toBe("");
     expect(contentOf(peekedMessage(peeked(base64("hello wörld")), undefined))).toBe("hello wörld");
     for (const text of ["password", "test", "abcd1234", "", base64("\u001b[2J"), Buffer.from([255, 254, 253, 252, 251, 250]).toString("base64")]) {
       expect(peekedMessage(peeked(text), undefined).content).toBe(text);
@@ -26,6 +29,26 @@ describe("messages of others on the command line", () => {
     const message = peekedMessage(peeked(JSON.stringify({ asc: 1, key: "k", body: 1, poison })), undefined);
     if (message.poison) expect(ago(message.poison.poisonedOn)).toMatch(/ago$/);
     expect(() => JSON.stringify(message)).not.toThrow();
+  });
+
+  it("shows the text of a message that is nested too deeply to be written as JSON, and the others beside it", () => {
+    const deep = `{"asc":1,"key":"k","poison":{"reason":"r"},"body":${"[".repeat(30_000)}${"]".repeat(30_000)}}`;
+    const messages = [deep, '{"asc":1,"key":"l","body":2}'].map((text) => peekedMessage(peeked(text), undefined));
+    expect(messages).toMatchObject([{ key: "k", content: deep, poison: { reason: "r" } }, { key: "l", content: 2 }]);
+    const terminal = new FakeTerminal();
+    printRows({ terminal, json: true }, messages, {}, "");
+    printRows({ terminal, json: false }, messages, { content: contentOf }, "");
+    expect(terminal.stdout).toContain(`\n2\n`);
+  });
+
+  it.each([33, 3_000, 30_000])("shows a payload that is nested %i levels deep as text: it breaks no listing, and its indentation fills no memory", (depth) => {
+    const text = `{"asc":1,"key":"k","body":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+    const message = peekedMessage(peeked(text), undefined);
+    expect(message).toMatchObject({ key: "k", content: text });
+    expect(contentOf(message)).toMatch(/^\{"asc":1/);
+    const terminal = new FakeTerminal();
+    printRows({ terminal, json: true }, [message], {}, "");
+    expect(terminal.stdout.length).toBeLessThan(2 * text.length + 1_000);
   });
 
   it("prints no control characters, not as JSON or as a sentence either, and no text without an end", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, oneLine, printProperties, printRows } from "../../src/cli/print.js";
+import { ago, counted, oneLine, printProperties, printRows } from "../../src/cli/print.js";
 import { FakeTerminal } from "./fake-terminal.js";
 
 const columns = { name: (item: Item) => item.name, size: (item: Item) => item.size };
@@ -14,6 +14,15 @@ describe("printing", () => {
     const terminal = new FakeTerminal();
     printRows({ terminal, json: false }, [{ name: "cafe\u0301", size: 1 }, { name: "plain" }], columns, "none");
     expect(terminal.stdout).toBe("NAME   SIZE\ncafe\u0301   1\nplain  -\n");
+  });
+
+  it("prints 150,000 rows, as a table and as JSON, within seconds", () => {
+    const rows = Array.from({ length: 150_000 }, (_, i) => ({ name: `lock-${i}`, size: i }));
+    for (const json of [false, true]) {
+      const terminal = new FakeTerminal();
+      printRows({ terminal, json }, rows, columns, "none");
+      expect(terminal.stdout).toContain("lock-149999");
+    }
   });
 
   it("says so if there is nothing", () => {
@@ -48,5 +57,20 @@ describe("printing", () => {
     [-5, "0 s ago"],
   ])("tells %i seconds in the unit that says enough", (seconds, text) => {
     expect(ago(new Date(1e12 - seconds * 1000), new Date(1e12))).toBe(text);
+  });
+});
+
+describe("counted", () => {
+  it.each([
+    [0, "0 messages were"],
+    [1, "1 message was"],
+    [2, "2 messages were"],
+  ])("agrees with %d", (count, text) => {
+    expect(counted(count, "message", "was", "were")).toBe(text);
+  });
+
+  it("needs no verb", () => {
+    expect(counted(1, "lock")).toBe("1 lock");
+    expect(counted(3, "lock")).toBe("3 locks");
   });
 });

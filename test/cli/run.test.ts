@@ -7,8 +7,8 @@ describe("the command line", () => {
   it("shows its help when asked, and that is no failure", async () => {
     const terminal = new FakeTerminal();
     expect(await run(["--help"], terminal)).toBe(0);
-    for (const command of ["locks", "leases", "queue", "inbox", "files"]) expect(terminal.stdout).toContain(command);
-    expect(terminal.stdout).toContain("Exit codes: 0 done");
+    for (const command of ["locks", "leases", "queue", "inbox", "files", "verify"]) expect(terminal.stdout).toContain(command);
+    expect(terminal.stdout).toContain("Exit codes: 0 success");
   });
 
   it.each([
@@ -23,6 +23,8 @@ describe("the command line", () => {
     ["an encoding that is none", ["queue", "peek", "q", "--encoding", "utf-7"]],
     ["an age that is negative", ["inbox", "purge", "t", "--older-than-days", "-1"]],
     ["an age that is too small", ["files", "purge", "s", "--older-than-hours", "0"]],
+    ["a service that is none", ["verify", "--service", "cosmos"]],
+    ["a time that is too long", ["verify", "--timeout", "3601"]],
     ["an empty number", ["queue", "redrive", "q", "--max", ""]],
   ])("does not understand %s: exit code 2, and a message on stderr", async (_, args) => {
     const terminal = new FakeTerminal({ env: { AZURE_STORAGE_CONNECTION_STRING: "UseDevelopmentStorage=true" } });

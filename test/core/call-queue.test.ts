@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { CallQueue, CallQueues, credentialScopeOf } from "../../src/core/call-queue.js";
 import type { FailedWrite, SharedRequest } from "../../src/core/call-queue.js";
+import type { StopSignal } from "../../src/core/deadline.js";
 import { waitOrDetach, WriteCall } from "../../src/core/pending-call.js";
 import type { WriteCallSettings } from "../../src/core/pending-call.js";
 import { Attempts } from "../../src/core/telemetry.js";
@@ -37,10 +38,10 @@ class TestCall extends WriteCall<string> {
 class TestQueue extends CallQueue<TestCall> {
   /** The names of the calls of each batch. */
   readonly batches: string[][] = [];
-  readonly signals: AbortSignal[] = [];
+  readonly signals: StopSignal[] = [];
   readonly failures: string[][] = [];
   maxBatch = Infinity;
-  read: (signal: AbortSignal) => Promise<void> | undefined = () => undefined;
+  read: (signal: StopSignal) => Promise<void> | undefined = () => undefined;
   write: (calls: readonly TestCall[], queue: TestQueue) => Promise<void> = commit;
   cleanUp: () => Promise<void> | undefined = () => undefined;
 
@@ -122,7 +123,7 @@ function heldWrite(): { write: TestQueue["write"]; open: () => void } {
     open: () => opened.resolve(),
     write: async (calls, queue) => {
       const { abortSignal } = queue.request(calls);
-      const aborted = new Promise<never>((_, reject) => abortSignal.addEventListener("abort", () => reject(abortSignal.reason as Error)));
+      const aborted = new Promise<never>((_, reject) => abortSignal.addEventListener("abort", () => reject(abortSignal.reason!)));
       await Promise.race([opened.promise, aborted]);
       queue.commit(calls);
     },
@@ -210,7 +211,7 @@ describe("batches", () => {
 });
 
 describe("a caller whose part the service rejects", () => {
-  it("is separated from the others: each of them is tried alone, and only one is rejected", async () => {
+  it("is separated from the others by halves, and only one is rejected", async () => {
     const queue = new TestQueue();
     const error = restError(status(400, "InvalidInput"));
     queue.write = async (calls) => {
@@ -223,7 +224,27 @@ describe("a caller whose part the service rejects", () => {
     read.resolve();
     expect(await rejection(bad.promise)).toBe(error);
     expect(await Promise.all([a.promise, c.promise])).toEqual(["a", "c"]);
-    expect(queue.batches).toEqual([["a", "bad", "c"], ["a"], ["bad"], ["c"]]);
+    expect(queue.batches).toEqual([["a", "bad", "c"], ["a", "bad"], ["a"], ["bad"], ["c"]]);
+  });
+
+  it("costs the others few requests, and no attempt", async () => {
+    const queue = new TestQueue();
+    const error = restError(status(413, "RequestBodyTooLarge"));
+    queue.write = async (calls) => {
+      for (const call of calls) call.attempts++;
+      if (calls.some(({ name }) => name === "700")) queue.fail({ kind: "rejected", error }, calls);
+      else queue.commit(calls);
+    };
+    const read = deferred();
+    queue.read = () => read.promise;
+    const calls = queue.addAll(...Array.from({ length: 1_000 }, (_, i) => String(i)));
+    const others = calls.filter(({ name }) => name !== "700");
+    read.resolve();
+    expect(await rejection(calls[700]!.promise)).toBe(error);
+    expect(await Promise.all(others.map(({ promise }) => promise))).toEqual(others.map(({ name }) => name));
+    expect(queue.batches.length).toBeLessThan(25);
+    expect(others.some(({ attempts }) => attempts > 1)).toBe(true);
+    expect(others.some(({ isExhausted }) => isExhausted)).toBe(false);
   });
 
   it("does not take new calls into its batch, and does not hold up those before it", async () => {
@@ -231,7 +252,7 @@ describe("a caller whose part the service rejects", () => {
     const read = deferred();
     queue.read = () => read.promise;
     queue.addAll("a", "b");
-    queue.enqueue("alone").commitAlone = true;
+    queue.enqueue("alone").separate(1);
     queue.addAll("c", "d");
     read.resolve();
     await pass(0);
@@ -459,7 +480,7 @@ describe("I/O that no caller waits for any more", () => {
     const calls = callers.map(({ signal }, index) => queue.enqueue(String(index), { options: { abortSignal: signal } }));
     read.resolve();
     await pass(0);
-    const [signal] = queue.signals as [AbortSignal];
+    const [signal] = queue.signals as [StopSignal];
     const onAbort = vi.fn();
     signal.addEventListener("abort", onAbort);
     callers[0]!.abort(new Error("first"));
@@ -474,10 +495,10 @@ describe("I/O that no caller waits for any more", () => {
 
   it("is cut off while it is for all waiting calls, when the last of these goes", async () => {
     const queue = new TestQueue();
-    let seen: AbortSignal | undefined;
+    let seen: StopSignal | undefined;
     queue.read = (signal) => {
       seen = signal;
-      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason!)));
     };
     const callers = [new AbortController(), new AbortController()];
     for (const { signal } of callers) queue.enqueue("a", { options: { abortSignal: signal } });
@@ -499,7 +520,7 @@ describe("I/O that no caller waits for any more", () => {
     const caller = new AbortController();
     queue.enqueue("gone", { options: { abortSignal: caller.signal } });
     const [waiting] = queue.addAll("waiting");
-    let seen: AbortSignal | undefined;
+    let seen: StopSignal | undefined;
     const read = deferred();
     queue.read = (signal) => {
       seen = signal;
@@ -528,7 +549,7 @@ describe("I/O that no caller waits for any more", () => {
 
   it("does not concern a call that is enqueued at the moment of the cut-off", async () => {
     const queue = new TestQueue();
-    queue.read = (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    queue.read = (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason!)));
     const caller = new AbortController();
     queue.enqueue("gone", { options: { abortSignal: caller.signal } });
     await pass(0);
@@ -561,7 +582,7 @@ describe("I/O that no caller waits for any more", () => {
 
   it("is cut off by the queue itself, without harm to the requests that follow", async () => {
     const queue = new TestQueue();
-    const signals: AbortSignal[] = [];
+    const signals: StopSignal[] = [];
     queue.write = async (calls) => {
       signals.push(queue.request(calls).abortSignal);
       queue.cutOff();
@@ -888,11 +909,17 @@ describe("a caller whose function is slow", () => {
 });
 
 describe("credentialScopeOf", () => {
-  it("is the pipeline that clients made from each other share, or else the client", () => {
+  it("is the same for clients of one class that share a pipeline, or else the client", () => {
+    class Client {
+      readonly pipeline: object | undefined;
+      constructor(pipeline?: object) {
+        this.pipeline = pipeline;
+      }
+    }
     const pipeline = {};
-    expect(credentialScopeOf({ pipeline })).toBe(pipeline);
-    const clients = [{}, { pipeline: undefined }, { pipeline: "no object" }, { pipeline: null }];
-    expect(clients.map(credentialScopeOf)).toEqual(clients);
+    expect(credentialScopeOf(new Client(pipeline))).toBe(credentialScopeOf(new Client(pipeline)));
+    expect(credentialScopeOf(new Client(pipeline))).not.toBe(credentialScopeOf(new Client({})));
+    const clients = [{}, { pipeline: undefined }, { pipeline: "no object" }, { pipeline: null }, { pipeline }, new Client()];
     for (const client of clients) expect(credentialScopeOf(client)).toBe(client);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { countSends, read, request } from "../../src/core/request.js";
+import { check, countSends, read, request } from "../../src/core/request.js";
 import { deferred } from "../fakes/deferred.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
@@ -108,6 +108,34 @@ it("read returns the response, or rejects with the error", async () => {
   await expect(read(sending(status(404)))).rejects.toMatchObject({ statusCode: 404 });
 });
 
+describe("check", () => {
+  const url = "https://account.test/table";
+  const checking = (answers: Answer[]): { outcome: ReturnType<typeof outcomeOf>; left: Answer[] } => {
+    const left = [...answers];
+    const abortSignal = new AbortController().signal;
+    return { outcome: outcomeOf(check(url, ({ abortSignal: signal }) => give(left.shift()!, signal, () => "response"), { abortSignal, tracingOptions: {} })), left };
+  };
+
+  it("waits while the table that it creates is being deleted", async () => {
+    const { outcome } = checking([status(409, "TableBeingDeleted"), status(409, "TableBeingDeleted"), ok]);
+    await pass(60_000);
+    expect(outcome.value).toBe("response");
+  });
+
+  it("says so if that does not end", async () => {
+    const { outcome, left } = checking(Array<Answer>(20).fill(status(409, "QueueBeingDeleted")));
+    await pass(120_000);
+    expect(outcome.error).toMatchObject({ code: "TARGET_STATE", reason: "beingDeleted", url });
+    expect(left).toHaveLength(3);
+  });
+
+  it("passes any other rejection on at once", async () => {
+    const { outcome } = checking([status(409, "TableAlreadyExists")]);
+    await pass(0);
+    expect(outcome.error).toMatchObject({ statusCode: 409, code: "TableAlreadyExists" });
+  });
+});
+
 describe("countSends", () => {
   it("counts abort listeners, and no others", () => {
     const { signal } = new AbortController();
@@ -136,9 +164,43 @@ describe("countSends", () => {
   it("tells one send from two", async () => {
     const service = new FakeService();
     const blob = new FakeBlockBlob(service);
-    const once = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal }));
+    const once = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal, tracingOptions: {} }));
     service.next("upload", loseAnswer);
-    const twice = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal }));
+    const twice = await request((abortSignal) => blob.upload(new Uint8Array(), 0, { abortSignal, tracingOptions: {} }));
     expect([once.sends, twice.sends]).toEqual([1, 2]);
+  });
+});
+
+describe("a request to a busy service", () => {
+  /** As the SDK sends it: twice at once, then after 4 seconds. It adds a listener for each send, and for each wait. */
+  const busySdk = (last: Answer) => async (signal: AbortSignal) => {
+    for (const waitInMs of [0, 4_000]) {
+      signal.addEventListener("abort", () => undefined);
+      await Promise.resolve();
+      await give(after(waitInMs, ok), signal, () => undefined);
+    }
+    return give(last, signal, () => "response");
+  };
+
+  it("is not given up while the SDK waits before it sends again", async () => {
+    const [spared, limited] = [{ sparesWaits: true }, {}].map((limits) => outcomeOf(request(busySdk(ok), { timeoutInMs: 1_000, ...limits })));
+    await pass(1_000);
+    expect([spared, limited]).toMatchObject([{}, { value: { kind: "unknown" }, at: 1_000 }]);
+    await pass(3_000);
+    expect(spared).toMatchObject({ value: { kind: "ok" }, at: 4_000 });
+  });
+
+  it("has the whole time for each later send, and not more", async () => {
+    const outcome = outcomeOf(request(busySdk(deafHang), { timeoutInMs: 1_000, sparesWaits: true }));
+    await pass(4_900);
+    expect(outcome).toEqual({});
+    await pass(400);
+    expect(outcome).toMatchObject({ value: { kind: "unknown", error: { name: "RequestTimeoutError" } } });
+  });
+
+  it("is given up in time if the first send gets no response", async () => {
+    const outcome = outcomeOf(request(sending(deafHang), { timeoutInMs: 1_000, sparesWaits: true }));
+    await pass(1_000);
+    expect(outcome.at).toBe(1_000);
   });
 });

@@ -150,13 +150,15 @@ describe.each<[string, Answer]>([
   ["was sent again by the SDK and met a conflict", resent(conflict)],
   ["was sent again by the SDK and found its target missing", resent(notFound)],
   ["was sent again by the SDK and denied", resent(denied)],
-])("a write that %s", (_, lost) => {
+])("a write that %s", (how, lost) => {
   it("is recognised if it is stored", async () => {
     const write = new ScriptedWrite([lost], ["committed"]);
     write.onConflict = () => 500;
     expect(await resolve(write)).toEqual({ kind: "recognised", found: "committed" });
     expect(write.log).toEqual(["send", "read back: lost"]);
-    expect(write.recognise).toHaveBeenCalledExactlyOnceWith("committed", "lost", expect.anything());
+    // The response to a re-send says nothing of the first send.
+    const response: unknown = how.startsWith("was sent again") ? undefined : expect.anything();
+    expect(write.recognise).toHaveBeenCalledExactlyOnceWith("committed", "lost", response);
   });
 
   it("is in conflict if what is stored excludes it", async () => {
@@ -303,6 +305,55 @@ describe("re-sends", () => {
     await pass(200);
     expect(timed.at! - started).toBe(200);
     expect(numbers).toEqual([0, 1]);
+  });
+});
+
+describe("a write that the service rejects for now", () => {
+  const copying = status(409, "PendingCopyOperation");
+
+  it("is sent again until it is carried out, without a read", async () => {
+    const write = new ScriptedWrite([copying, copying, ok]);
+    expect(await resolve(write)).toEqual({ kind: "committed", value: "response" });
+    expect(write.log).toEqual(["send", "send", "send"]);
+  });
+
+  it("is sent again if one of its requests is rejected before the deciding one", async () => {
+    const write = new ScriptedWrite([new WriteNotSentError(restError(status(409, "ContainerBeingDeleted"))), ok]);
+    expect(await resolve(write)).toEqual({ kind: "committed", value: "response" });
+  });
+
+  it("is rejected, not unknown, if that does not end", async () => {
+    const write = new ScriptedWrite([copying]);
+    const outcome = outcomeOf(resolveWrite(write));
+    await pass(120_000);
+    expect(outcome.value).toMatchObject({ kind: "rejected", error: { statusCode: 409 } });
+    expect(write.log).toEqual(Array.from({ length: 17 }, () => "send"));
+  });
+
+  it("is rejected at once if the caller leaves", async () => {
+    const caller = countedAbort();
+    const outcome = outcomeOf(resolveWrite(new ScriptedWrite([copying]), { abortSignal: caller.signal }));
+    await pass(1);
+    caller.abort();
+    await pass(1);
+    expect(outcome.value).toMatchObject({ kind: "rejected", error: { statusCode: 409 } });
+  });
+
+  it("is in conflict if another client was first meanwhile", async () => {
+    expect(await resolve(new ScriptedWrite([copying, conflict]))).toMatchObject({ kind: "conflict" });
+  });
+});
+
+describe("a rejection with an unknown code", () => {
+  it.each([
+    [412, "CodeOfTheFuture"],
+    [409, "CodeOfTheFuture"],
+    [409, undefined],
+  ])("%i %s is a conflict to look at: the write may be stored", async (code, name) => {
+    const write = new ScriptedWrite([status(code, name)], ["committed"]);
+    write.onConflict = () => 0;
+    expect(await resolve(write)).toMatchObject({ kind: "recognised" });
+    expect(write.log).toEqual(["send", "read back: conflict"]);
   });
 });
 

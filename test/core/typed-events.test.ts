@@ -69,20 +69,21 @@ describe("listeners", () => {
 });
 
 describe("an error without a listener", () => {
-  it("is written to the console once per component, without the message of the error", () => {
-    const written = vi.spyOn(console, "error").mockImplementation(() => undefined);
+  it("is written to the console once for each component and cause, without the message of the error", () => {
+    const written = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const events = dispatcher();
     events.emit("error", new RangeError("secret payload"));
-    events.emit("error", new Error("another"));
+    events.emit("error", new RangeError("another"));
     expect(written).toHaveBeenCalledTimes(1);
     expect(String(written.mock.calls[0])).toMatch(/Tester.*RangeError/);
     expect(String(written.mock.calls[0])).not.toContain("secret");
     dispatcher().emit("error", new Error("of another component"));
-    expect(written).toHaveBeenCalledTimes(2);
+    events.emit("error", new TypeError("of another cause"));
+    expect(written).toHaveBeenCalledTimes(3);
   });
 
   it("is not written if there is a listener", () => {
-    const written = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const written = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     const events = dispatcher();
     events.add("error", () => undefined);
     events.emit("error", new Error("known"));

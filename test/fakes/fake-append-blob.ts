@@ -70,8 +70,8 @@ export class FakeAppendBlob implements AppendBlobLike {
 
   getProperties(options: BlobCallOptions = {}): Promise<AppendBlobPropertiesLike> {
     return this.#request("getProperties", "read", options, headError, () => {
-      const { etag, content, blocks, metadata } = this.#checked(options.conditions, headError);
-      return { etag, contentLength: content.length, blobCommittedBlockCount: blocks, metadata: { ...metadata }, blobType: this.blobType };
+      const { etag, content, blocks, createdOn, metadata } = this.#checked(options.conditions, headError);
+      return { etag, contentLength: content.length, blobCommittedBlockCount: blocks, createdOn, metadata: { ...metadata }, blobType: this.blobType };
     });
   }
 

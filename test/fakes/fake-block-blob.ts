@@ -60,6 +60,11 @@ export class FakeBlockBlob implements BlockBlobLike {
     this.put(content, { metadata, headers, tags, tier, leaseId });
   }
 
+  /** A foreign writer's unconditional Set Blob Metadata. */
+  putMetadata(metadata: Record<string, string>): void {
+    if (this.stored) this.#store({ ...this.stored, metadata });
+  }
+
   /** A foreign writer's delete. */
   drop(): void {
     this.service.resources.delete(this.url);
@@ -148,7 +153,7 @@ export class FakeBlockBlob implements BlockBlobLike {
     error: (status: number, code: string) => Error,
     serve: () => R,
   ): Promise<R> {
-    return this.service.request({ operation, kind, resource: this.url }, options.abortSignal, error, serve);
+    return this.service.request({ operation, kind, resource: this.url, client: this }, options.abortSignal, error, serve);
   }
 
   #checked(conditions: BlobConditions | undefined, error: typeof blobError): StoredBlob {

@@ -6,6 +6,8 @@ export interface RequestRecord {
   readonly operation: string;
   readonly kind: "read" | "write";
   readonly resource: string;
+  /** Who sent it, if it matters who reads after a write. */
+  readonly client?: unknown;
   /** How often the client sent it. */
   sends: number;
   /** How often the service carried it out or refused it. */
@@ -72,8 +74,13 @@ export class FakeService {
     return "2030-01-01T00:00:00.0000000Z";
   }
 
+  /** The Date header of a response. */
+  date(): string | undefined {
+    return undefined;
+  }
+
   async request<R>(
-    call: Pick<RequestRecord, "operation" | "kind" | "resource">,
+    call: Pick<RequestRecord, "operation" | "kind" | "resource" | "client">,
     signal: AbortSignal | undefined,
     error: (status: number, code: string) => Error,
     serve: () => R,

@@ -73,8 +73,9 @@ export class FakeTable implements TableLike {
     return this.#request("getEntity", "read", options, () => {
       const row = this.#existing(partitionKey, rowKey);
       const bodyAsText = wireText(partitionKey, rowKey, row);
-      options.onResponse?.({ bodyAsText });
-      return sdkEntity(JSON.parse(bodyAsText) as Record<string, unknown>);
+      options.onResponse?.({ bodyAsText, headers: { get: (name) => (name === "date" ? this.service.date() : undefined) } });
+      const body = JSON.parse(bodyAsText) as Record<string, unknown>;
+      return options.disableTypeConversion ? sdkEntity(body) : converted(body);
     });
   }
 
@@ -118,7 +119,7 @@ export class FakeTable implements TableLike {
   }
 
   #request<R>(operation: string, kind: "read" | "write", options: TableCallOptions, serve: () => R): Promise<R> {
-    return this.service.request({ operation, kind, resource: this.tableName }, options.abortSignal, tableError, serve);
+    return this.service.request({ operation, kind, resource: this.tableName, client: this }, options.abortSignal, tableError, serve);
   }
 
   #existing(partitionKey: string, rowKey: string, etag = "*"): StoredRow {
@@ -185,4 +186,10 @@ export function sdkEntity(body: Record<string, unknown>): object {
     else entity[name] = { value: String(value), type: Number.isSafeInteger(value) ? "Int32" : "Double" };
   }
   return entity;
+}
+
+/** As the SDK returns an entity of strings, numbers and booleans without `disableTypeConversion`. */
+export function converted(body: Record<string, unknown>): Record<string, unknown> {
+  // As the SDK does: a property with the name of a key, of the ETag or of the time takes its place.
+  return Object.fromEntries(Object.entries(body).flatMap(([name, value]) => (name.includes("@odata.type") ? [] : [[renamed[name] ?? name, value]])));
 }

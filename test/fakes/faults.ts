@@ -49,6 +49,33 @@ export const busy: Fault = async (exchange) => {
   throw exchange.error(503, "ServerBusy");
 };
 
+/** 503 until this time. The SDK waits, and sends again by itself, as often as it does by default. */
+export function busyUntil(endsAt: number): Fault {
+  return async (exchange) => {
+    for (const waitInMs of [0, 4_000, 12_000]) {
+      if (performance.now() >= endsAt) return exchange.send();
+      await exchange.sendIntoTheVoid();
+      await delayOfSdk(waitInMs, exchange.signal);
+    }
+    return performance.now() >= endsAt ? exchange.send() : busy(exchange);
+  };
+}
+
+/** Its listener counts as one of the SDK. */
+function delayOfSdk(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException("The operation was aborted.", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort);
+  });
+}
+
 /** An answer of this status, and nothing else. */
 export function answer(status: number, code: string): Fault {
   return async (exchange) => {

@@ -5,7 +5,7 @@ import { logger } from "../../src/core/telemetry.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, before, busy, failAfterCommit, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, pass } from "../fakes/faults.js";
+import { after, answer, before, failAfterCommit, gate, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, pass } from "../fakes/faults.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -61,6 +61,8 @@ describe("ids", () => {
     expect(await inFakeTime(allocator.nextMany(8))).toEqual([5, 6, 7, 8, 9, 10, 21, 22]);
     expect(await inFakeTime(allocator.nextMany(25))).toHaveLength(25);
     expect(await inFakeTime(allocator.nextMany(0))).toEqual([]);
+    // More than an array can have: it must be rejected before the counter advances.
+    await expect(allocator.nextMany(1e9)).rejects.toThrow(RangeError);
   });
 
   it("are given in the order of the calls, also if a later one wants less", async () => {
@@ -195,7 +197,7 @@ describe("the next block", () => {
     const { service, blob } = counter();
     const allocator = new IdAllocator(blob, { blockSize: 10 });
     await take(allocator, 5);
-    service.next("read", busy);
+    service.next("read", answer(403, "AuthorizationFailure"));
     expect(await take(allocator, 5)).toEqual([6, 7, 8, 9, 10]);
     expect(service.requests).toHaveLength(3);
     expect(await take(allocator, 1)).toEqual([11]);
@@ -276,6 +278,21 @@ describe("a caller that goes", () => {
     await vi.advanceTimersByTimeAsync(1);
     expect(vi.getTimerCount()).toBe(0);
     expect(await take(allocator, 1)).toEqual([1]);
+  });
+
+  it("costs the same however many others wait: 40,000 that leave at once do not block the process", async () => {
+    const { service, blob } = counter();
+    const allocator = new IdAllocator(blob);
+    service.each("read", hang);
+    const leaving = new AbortController();
+    const gone = Promise.allSettled(Array.from({ length: 40_000 }, () => allocator.next({ abortSignal: leaving.signal })));
+    // CPU time: a busy machine does not change it. If each caller passed through the list of the others, it would be ten seconds or more.
+    const before = process.cpuUsage();
+    leaving.abort(new Error("enough"));
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1_000).toBeLessThan(2_000);
+    expect((await gone).every(({ status }) => status === "rejected")).toBe(true);
+    allocator.close();
   });
 
   it("does not disturb the others, nor one that comes in the same instant", async () => {

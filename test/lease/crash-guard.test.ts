@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { acquireLease, tryAcquireLease } from "../../src/lease/with-lease.js";
 import { crashGuardName, guardedLeaseId } from "../../src/lease/crash-guard.js";
 import { leaseAdapterOf } from "../../src/lease/lease-adapters.js";
@@ -13,6 +13,8 @@ import { ScriptedFile } from "./fakes/scripted-file.js";
 import { abortTime, countedAbort, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
 useFakeClock();
+// A guard that is not used again tells the record that its lease is released.
+afterEach(() => pass(2_100));
 
 /** The blob of the lock that guards "blob". */
 const lockBlob = "locks/blob~3Aaccount~2Etest~2Fcontainer~2Fblob";
@@ -189,6 +191,54 @@ describe("a lease with a crash guard", () => {
     for (let i = 0; i < 3; i++) await run((await run(here.acquire())).release());
     expect([mark(), epoch()]).toEqual([start + 6, start + 6]);
     await run(first.release().catch(() => undefined));
+  });
+
+  describe("the mark that says that no holder has left it behind", () => {
+    const record = (server: FakeLeaseServer): { mark: number; epoch: number } => {
+      const { asc_guarding: mark, asc_epoch: epoch } = server.blobs.get(lockBlob)!.metadata;
+      return { mark: Number(mark), epoch: Number(epoch) };
+    };
+
+    it("is written when the guard is not used any more, and costs a loop nothing", async () => {
+      const server = newServer();
+      const { acquire } = party(server);
+      for (let i = 0; i < 4; i++) await run((await run(acquire())).release());
+      const { mark, epoch } = record(server);
+      expect(mark).toBe(epoch);
+      const requests = server.count();
+      await pass(10_000);
+      expect(record(server)).toEqual({ mark: epoch + 1, epoch });
+      expect(server.count()).toBe(requests + 1);
+      await run((await run(acquire())).release());
+      expect(record(server)).toEqual({ mark: epoch + 1, epoch: epoch + 1 });
+    });
+
+    it("is not written while the lease is held, nor if it may not be released", async () => {
+      const server = newServer();
+      const held = await run(party(server).acquire());
+      await pass(10_000);
+      server.intercept = (operation, blob) => (operation === "release" && blob === "blob" ? status(503) : undefined);
+      await expect(run(held.release())).rejects.toMatchObject({ name: "LeaseReleaseError" });
+      await pass(10_000);
+      const { mark, epoch } = record(server);
+      expect(mark).toBe(epoch);
+      server.intercept = undefined;
+      await pass(60_000);
+    });
+
+    it.each([0, 1_999, 2_000, 2_001, 2_002])("is no obstacle to another process that takes the guard %s ms later, and takes nothing from it", async (ms) => {
+      const server = newServer();
+      await run((await run(party(server).acquire())).release());
+      const { epoch } = record(server);
+      await pass(Math.max(0, ms - 20));
+      const next = await run(party(server).acquire());
+      await pass(5_000);
+      next.assertHeld();
+      const after = record(server);
+      expect(after.epoch).toBeGreaterThan(epoch);
+      expect(after.mark).toBeLessThanOrEqual(after.epoch);
+      await run(next.release());
+    });
   });
 
   it("has an id of its own under each number, and under each lock", () => {

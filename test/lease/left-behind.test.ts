@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { acquireLease } from "../../src/lease/with-lease.js";
 import type { LeaseHandle } from "../../src/lease/lease-handle.js";
-import { after, hang, ok, resent } from "./fakes/answers.js";
+import { after, hang, ok, reset, resent, status } from "./fakes/answers.js";
 import { FakeLeaseServer } from "./fakes/fake-lease-server.js";
 import { abortTime, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
@@ -155,6 +155,44 @@ describe("an acquire that arrives after its caller has left, and after the relea
     expect(server.count("release")).toBe(3);
   });
 
+  it("does not leave a lease behind if one send had arrived, and the SDK had sent another one", async () => {
+    const server = serverWithBlob();
+    const caller = new AbortController();
+    server.disturb = (operation) => (operation === "acquire" ? resent(hang) : undefined);
+    const acquiring = outcomeOf(acquireLease(server.blob(), { durationInSeconds: 60, abortSignal: caller.signal }));
+    await pass(100);
+    expect(server.isLeased()).toBe(true);
+    caller.abort();
+    await pass(100);
+    expect(acquiring.error).toMatchObject({ name: "AbortError" });
+    expect(server.isLeased()).toBe(false);
+    server.disturb = undefined;
+    const leaseId = server.requests.find(({ operation }) => operation === "acquire")?.leaseId;
+    await done(server.blob().getBlobLeaseClient(leaseId).acquireLease(60), 1);
+    await pass(1_000);
+    expect(server.isLeased()).toBe(false);
+    await pass(4_000);
+  });
+
+  it("does not leave a lease that expires behind if the release that is to undo it gets no response, either", async () => {
+    const server = serverWithBlob();
+    const caller = new AbortController();
+    server.disturb = (operation) => (operation === "acquire" ? hang : undefined);
+    server.intercept = (operation) => (operation === "release" ? status(503) : undefined);
+    const acquiring = outcomeOf(acquireLease(server.blob(), { durationInSeconds: 60, abortSignal: caller.signal }));
+    await pass(100);
+    caller.abort();
+    await pass(500);
+    expect(acquiring.error).toMatchObject({ name: "AbortError" });
+    server.intercept = undefined;
+    server.disturb = undefined;
+    expect(server.isLeased()).toBe(true);
+    await pass(1_000);
+    expect(server.isLeased()).toBe(false);
+    await pass(60_000);
+    expect(server.count("release")).toBe(3);
+  });
+
   it("is not expected with an id that the caller chose, nor if no request was in flight", async () => {
     const server = serverWithBlob();
     const other = await done(acquireLease(server.blob(), { durationInSeconds: Infinity }));
@@ -234,6 +272,7 @@ describe("an infinite lease with a crash guard that is being broken", () => {
     await pass(3_000);
     expect(acquiring.value).toBeDefined();
     await done(acquiring.value!.release(), 100);
+    await pass(2_000);
   });
 
   it("is waited for, too, if a predecessor of its lock has it", async () => {
@@ -251,5 +290,37 @@ describe("an infinite lease with a crash guard that is being broken", () => {
     expect(acquiring.value).toBeDefined();
     await done(acquiring.value!.release(), 100);
     await pass(60_000);
+  });
+});
+
+describe("a release that fails for a moment", () => {
+  it.each([
+    ["the service is busy", status(503, "ServerBusy")],
+    ["the credentials have just expired", status(403, "AuthenticationFailed")],
+    ["the connection breaks before the request has arrived", reset],
+  ])("does not keep other clients waiting until the lease has expired: %s", async (_, answer) => {
+    const server = serverWithBlob();
+    const lease = await done(acquireLease(server.blob(), { durationInSeconds: 60 }));
+    server.intercept = (operation) => (operation === "release" && server.count("release") === 1 ? answer : undefined);
+    const released = outcomeOf(lease.release());
+    const next = outcomeOf(acquireLease(server.blob()));
+    await pass(3_000);
+    expect(released.error).toBeDefined();
+    expect(next.value).toBeDefined();
+    await done(next.value!.release());
+    await pass(60_000);
+    expect(server.count("release")).toBe(3);
+  });
+
+  it("does not release a lease whose id the caller has chosen, and may use again", async () => {
+    const server = serverWithBlob();
+    const leaseId = crypto.randomUUID();
+    const lease = await done(acquireLease(server.blob(), { durationInSeconds: 60, leaseId }));
+    server.intercept = (operation) => (operation === "release" && server.count("release") === 1 ? status(503, "ServerBusy") : undefined);
+    await expect(done(lease.release())).rejects.toMatchObject({ statusCode: 503 });
+    await pass(30_000);
+    expect(server.isLeased()).toBe(true);
+    await done(lease.release());
+    expect(server.isLeased()).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { tryAcquireLease, withLease } from "../../src/lease/with-lease.js";
-import { after, ok } from "./fakes/answers.js";
+import { after, hang, ok } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
 import { outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
@@ -63,4 +63,13 @@ describe.each([{ durationInSeconds: 15 }, { durationInSeconds: Infinity }])("a l
     expect(await work).toBe("result");
     expect(requests(blob)).toEqual([["acquire", 0], ["renew", 0], ["release", 100]]); // prettier-ignore
   });
+});
+
+it.each(["renew", "change"] as const)("a %s without a response rejects with an error that callers know", async (operation) => {
+  const blob = new ScriptedLeasable({ renew: hang, change: hang, release: ok });
+  const lease = (await tryAcquireLease(blob, { durationInSeconds: 15, autoRenew: false }))!;
+  const call = outcomeOf(lease[operation]());
+  await pass(6_000);
+  expect(call.error).toMatchObject({ name: "OperationTimeoutError", code: "OPERATION_TIMEOUT", committed: "unknown" });
+  await lease.release();
 });

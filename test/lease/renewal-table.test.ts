@@ -23,7 +23,10 @@ const table: readonly { answer: string; given: Answer; lost?: LeaseLostError["re
   { answer: "409 of another kind", given: status(409, "ContainerBeingDeleted"), retryAfter: 1_000 },
   { answer: "412 LeaseLost", given: status(412, "LeaseLost"), lost: "broken" }, // before it can have expired
   { answer: "412 LeaseIdMissing", given: status(412, "LeaseIdMissing"), lost: "stolen" },
-  { answer: "412 without a code", given: status(412), lost: "stolen" },
+  // A lost lease is concluded from a code of a lease only.
+  { answer: "412 without a code", given: status(412), retryAfter: 1_000 },
+  { answer: "412 ConditionNotMet", given: status(412, "ConditionNotMet"), retryAfter: 1_000 },
+  { answer: "412 of an unknown kind", given: status(412, "CodeOfTheFuture"), retryAfter: 1_000 },
   { answer: "404", given: status(404, "BlobNotFound"), lost: "deleted" },
   { answer: "404 of the container", given: status(404, "ContainerNotFound"), lost: "deleted" },
   { answer: "403", given: status(403, "AuthorizationFailure"), retryAfter: 1_000 },

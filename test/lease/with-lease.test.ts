@@ -1,10 +1,12 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { withLease } from "../../src/lease/with-lease.js";
 import { hang, ok, reset, status } from "./fakes/answers.js";
 import { ScriptedLeasable } from "./fakes/scripted-leasable.js";
 import { blockEventLoop, elapsed, outcomeOf, pass, useFakeClock } from "./fakes/time.js";
 
 useFakeClock();
+// A release that failed is repeated in the background, until the lease has expired.
+afterEach(() => pass(60_000));
 
 const mismatch = status(409, "LeaseIdMismatchWithLeaseOperation");
 const later = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -29,6 +31,30 @@ it("releases only after the work has ended", async () => {
   await pass(5_000);
   expect(outcome.at).toBe(5_000);
   expect(blob.times("release")).toEqual([5_000]);
+});
+
+it("a caller that aborts does not wait for a release that gets no response: the result counts, and the release is repeated", async () => {
+  const blob = new ScriptedLeasable({ release: (_, nth) => (nth === 0 ? hang : ok) });
+  const stop = new AbortController();
+  const outcome = outcomeOf(withLease(blob, () => "done", { abortSignal: stop.signal }));
+  await pass(1_000);
+  expect(outcome.at).toBeUndefined();
+  stop.abort();
+  await pass(250);
+  expect(outcome).toMatchObject({ at: 1_200, value: "done" });
+  await pass(10_000);
+  expect(blob.times("release")).toHaveLength(2);
+});
+
+it("nor does one that has aborted before the end of the work", async () => {
+  const blob = new ScriptedLeasable({ release: hang });
+  const stop = new AbortController();
+  const failure = new Error("of the work");
+  const outcome = outcomeOf(withLease(blob, () => later(1_000).then(() => { throw failure; }), { abortSignal: stop.signal }));
+  await pass(500);
+  stop.abort();
+  await pass(750);
+  expect(outcome).toMatchObject({ at: 1_200, error: failure });
 });
 
 describe("when the work throws", () => {

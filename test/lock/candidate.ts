@@ -1,6 +1,7 @@
 import type { BlobLocks } from "../../src/lock/blob-locks.js";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import type { LeaderElectionEvents, LeaderElectionOptions, LeadershipTerm } from "../../src/lock/leader-election.js";
+import type { LeaderElectionEvents, LeaderElectionOptions } from "../../src/lock/leader-election.js";
+import type { LeadershipTerm } from "../../src/lock/term.js";
 import type { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { locksOn } from "./support.js";
 

@@ -21,7 +21,7 @@ describe("inspectLease", () => {
   it("tells free from held", async () => {
     const server = new FakeLeaseServer();
     server.addBlob();
-    expect(await run(inspectLease(server.blob()))).toEqual({ state: "available", duration: undefined, holder: undefined, acquiredOn: undefined, epoch: undefined });
+    expect(await run(inspectLease(server.blob()))).toEqual({ state: "available", duration: undefined, holder: undefined, acquiredOn: undefined, epoch: undefined, etag: expect.any(String) as string });
     const guard = await run(acquireLease(server.blob(), { durationInSeconds: Infinity }));
     expect(await run(inspectLease(server.blob()))).toMatchObject({ state: "leased", duration: "infinite" });
     await run(guard.release());
@@ -89,6 +89,28 @@ describe("breakLease", () => {
     const server = new FakeLeaseServer();
     server.addBlob();
     await expect(run(breakLease(server.blob()))).resolves.toBe(false);
+  });
+
+  it("is false if it was broken before: the service accepts that again", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob();
+    await run(acquireLease(server.blob(), { autoRenew: false }));
+    await expect(run(breakLease(server.blob()))).resolves.toBe(true);
+    await expect(run(breakLease(server.blob()))).resolves.toBe(false);
+    await expect(run(breakLease(server.blob()))).resolves.toBe(false);
+    await pass(30_000);
+  });
+
+  it("is sent whatever was found before: that may be outdated, or not readable for this client", async () => {
+    const stale = new ScriptedLeasable();
+    stale.properties = { leaseState: "broken" };
+    await expect(breakLease(stale)).resolves.toBe(false);
+    const silent = new ScriptedLeasable({ properties: deafHang });
+    const unreadable = new ScriptedLeasable({ properties: status(403) });
+    const breaks = [outcomeOf(breakLease(silent)), outcomeOf(breakLease(unreadable))];
+    await pass(10_000);
+    expect(breaks.map(({ value }) => value)).toEqual([true, true]);
+    expect([stale, silent, unreadable].map((blob) => blob.times("break").length)).toEqual([1, 1, 1]);
   });
 
   it("is false if the lock has another number by now, or gets one meanwhile", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import type { LeadershipTerm } from "../../src/lock/leader-election.js";
+import type { LeadershipTerm } from "../../src/lock/term.js";
 import { hang, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { abortTime, blockEventLoop, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -271,6 +271,23 @@ describe("events", () => {
 });
 
 describe("resign", () => {
+  it("keeps the work from being started if a listener of elected calls it", async () => {
+    const server = new FakeLeaseServer();
+    const { election, terms, errors, ended } = candidate(server, { onElected: untilAborted, cooldownInMs: 4_000 });
+    let resigned: { at?: number } = {};
+    election.once("elected", () => (resigned = outcomeOf(election.resign())));
+    void election.start();
+    await pass(20);
+    expect(resigned.at).toBeDefined();
+    expect(server.isLeased("locks/scheduler")).toBe(false);
+    expect(terms).toEqual([]);
+    await pass(4_000);
+    expect(terms).toHaveLength(1);
+    expect(ended).toMatchObject([{ reason: "resigned" }]);
+    expect(errors).toEqual([]);
+    await run(election.stop());
+  });
+
   it("ends the term, lets others have their turn, and comes back", async () => {
     const server = new FakeLeaseServer();
     const { election, terms } = candidate(server, { onElected: untilAborted, cooldownInMs: 4_000 });

@@ -24,6 +24,15 @@ describe("list", () => {
     expect(await run(namesOf(locks.list()))).toHaveLength(6);
   });
 
+  it("ends if the service does not respond", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation) => (operation === "list" ? hang : undefined);
+    const listing = outcomeOf(namesOf(locksOn(server).list()));
+    const inspecting = outcomeOf(new Semaphore(locksOn(server), "s", 2).inspect());
+    await pass(30_000);
+    for (const { error } of [listing, inspecting]) expect(error).toMatchObject({ code: "OPERATION_TIMEOUT", committed: false });
+  });
+
   it("is cancelled with the reason of the caller while a request hangs, and leaves no listener", async () => {
     const server = new FakeLeaseServer();
     server.intercept = (operation) => (operation === "list" ? hang : undefined);

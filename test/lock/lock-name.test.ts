@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LeaderElection } from "../../src/lock/leader-election.js";
-import { blobNameOf, lockNameOf } from "../../src/lock/lock-record.js";
+import { blobNameOf, lockDataOf, lockNameOf, parseLockRecord } from "../../src/lock/lock-record.js";
 import { Semaphore } from "../../src/lock/semaphore.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { anyText } from "../support/any-text.js";
@@ -79,4 +79,22 @@ describe("the name of a lock's blob", () => {
       expect(lockNameOf("locks/", blobName)).toBeUndefined();
     },
   );
+
+  it("is only what the name of a lock would have been stored as", () => {
+    const units = fc.constantFrom("~", "2", "F", "f", "D", "4", "1", "5", "a", "-", "_", ".", "/", "C", "3", "A", "9", "%", "ä");
+    fc.assert(
+      fc.property(fc.string({ unit: units, maxLength: 8 }), (text) => {
+        const name = lockNameOf("p/", `p/${text}`);
+        if (name !== undefined) expect(blobNameOf("p/", name)).toBe(`p/${text}`);
+      }),
+      { numRuns: 10_000 },
+    );
+  });
+});
+
+describe("the data of a holder", () => {
+  it("are the same as in the whole record, in any case of the name, as the service may change it", () => {
+    for (const metadata of [{ ASC_Data: "a%20b", asc_epoch: "3" }, { asc_data: "%E0%A4%A" }, { asc_epoch: "1" }, {}]) expect(lockDataOf(metadata)).toBe(parseLockRecord(metadata).data);
+    expect(lockDataOf(undefined)).toBeUndefined();
+  });
 });

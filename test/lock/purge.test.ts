@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { BlobLocks, isConcurrencyError, ReaderWriterLock, Semaphore } from "../../src/index.js";
-import type { LockHandle, PurgeResult } from "../../src/index.js";
+import { BlobLocks, isConcurrencyError, ReaderWriterLock, Semaphore, withLease } from "../../src/index.js";
+import type { AcquireLeaseOptions, LockHandle, PurgeResult } from "../../src/index.js";
 import { formatLockRecord, parseLockRecord } from "../../src/lock/lock-record.js";
 import type { LockRecord } from "../../src/lock/lock-record.js";
 import type { SimBlob } from "../simulation/storage/sim-blob.js";
@@ -75,6 +75,49 @@ describe("a purge", () => {
       expect(namesIn(world)).toEqual(["locks/.floor", "locks/guarding"]);
     }));
 
+  it("deletes the lock of a crash guard that was used once, and not that of a holder that died", () =>
+    inWorld(async (world, process) => {
+      const dead = world.newProcess();
+      const options = (of: typeof process): AcquireLeaseOptions => ({ durationInSeconds: Infinity, createIfNotExists: true, crashGuard: new BlobLocks(of.container) });
+      await withLease(process.container.getBlockBlobClient("used"), () => undefined, options(process));
+      void withLease(dead.container.getBlockBlobClient("held"), () => new Promise(() => undefined), options(dead)).catch(() => undefined);
+      await world.time.sleep(1_000);
+      dead.cutOff();
+      await world.time.sleep(40 * day);
+      expect(await new BlobLocks(process.container).purge()).toEqual({ deleted: 1, kept: 1 });
+    }));
+
+  it.each([102, 108, 113])("in a loop delays no process for long that waits for the lock (seed %s)", async (seed) => {
+    const world = new World(seed);
+    const waits: number[] = [];
+    await world.time.run(async () => {
+      let stopped = false;
+      const loop = async (turn: () => Promise<unknown>, pauseInMs: () => number): Promise<void> => {
+        while (!stopped) {
+          await turn();
+          await world.time.sleep(pauseInMs());
+        }
+      };
+      const loops = Array.from({ length: 6 }, (_, n) => {
+        const locks = new BlobLocks(world.newProcess().container, { holder: String(n) });
+        return loop(() => {
+          const since = world.time.now;
+          return locks.withLock("l", () => {
+            waits.push(world.time.now - since);
+            return world.time.sleep(world.time.random() * 60);
+          });
+        }, () => world.time.random() * 1_000);
+      });
+      const purger = new BlobLocks(world.newProcess().container);
+      loops.push(loop(() => purger.purge({ olderThanInMs: 0 }), () => 1));
+      await world.time.sleep(60_000);
+      stopped = true;
+      await Promise.all(loops);
+    });
+    expect(waits.length).toBeGreaterThan(300);
+    expect(Math.max(...waits)).toBeLessThan(4_000);
+  });
+
   it("deletes nothing but locks: no blob of another program, no blob with content, none of another prefix", () =>
     inWorld(async (world, process) => {
       const foreign = ["locks/report", "locks/a.b", "locks/x.tickets", "other/l", "locks/nested/l"];
@@ -127,6 +170,28 @@ describe("a purge", () => {
       expect(namesIn(world)).toEqual(["locks/gone.slots", expect.stringMatching(/^locks\/gone~2F\d$/), "locks/used.slots", expect.stringMatching(/^locks\/used~2F\d$/)]);
       expect(await locks.purge()).toEqual({ deleted: 1, kept: 0 });
       expect(namesIn(world)).toEqual(["locks/.floor", "locks/used.slots", expect.stringMatching(/^locks\/used~2F\d$/)]);
+    }));
+
+  it("does not keep the processes of a semaphore from sharing it afterwards", () =>
+    inWorld(async (world, operator) => {
+      const semaphores = [0, 1].map(() => new Semaphore(new BlobLocks(world.newProcess().container), "s", 1));
+      for (const semaphore of semaphores) await semaphore.withSlot(() => undefined);
+      await world.time.sleep(2_000);
+      await new BlobLocks(operator.container).purge({ olderThanInMs: 0 });
+      expect(namesIn(world)).toEqual(["locks/.floor"]);
+      const longestWaits = [0, 0];
+      const end = world.time.now + 60_000;
+      const loop = async (semaphore: Semaphore, process: number): Promise<void> => {
+        while (world.time.now < end) {
+          const since = world.time.now;
+          await semaphore.withSlot(() => {
+            longestWaits[process] = Math.max(longestWaits[process]!, world.time.now - since);
+            return world.time.sleep(50);
+          }, { waitInMs: Infinity });
+        }
+      };
+      await Promise.all(semaphores.flatMap((semaphore, process) => Array.from({ length: 3 }, () => loop(semaphore, process))));
+      expect(Math.max(...longestWaits)).toBeLessThan(8_000);
     }));
 
   it("deletes the blobs of readers that died, and none that is held", () =>

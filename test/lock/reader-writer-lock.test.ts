@@ -3,7 +3,7 @@ import { BlobLocks } from "../../src/lock/blob-locks.js";
 import { readerGroupFor } from "../../src/lock/reader-group.js";
 import { ReaderWriterLock } from "../../src/lock/reader-writer-lock.js";
 import type { LockHandleLike } from "../../src/lease/lease-handle.js";
-import { after, hang, ok, status } from "../lease/fakes/answers.js";
+import { after, hang, ok, resent, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { blockEventLoop, countedAbort, elapsed, outcomeOf, pass, suspendMachine, useFakeClock } from "../lease/fakes/time.js";
 import { later, run } from "./support.js";
@@ -323,6 +323,50 @@ describe("a crash", () => {
   });
 });
 
+describe("the blob of a reader, whose create arrives again after it was deleted,", () => {
+  const arrives = (server: FakeLeaseServer, name: string): Promise<unknown> =>
+    run(server.container().getBlockBlobClient(name).upload(new Uint8Array(0), 0, { conditions: { ifNoneMatch: "*" } }), 1);
+
+  it("is deleted again if the SDK has sent the create twice", async () => {
+    const server = new FakeLeaseServer();
+    server.disturb = (operation) => (operation === "create" ? resent(after(1, ok)) : undefined);
+    const reader = await run(lockOn(server).acquireReadLock());
+    server.disturb = undefined;
+    const [name = ""] = readerBlobs(server);
+    await release(reader);
+    expect(readerBlobs(server)).toEqual([]);
+    await arrives(server, name);
+    await pass(1_000);
+    expect(readerBlobs(server)).toEqual([]);
+    await arrives(server, name);
+    await pass(4_000);
+    expect(readerBlobs(server)).toEqual([]);
+  });
+
+  it("is deleted again if the create got no response, and the caller left", async () => {
+    const server = new FakeLeaseServer();
+    const names: string[] = [];
+    server.intercept = (operation, blob) => {
+      if (operation !== "create") return undefined;
+      names.push(blob);
+      return hang;
+    };
+    const leaves = new AbortController();
+    const reading = outcomeOf(lockOn(server).acquireReadLock({ abortSignal: leaves.signal }));
+    await pass(100);
+    leaves.abort();
+    await pass(100);
+    expect(reading.error).toBe(leaves.signal.reason);
+    server.intercept = undefined;
+    const [name = ""] = names;
+    await arrives(server, name);
+    expect(readerBlobs(server)).toEqual([name]);
+    await pass(1_000);
+    expect(readerBlobs(server)).toEqual([]);
+    await pass(4_000);
+  });
+});
+
 describe("a lost reader", () => {
   it("is told, and the next one of its process is not affected", async () => {
     const server = new FakeLeaseServer();
@@ -448,6 +492,41 @@ describe("the gate", () => {
     await release(second);
     await pass(2_000);
     await release(early.value, late.value);
+  });
+});
+
+describe("a primary that does not respond", () => {
+  const timeout = { name: "OperationTimeoutError", code: "OPERATION_TIMEOUT", committed: false, url: "https://account.test/container/locks/orders~2Fwrite" };
+
+  it.each([
+    ["is sent again by the SDK, which may ask the secondary", resent(ok)],
+    ["gets no response", hang],
+  ])("is told to a writer with an error that callers know, if each listing of the readers %s", async (_, answer) => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation) => (operation === "list" ? answer : undefined);
+    const writing = outcomeOf(lockOn(server).acquireWriteLock());
+    await pass(60_000);
+    expect(writing.error).toMatchObject(timeout);
+    expect(server.isLeased("locks/orders~2Fwrite")).toBe(false);
+  });
+
+  it("is told to a reader with an error that callers know, if only the secondary says how the gate is", async () => {
+    const server = new FakeLeaseServer();
+    const container = server.container();
+    const fromSecondary: typeof container = {
+      ...container,
+      getBlockBlobClient: (name) => {
+        const client = container.getBlockBlobClient(name);
+        const secondary = { _response: { request: { url: client.url.replace("account", "account-secondary") } } };
+        return { ...client, getProperties: async (options) => ({ ...(await client.getProperties(options)), ...secondary }) };
+      },
+    };
+    await release(await run(lockOn(server).acquireWriteLock()));
+    const lock = new ReaderWriterLock(new BlobLocks(fromSecondary, { defaults: { durationInSeconds: 15 } }), "orders");
+    const reading = outcomeOf(lock.acquireReadLock());
+    await pass(60_000);
+    expect(reading.error).toMatchObject(timeout);
+    expect(readerBlobs(server)).toEqual([]);
   });
 });
 

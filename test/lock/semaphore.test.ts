@@ -227,7 +227,7 @@ describe("the line for a slot", () => {
 
   it("says that the last request failed if its time is over meanwhile", async () => {
     const server = new FakeLeaseServer();
-    server.intercept = () => after(600, status(503));
+    server.intercept = () => after(100, status(503));
     const outcome = outcomeOf(semaphoreOn(server, 2).acquire({ waitInMs: 500 }));
     await pass(12_000);
     expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", cause: { statusCode: 503 }, message: expect.stringContaining("the last request failed") as string });

@@ -198,6 +198,42 @@ describe("the processes that wait for a full semaphore", () => {
   });
 });
 
+describe("the first in line that does not take its turn", () => {
+  it("keeps the others from a slot that is free for a few seconds only", async () => {
+    const server = new FakeLeaseServer();
+    const held = await hold(semaphoreOn(server, 2), 2);
+    const first = await run(new BlobLocks(server.container()).acquireInLine("exports/line", {}), 100);
+    const next = outcomeOf(semaphoreOn(server, 2).acquire());
+    await pass(5_000);
+    const begin = elapsed();
+    await release(held.slice(0, 1));
+    await pass(13_000);
+    expect(next.at! - begin).toBeLessThan(12_500);
+    await release([...held.slice(1), next.value, first]);
+    await pass(5_000);
+  });
+});
+
+describe("a process that loses the first place in line without a slot", () => {
+  it("stands in line again", async () => {
+    const server = new FakeLeaseServer();
+    const held = await hold(semaphoreOn(server, 1), 1);
+    const line = "locks/exports~2Fline";
+    const next = outcomeOf(semaphoreOn(server, 1).acquire());
+    await pass(5_000);
+    expect(server.isLeased(line)).toBe(true);
+    await run(new BlobLocks(server.container()).break("exports/line"));
+    expect(server.isLeased(line)).toBe(false);
+    await pass(10_000);
+    expect(server.isLeased(line)).toBe(true);
+    await release(held);
+    await pass(2_000);
+    await release([next.value]);
+    await pass(5_000);
+    expect(server.isLeased(line)).toBe(false);
+  });
+});
+
 describe("a slot that cannot be used", () => {
   it.each([
     ["is forbidden", status(403)],
@@ -255,6 +291,46 @@ describe("a slot that cannot be used", () => {
     const attempt = outcomeOf(semaphoreOn(server, 1).tryAcquire());
     await pass(15_000);
     expect(attempt.error).toMatchObject({ name: "OperationTimeoutError" });
+    await pass(31_000);
+  });
+
+  it("is found to be free although a listing gets no response", async () => {
+    const server = new FakeLeaseServer();
+    const held = await hold(semaphoreOn(server, 2), 2);
+    server.intercept = (operation) => (operation === "list" && server.count("list") === 1 ? hang : undefined);
+    const waiting = outcomeOf(semaphoreOn(server, 2).acquire());
+    await pass(2_000);
+    await release(held);
+    await pass(5_000);
+    expect(waiting.value).toBeDefined();
+    await release([waiting.value]);
+    await pass(31_000);
+  });
+
+  it("is not followed by more and more others while the service does not respond: their number does not count", async () => {
+    const sent = async (slots: number): Promise<number> => {
+      const server = new FakeLeaseServer();
+      server.intercept = () => hang;
+      const waiting = outcomeOf(semaphoreOn(server, slots).acquire({ waitInMs: 20_000 }));
+      await pass(20_300);
+      expect(waiting.error).toMatchObject({ name: "LeaseUnavailableError" });
+      const { length } = server.requests;
+      await pass(31_000);
+      return length;
+    };
+    expect(await sent(40)).toBeLessThanOrEqual((await sent(2)) + 5);
+  });
+
+  it("and two others do not hide the one that is free", async () => {
+    const server = new FakeLeaseServer();
+    await release(await hold(semaphoreOn(server, 4), 4));
+    server.intercept = (operation, blob) => (!blob.endsWith("~2F3") && operation === "acquire" ? hang : undefined);
+    for (let n = 0; n < 5; n++) {
+      const waiting = outcomeOf(semaphoreOn(server, 4).acquire());
+      await pass(6_000);
+      expect(waiting.value?.name).toBe("exports/3");
+      await release([waiting.value]);
+    }
     await pass(31_000);
   });
 

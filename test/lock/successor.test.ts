@@ -41,7 +41,7 @@ describe("the next process in line", () => {
     await run(third.value!.release(), 10_000);
   });
 
-  it("has written the record when it releases the lock, so that those behind it know that it is their turn", async () => {
+  it("releases the lock without waiting for the response to the write of its record", async () => {
     const server = new FakeLeaseServer();
     const { second, third } = await thirdInLine(server);
     server.latencyInMs = 20;
@@ -50,8 +50,30 @@ describe("the next process in line", () => {
     while (!third.value) await pass(1);
     await run(third.value.release(), 100);
     const [written, released] = (["metadata", "release"] as const).map((wanted) => server.requests.find(({ operation }) => operation === wanted)!.at);
-    expect(released! - written!).toBeGreaterThanOrEqual(20);
+    expect(released! - written!).toBeLessThan(20);
+    expect(server.count("release", blob)).toBe(1);
     expect(server.blobs.get(blob)!.metadata).toMatchObject({ asc_holder: "third", asc_served: "2", asc_next: "3" });
+  });
+
+  it("releases the lock again if the release has overtaken the write, so that those behind it know that it is their turn", async () => {
+    const server = new FakeLeaseServer();
+    const { second, third } = await thirdInLine(server);
+    server.latencyInMs = 20;
+    await run(second.release(), 20);
+    while (!third.value) await pass(1);
+    server.requests.length = 0;
+    // As if it had arrived before the write.
+    let overtakes = true;
+    server.intercept = (operation) => {
+      if (operation !== "release" || !overtakes) return undefined;
+      overtakes = false;
+      return status(412, "ConditionNotMet");
+    };
+    const { epoch } = third.value;
+    await run(third.value.release(), 100);
+    expect(server.count("release", blob)).toBe(2);
+    expect(server.isLeased(blob)).toBe(false);
+    expect(server.blobs.get(blob)!.metadata).toMatchObject({ asc_holder: "third", asc_epoch: String(epoch), asc_served: "2" });
   });
 
   it("releases the lock soon if the record cannot be written", async () => {
@@ -114,6 +136,18 @@ describe("the next process in line", () => {
     epochs.push(other.epoch);
     expect(epochs[1]).toBeGreaterThan(epochs[0]!);
     await run(other.release());
+  });
+
+  it("does not use an epoch after which there would be no larger one, which another program has reserved for it", async () => {
+    const server = new FakeLeaseServer();
+    const { second, third } = await thirdInLine(server);
+    server.replaceMetadata(blob, { ...server.blobs.get(blob)!.metadata, asc_reserved: String(2 ** 52) });
+    await run(second.release());
+    await pass(500);
+    expect(third.value).toBeUndefined();
+    expect(third.error).toMatchObject({ name: "RangeError", message: expect.stringContaining("which another program has written") as string });
+    await pass(5_000);
+    expect(server.isLeased(blob)).toBe(false);
   });
 
   it("does not use the epoch of a ticket that it has not drawn", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BlobLocks } from "../../src/lock/blob-locks.js";
 import type { LockHandle } from "../../src/lease/lease-handle.js";
-import { hang, status } from "../lease/fakes/answers.js";
+import { after, hang, ok, resent, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { countedAbort, elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
 import { isStrictlyIncreasing, later, run } from "./support.js";
@@ -188,11 +188,72 @@ describe("the tickets of a lock", () => {
     expect(server.count("append", tickets)).toBe(2);
   });
 
+  it("are not waited for if their count gets no response: a process that comes back tries after five seconds", async () => {
+    const server = new FakeLeaseServer();
+    const locks = processOn(server);
+    await run((await run(locks.acquire("a"))).release());
+    server.intercept = (operation, name) => (name === tickets && operation === "properties" && server.count("properties", tickets) === 1 ? hang : undefined);
+    const waiter = outcomeOf(locks.acquire("a", { waitInMs: 10_000 }));
+    await pass(6_000);
+    expect(server.count("properties", tickets)).toBeGreaterThan(0);
+    expect(waiter.value).toBeDefined();
+    await run(waiter.value!.release());
+  });
+
   it("are what a fair lock cannot do without: the caller is told why", async () => {
     const server = new FakeLeaseServer();
     server.intercept = (operation, name) => (name === tickets && operation !== "properties" ? status(403, "AuthorizationPermissionMismatch") : undefined);
     await expect(run(processOn(server, true).acquire("a"), 1_000)).rejects.toMatchObject({ statusCode: 403 });
     expect(server.isLeased(blob)).toBe(false);
+  });
+
+  it.each([false, true])("may be deleted between the creation of their blob and the append, fair: %s", async (fair) => {
+    const server = new FakeLeaseServer();
+    const holder = await run(processOn(server, fair).acquire("a"));
+    server.blobs.delete(tickets);
+    let deletions = 3;
+    server.disturb = (operation, name) => {
+      if (name === tickets && operation === "create" && deletions-- > 0) server.blobs.delete(tickets);
+      return undefined;
+    };
+    const waiter = outcomeOf(processOn(server, fair).acquire("a", { waitInMs: 5_000 }));
+    await pass(1_000);
+    expect(server.blobs.get(tickets)!.blocks).toBe(1);
+    await run(holder.release());
+    await pass(3_000);
+    await run(waiter.value!.release());
+  });
+
+  it("are not drawn from a blob of another program: a fair lock says so, the others have no order", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation, name) => (name === tickets && operation === "append" ? status(409, "InvalidBlobType") : undefined);
+    const waiting = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 5_000 }));
+    await pass(1_000);
+    expect(waiting.error).toMatchObject({ code: "LOCK_MODE_MISMATCH", setting: "tickets", committed: false, cause: { statusCode: 409 } });
+    expect((waiting.error as Error).message).toContain("a.tickets is a blob of another program");
+    expect(server.isLeased(blob)).toBe(false);
+    const holder = await run(processOn(server).acquire("a"));
+    const other = outcomeOf(processOn(server).acquire("a"));
+    await pass(1_000);
+    await run(holder.release());
+    await pass(2_000);
+    await run(other.value!.release());
+  });
+
+  it("are not drawn from a blob that another program has leased: a fair lock says so, the others have no order", async () => {
+    const server = new FakeLeaseServer();
+    server.intercept = (operation, name) => (name === tickets && operation === "append" ? status(412, "LeaseIdMissing") : undefined);
+    const waiting = outcomeOf(processOn(server, true).acquire("a", { waitInMs: 5_000 }));
+    await pass(1_000);
+    expect(waiting.error).toMatchObject({ code: "LOCK_MODE_MISMATCH", setting: "tickets", committed: false, cause: { statusCode: 412 } });
+    expect((waiting.error as Error).message).toContain("a.tickets is a blob of another program, or leased by one");
+    expect(server.isLeased(blob)).toBe(false);
+    const holder = await run(processOn(server).acquire("a"));
+    const other = outcomeOf(processOn(server).acquire("a"));
+    await pass(1_000);
+    await run(holder.release());
+    await pass(2_000);
+    await run(other.value!.release());
   });
 
   it.each([
@@ -368,20 +429,51 @@ describe("while callers of the process wait in line, far back", () => {
   });
 });
 
+describe.each([["a lock", false], ["a fair lock", true]])("a draw of a ticket of %s that gets no response", (_, fair) => {
+  it("is given up, and costs no more than other requests do", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob(tickets);
+    const holder = await run(processOn(server, fair).acquire("a"));
+    const appends = server.count("append", tickets);
+    server.intercept = (operation) => (operation === "append" && server.count("append", tickets) === appends + 1 ? hang : undefined);
+    const waiting = outcomeOf(processOn(server, fair).acquire("a"));
+    await pass(500);
+    await run(holder.release());
+    const released = elapsed();
+    await pass(9_000);
+    expect(waiting.at! - released).toBeLessThan(8_000);
+    await run(waiting.value!.release());
+  });
+
+  it("may be sent again by the SDK for longer: what is drawn is not left behind", async () => {
+    const server = new FakeLeaseServer();
+    server.addBlob(tickets);
+    const holder = await run(processOn(server, fair).acquire("a"));
+    const appends = server.count("append", tickets);
+    server.disturb = (operation) => (operation === "append" && server.count("append", tickets) === appends + 1 ? resent(after(8_000, ok)) : undefined);
+    const waiting = outcomeOf(processOn(server, fair).acquire("a"));
+    await pass(7_500);
+    await run(holder.release());
+    await pass(3_000);
+    expect(server.count("append", tickets)).toBe(appends + 1);
+    await run(waiting.value!.release());
+  });
+});
+
 describe("waiting on a dead network", () => {
   it.each([
-    [0, false],
-    [0, true],
-    [1_000, false],
-    [1_000, true],
-  ])("ends after about five seconds with waitInMs %s, fair: %s", async (waitInMs, fair) => {
+    [0, false, 5_000],
+    [0, true, 5_000],
+    [1_000, false, 1_200],
+    [1_000, true, 1_200],
+    [20_000, true, 20_200],
+  ])("with waitInMs %s, fair: %s, ends after %s ms", async (waitInMs, fair, endsAt) => {
     const server = new FakeLeaseServer();
     server.intercept = () => hang;
     const outcome = outcomeOf(processOn(server, fair).acquire("a", { waitInMs }));
-    await pass(4_900);
-    expect(outcome.at).toBeUndefined();
-    await pass(1_200);
-    expect(outcome.at).toBeLessThanOrEqual(6_010);
+    await pass(endsAt + 10);
+    expect(outcome.at).toBeLessThanOrEqual(endsAt);
+    expect(outcome.at).toBeGreaterThanOrEqual(Math.min(endsAt, Math.max(waitInMs, 1_000)));
     expect(outcome.error).toMatchObject({ name: "LeaseUnavailableError", cause: { name: "RequestTimeoutError" } });
     await pass(20_000);
   });

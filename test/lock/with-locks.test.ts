@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { BlobLocks } from "../../src/lock/blob-locks.js";
 import { reset, status } from "../lease/fakes/answers.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
@@ -6,6 +6,8 @@ import { countedAbort, outcomeOf, pass, useFakeClock } from "../lease/fakes/time
 import { later, locksOn, run } from "./support.js";
 
 useFakeClock();
+// A release that failed is repeated in the background, until the lease has expired.
+afterEach(() => pass(60_000));
 
 describe("withLocks", () => {
   it("takes each once, in an order that is the same for all", async () => {

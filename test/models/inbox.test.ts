@@ -16,12 +16,17 @@ interface Work {
   readonly failures: number;
 }
 
-/** The model is the set of keys that were sent: each is worked on by one at a time, and done once. */
+type Mode = "claim" | "commit" | "transaction";
+
+/**
+ * The model is the set of keys that were sent: each is worked on by one at a time, and done once. With transactions, each adds one to a
+ * sum, and sends a message to a second queue, whose consumers note that it has arrived.
+ */
 class Inboxes implements Scenario {
   readonly world: World;
-  readonly #mode: "claim" | "commit";
+  readonly #mode: Mode;
   readonly #producer: SimProcess;
-  readonly #consumers: { process: SimProcess; consumer: QueueConsumer<Work>; starting: Promise<unknown> }[] = [];
+  readonly #consumers: { process: SimProcess; consumer: Pick<QueueConsumer, "stop">; starting: Promise<unknown> }[] = [];
   readonly #sent = new Set<string>();
   /** A key stands for one payload: with another one, its message would be a mistake of the producer. */
   readonly #works = new Map<string, Work>();
@@ -34,7 +39,7 @@ class Inboxes implements Scenario {
 
   constructor(world: World, seed: number) {
     this.world = world;
-    this.#mode = seed % 2 === 0 ? "claim" : "commit";
+    this.#mode = (["claim", "commit", "transaction"] as const)[Math.abs(seed) % 3] ?? "claim";
     this.#producer = world.newProcess();
     this.consume();
     this.consume();
@@ -56,9 +61,19 @@ class Inboxes implements Scenario {
     const [queue, table] = [process.queue("jobs"), process.table("inbox")];
     const consumer =
       this.#mode === "claim"
-        ? new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context), { ...options, inbox: new ClaimInbox(table) })
-        : new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context), { ...options, inbox: new CommitInbox(table), partitionOf: () => "effects" });
+        ? new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context, process), { ...options, inbox: new ClaimInbox(table) })
+        : new QueueConsumer<Work>(queue, (work, context) => this.#handle(work, context, process), { ...options, inbox: new CommitInbox(table), partitionOf: () => "effects" });
     consumer.on("error", () => undefined).on("completed", ({ idempotencyKey: key }) => this.#completed.set(key, (this.#completed.get(key) ?? 0) + 1));
+    this.#consumers.push({ process, consumer, starting: consumer.start().catch(() => undefined) });
+    if (this.#mode === "transaction") this.#note(process, options);
+  }
+
+  /** The second consumer of a chain, in the same process. */
+  #note(process: SimProcess, options: { visibilityTimeoutInSeconds: number; maxAttempts: number; retryDelayInMs: number; concurrency: number }): void {
+    const inbox = new CommitInbox(process.table("inbox"));
+    const note = (key: string, { commit }: CommitMessageContext): Promise<unknown> => commit([["create", { rowKey: `${key}-${crypto.randomUUID()}` }]]);
+    const consumer = new QueueConsumer<string>(process.queue("notes"), note, { ...options, inbox, partitionOf: () => "arrived" });
+    consumer.on("error", () => undefined).on("poisoned", ({ reason }) => this.#violations.push(`a note was poisoned: ${reason}`));
     this.#consumers.push({ process, consumer, starting: consumer.start().catch(() => undefined) });
   }
 
@@ -75,25 +90,31 @@ class Inboxes implements Scenario {
     this.world.networkConditions = calm;
     this.consume();
     await this.world.time.sleep(61_000); // for the last straggler
-    const { store } = this.#producer.queue("jobs");
-    for (let looks = 0; store.size > 0; looks++) {
-      if (looks > 200) throw new Error(`${store.size} messages are never done`);
+    const stores = ["jobs", "notes"].map((name) => this.#producer.queue(name).store);
+    const left = (): number => stores.reduce((sum, { size }) => sum + size, 0);
+    for (let polls = 0; left() > 0; polls++) {
+      if (polls > 200) throw new Error(`${left()} messages are never done`);
       await this.world.time.sleep(5_000);
     }
     await this.world.time.sleep(5_000);
     expect(this.#violations).toEqual([]);
+    if (this.#mode === "transaction") {
+      const done = keys.filter((key) => this.#effects(key) === 1);
+      expect(this.#producer.table("inbox").property("n", "effects", "sum")?.value ?? 0, "the sum").toBe(done.length);
+      expect(keys.filter((key) => this.#effects(key, "arrived") === 1), "the messages that were sent").toEqual(done);
+    }
     for (const key of this.#sent) {
-      if (this.#mode === "commit") expect(this.#effects(key), `effects of ${key}`).toBe(1);
+      if (this.#mode !== "claim") expect(this.#effects(key), `effects of ${key}`).toBe(1);
       else expect(this.#record(key)?.value, `the record of ${key}`).toBe("done");
     }
     for (const key of keys) {
-      if (this.#mode === "commit") expect(this.#effects(key), `effects of ${key}`).toBeLessThanOrEqual(1);
+      if (this.#mode !== "claim") expect(this.#effects(key), `effects of ${key}`).toBeLessThanOrEqual(1);
       expect(this.#completed.get(key) ?? 0, `completions of ${key}`).toBeLessThanOrEqual(1);
       expect(this.#atWork.get(key) ?? 0).toBe(0);
     }
   }
 
-  async #handle({ takesInMs, failures }: Work, context: MessageContext | CommitMessageContext): Promise<void> {
+  async #handle({ takesInMs, failures }: Work, context: MessageContext | CommitMessageContext, process: SimProcess): Promise<void> {
     const { idempotencyKey: key, signal } = context;
     if (this.#mode === "claim") {
       if (this.#record(key)?.value === "done") this.#violations.push(`${key} was started although it was done`);
@@ -111,19 +132,30 @@ class Inboxes implements Scenario {
     try {
       await this.world.time.sleep(takesInMs);
       if (attempt <= failures) throw new Error("not yet");
-      if ("commit" in context) await context.commit([["create", { rowKey: `${key}-${crypto.randomUUID()}`, of: key }]]);
+      if (this.#mode === "transaction" && "transaction" in context) await this.#transact(key, context, process);
+      else if ("commit" in context) await context.commit([["create", { rowKey: `${key}-${crypto.randomUUID()}`, of: key }]]);
     } finally {
       leave();
     }
+  }
+
+  async #transact(key: string, { transaction }: CommitMessageContext, process: SimProcess): Promise<void> {
+    const notes = process.queue("notes");
+    await transaction(async (tx) => {
+      const sum = await tx.get<{ n: number }>("sum");
+      tx.upsert({ rowKey: "sum", n: (sum?.n ?? 0) + 1 });
+      tx.create({ rowKey: `${key}-${crypto.randomUUID()}` });
+      tx.send({ queue: notes, payload: key });
+    });
   }
 
   #count(key: string, change: number): void {
     this.#atWork.set(key, (this.#atWork.get(key) ?? 0) + change);
   }
 
-  #effects(key: string): number {
+  #effects(key: string, partition = "effects"): number {
     const table = this.#producer.table("inbox");
-    return table.rowKeys("effects").filter((rowKey) => rowKey.startsWith(`${key}-`)).length;
+    return table.rowKeys(partition).filter((rowKey) => rowKey.startsWith(`${key}-`)).length;
   }
 
   #record(key: string): { readonly value: unknown } | undefined {

@@ -39,7 +39,7 @@ class ReadersAndWriters implements Scenario {
         (held) => this.#hold({ process, kind }, held, heldForInMs),
         (error: unknown) => {
           if (isConcurrencyError(error, "LEASE_UNAVAILABLE") || isConcurrencyError(error, "LEASE_LOST")) return;
-          expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|OperationTimeoutError|RequestTimeoutError|SecondaryReadError)$/));
+          expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|OperationTimeoutError)$/));
         },
       ),
     );
@@ -76,7 +76,7 @@ class ReadersAndWriters implements Scenario {
       this.#leave(holder);
     }
     await lock.release().catch((error: unknown) => {
-      if (!isConcurrencyError(error, "LEASE_LOST")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|RequestTimeoutError|AbortError)$/));
+      if (!isConcurrencyError(error, "LEASE_LOST")) expect(error).toHaveProperty("name", expect.stringMatching(/^(RestError|OperationTimeoutError|AbortError)$/));
     });
     expect(() => lock.assertHeld()).toThrow();
   }

@@ -412,6 +412,41 @@ describe("a writer", () => {
   });
 });
 
+describe("a write that the service rejects", () => {
+  it.each(["PendingCopyOperation", "ContainerBeingDeleted"])("for now is sent again, and so is a claim: %s", async (code) => {
+    const { service, blob } = disk();
+    service.next("updateSequenceNumber", answer(409, code), pass, answer(409, code));
+    const writer = await claimPages(blob);
+    service.next("uploadPages", answer(409, code));
+    await writer.write(0, page(1));
+    expect(blob.pages[0]).toBe(1);
+  });
+
+  it.each([409, 412])("with %i and an unknown code is sent again if its writer still has the number", async (status) => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", answer(status, "SomethingNew"));
+    await writer.write(0, page(1));
+    expect(blob.pages[0]).toBe(1);
+  });
+
+  it("with an unknown code is fenced if another writer has claimed the blob", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    const successor = await claimPages(blob);
+    service.next("uploadPages", answer(412, "SomethingNew"));
+    expect(await rejection(writer.write(0, page(1)))).toMatchObject({ name: "FencedError", fencedBy: successor.sequenceNumber });
+  });
+
+  it("with an unknown code again and again is the service's own error", async () => {
+    const { service, blob } = disk();
+    const writer = await claimPages(blob);
+    service.next("uploadPages", ...Array.from({ length: 10 }, () => answer(409, "SomethingNew")));
+    expect(await rejection(writer.write(0, page(1)))).toMatchObject({ statusCode: 409, code: "SomethingNew" });
+    expect(service.operations.filter((operation) => operation === "uploadPages").length).toBeLessThan(6);
+  });
+});
+
 describe("bad input is refused before any request", () => {
   it.each([
     { what: "an offset within a page", write: [100, page(1)] },

@@ -98,6 +98,19 @@ describe("a commit", () => {
     expect([effects(), events]).toEqual([[], ["poisoned"]]);
   });
 
+  it("of a handler that has ended is rejected and reported, and writes nothing: its message is gone, and would not send what belongs to it", async () => {
+    const mails = new FakeQueue("mails");
+    await enqueue(queue, "p");
+    queue.faults.next("delete", "busy");
+    const results: unknown[] = [];
+    await consume((_, { commit }) => {
+      setTimeout(() => void commit([["create", { rowKey: "r" }]], { send: [{ queue: mails, payload: 1 }] }).catch((error: unknown) => results.push(error)), 1);
+    });
+    await pass(5_000);
+    expect(results).toEqual([expect.any(TypeError)]);
+    expect([effects(), mails.messages, events, queue.messages]).toEqual([[], [], ["error", "completed"], []]);
+  });
+
   it("may be called once", async () => {
     await enqueue(queue, "p");
     const results: unknown[] = [];
@@ -133,8 +146,28 @@ describe("a commit", () => {
     });
     await pass(10);
     expect(errors).toEqual([expect.any(RangeError), expect.any(TypeError)]);
-    // That of start.
-    expect(table.faults.log).toEqual(["get"]);
+    // Those of start, and of a handler that returns without a commit.
+    expect(table.faults.log).toEqual(["get", "get"]);
+  });
+});
+
+describe("a commit with a row key of the library, as a payload may contain one,", () => {
+  it("is rejected before any request: it would complete the key of another message, whose effect would be lost", async () => {
+    await enqueue(queue, "~asc~inbox!account:jobs!victim", { idempotencyKey: "attacker" });
+    const errors: unknown[] = [];
+    const handler: Handler = async (rowKey, { commit, idempotencyKey }) => {
+      const committed = commit([["create", { rowKey, state: "done", by: idempotencyKey }]]);
+      await committed.catch((error: unknown) => errors.push(error));
+      await committed;
+    };
+    await consume(handler, { maxAttempts: 1 });
+    await pass(10);
+    expect(events).toEqual(["poisoned"]);
+    expect(errors).toEqual([expect.any(RangeError)]);
+    expect([...table.rows.values()]).toEqual([]);
+    await enqueue(queue, "order-1", { idempotencyKey: "victim" });
+    await pass(1_000);
+    expect([events, effects()]).toEqual([["poisoned", "completed"], ["order-1"]]);
   });
 });
 
@@ -219,6 +252,10 @@ describe("an inbox that is used otherwise than intended", () => {
     expect(() => new QueueConsumer(queue, handler, { inbox: new ClaimInbox(table), partitionOf: () => "p" } as never)).toThrow(/needs a CommitInbox/);
     expect(() => new QueueConsumer(queue, handler, { partitionOf: () => "p" } as never)).toThrow(/needs a CommitInbox/);
     expect(() => new QueueConsumer(queue, handler, { inbox: {} as never })).toThrow(/prepare and claim/);
+    // Of a configuration that was not loaded: an option that is there must be usable.
+    for (const nothing of [null, false, 5]) expect(() => new QueueConsumer(queue, handler, { inbox: nothing as never })).toThrow(/must be a ClaimInbox, a CommitInbox or an Inbox/);
+    expect(() => new QueueConsumer(queue, handler, { poisonQueue: null as never })).toThrow(TypeError);
+    expect(() => new QueueConsumer(queue, handler, { overflow: null as never })).toThrow(TypeError);
     expect(() => new CommitInbox({} as never)).toThrow(TypeError);
     expect(() => new ClaimInbox(table, { mode: "commit" } as object)).toThrow(/unknown option "mode"/);
   });

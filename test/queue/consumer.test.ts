@@ -1,55 +1,27 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { ClaimInbox, enqueue, MessageLostError, QueueConsumer } from "../../src/index.js";
-import type { MessageContext, QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
+import type { QueueConsumerEvents, QueueConsumerOptions } from "../../src/index.js";
 import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
-import { FakeQueue } from "./fakes/fake-queue.js";
+import { Bench, untilAborted } from "./fakes/consume.js";
+import type { Handler } from "./fakes/consume.js";
+import type { FakeQueue } from "./fakes/fake-queue.js";
 import { FakeTable } from "./fakes/fake-table.js";
 
+const bench = new Bench();
 let queue: FakeQueue;
 let poisonQueue: FakeQueue;
-let consumers: QueueConsumer[];
-let events: [keyof QueueConsumerEvents, ...unknown[]][];
 
 beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(Math, "random").mockReturnValue(0.5); // jitter in the middle
-  queue = new FakeQueue();
-  poisonQueue = new FakeQueue("jobs-poison");
-  consumers = [];
-  events = [];
+  ({ queue, poisonQueue } = bench);
 });
 
-afterEach(async () => {
-  for (const consumer of consumers) {
-    const stopping = consumer.stop();
-    await vi.advanceTimersByTimeAsync(120_000);
-    await stopping;
-  }
-  // Nothing is left behind, whatever the test did.
-  expect(vi.getTimerCount()).toBe(0);
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-type Handler = (payload: unknown, context: MessageContext) => unknown;
-
-async function consume(handler: Handler, options: QueueConsumerOptions<unknown> = {}): Promise<QueueConsumer> {
-  const consumer = new QueueConsumer(queue, handler, { poisonQueue, ...options });
-  consumers.push(consumer);
-  for (const event of ["received", "completed", "duplicate", "retried", "poisoned", "lost", "abandoned", "paused", "error", "empty", "stopped"] as const) {
-    consumer.on(event, (detail: unknown) => void events.push([event, detail]));
-  }
-  await consumer.start();
-  return consumer;
-}
-
-const pass = (ms: number): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
-const names = (): string[] => events.map(([name]) => name).filter((name) => name !== "empty" && name !== "received");
-const last = (name: keyof QueueConsumerEvents): Record<string, unknown> => events.findLast(([event]) => event === name)?.[1] as Record<string, unknown>;
-const until = (signal: AbortSignal): Promise<never> =>
-  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
-const poisons = (): Record<string, unknown>[] => poisonQueue.messages.map(({ text }) => JSON.parse(text) as Record<string, unknown>);
+const consume = (handler: Handler, options?: QueueConsumerOptions<unknown>): Promise<QueueConsumer> => bench.consume(handler, options);
+const pass = (ms: number): Promise<unknown> => bench.pass(ms);
+const names = (): string[] => bench.names;
+const last = (name: keyof QueueConsumerEvents): Record<string, unknown> => bench.details(name).at(-1) as Record<string, unknown>;
+const until = (signal: AbortSignal): Promise<never> => untilAborted({ signal });
+const poisons = (): Record<string, unknown>[] => bench.poisons;
 
 describe("a handler that", () => {
   it("returns takes its message off the queue", async () => {
@@ -162,11 +134,15 @@ describe("a handler that", () => {
     await pass(12_000);
     expect(names()).toEqual(["abandoned", "retried", "abandoned", "poisoned"]);
     expect(attempts).toEqual([1, 2]);
+    // A restart does not end them.
+    await consumer.stop();
+    await consumer.start();
+    expect(consumer.health()).toMatchObject({ inFlight: 0, abandoned: 2 });
     // Their results are ignored, whenever they come.
     for (const end of ends) end();
     await pass(1);
     expect(consumer.health()).toMatchObject({ inFlight: 0, abandoned: 0 });
-    expect(names()).toHaveLength(4);
+    expect(names()).toHaveLength(5);
   });
 });
 
@@ -183,7 +159,7 @@ describe("messages that never reached a handler", () => {
 
   it("are given back at once when the consumer stops, with a note", async () => {
     await enqueue(queue, "p", { idempotencyKey: "k" });
-    const table = new FakeTable();
+    const table = FakeTable.used();
     const handler = vi.fn<Handler>();
     table.faults.next("transaction", "hang");
     const consumer = await consume(handler, { inbox: new ClaimInbox(table) });
@@ -194,7 +170,7 @@ describe("messages that never reached a handler", () => {
     expect(handler).not.toHaveBeenCalled();
     expect(queue.visible).toHaveLength(1);
     expect(JSON.parse(queue.messages[0]!.text)).toMatchObject({ key: "k", body: "p", uncharged: 1 });
-    events = [];
+    bench.clear();
     const attempts: number[] = [];
     await consume((_, { attempt }) => void attempts.push(attempt), { inbox: new ClaimInbox(table) });
     await pass(1_000);
@@ -317,9 +293,9 @@ describe("polling", () => {
   it("backs off while the queue is empty, and is woken by notify", async () => {
     const consumer = await consume(vi.fn());
     await pass(26_000);
-    const waits = events.filter(([name]) => name === "empty").map(([, poll]) => (poll as { nextPollInMs: number }).nextPollInMs);
+    const waits = bench.details("empty").map(({ nextPollInMs }) => nextPollInMs);
     expect(waits.map(Math.round)).toEqual([100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
-    events = [];
+    bench.clear();
     consumer.notify();
     await pass(0);
     expect(last("empty").nextPollInMs).toBeCloseTo(100);
@@ -335,7 +311,7 @@ describe("polling", () => {
     await enqueue(queue, "p");
     await pass(2_000);
     expect(names()).toEqual(["completed"]);
-    const waits = events.filter(([name]) => name === "empty").map(([, poll]) => Math.round((poll as { nextPollInMs: number }).nextPollInMs));
+    const waits = bench.details("empty").map(({ nextPollInMs }) => Math.round(nextPollInMs));
     expect(waits.slice(0, 8)).toEqual([100, 200, 400, 800, 1_600, 100, 200, 400]);
   });
 
@@ -512,9 +488,9 @@ describe("start", () => {
     await expect(consumer.start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", url: queue.url });
     queue.exists = true;
     await consumer.start();
-    consumers.push(consumer);
+    bench.stopAtEnd(consumer);
     expect(poisonQueue.exists).toBe(true);
-    expect(table.faults.log).toEqual(["createTable"]);
+    expect(table.faults.log).toEqual(["createTable", "get", "transaction"]);
   });
 
   it.each<QueueConsumerOptions<unknown>>([
@@ -558,7 +534,7 @@ describe("with an inbox", () => {
   });
 
   it("that is out nothing is handled; the messages are kept, and it goes on by itself", async () => {
-    const table = new FakeTable();
+    const table = FakeTable.used();
     await enqueue(queue, "p");
     table.faults.always("transaction", "denied");
     const handler = vi.fn<Handler>();

@@ -221,6 +221,7 @@ describe("an inbox that", () => {
     ["a claim without a count of failures", (...call) => claimWith({ failures: undefined as never }).claim(...call)],
     ["a count of failures that is not a whole number", (...call) => claimWith({ failures: 0.5 }).claim(...call)],
     ["a negative count of failures", (...call) => claimWith({ failures: -1 }).claim(...call)],
+    ["a count of claims that is none", (...call) => claimWith({ claims: NaN }).claim(...call)],
     ["no claim", async (deliveries) => deliveries.map(() => ({ kind: "claimed" }) as never)],
     ["a synchronous exception", () => { throw new Error("not async"); }], // prettier-ignore
   ])("responds to a claim with %s: nothing is handled, and the error is reported", async (_, claim) => {

@@ -2,10 +2,13 @@ import { describe, expect, it, vi } from "vitest";
 
 import { ClaimInbox, CommitInbox, enqueue, QueueConsumer } from "../../src/index.js";
 import type { QueueConsumerOptions } from "../../src/index.js";
+import { fingerprint } from "../../src/queue/envelope.js";
 import { MemoryInbox } from "../../src/queue/inbox/memory-inbox.js";
 import { Bench, untilAborted } from "./fakes/consume.js";
-import type { Handler } from "./fakes/consume.js";
+import type { CommitHandler, Handler } from "./fakes/consume.js";
+import { FakeQueue } from "./fakes/fake-queue.js";
 import { storageError } from "./fakes/faults.js";
+import { deliver, request } from "./inbox/deliveries.js";
 
 const bench = new Bench();
 const often = { minPollIntervalInMs: 100, maxPollIntervalInMs: 100 };
@@ -80,9 +83,12 @@ describe.each(inboxes)("%s, attempts", (_, inbox) => {
     if (inbox().inbox instanceof ClaimInbox) expect(handler).toHaveBeenCalledTimes(3);
   });
 
-  it("that a damaged or forged envelope claims are not believed", async () => {
+  it.each(["a producer", "a consumer, and damaged"])("that an envelope of %s claims are not believed", async (by) => {
     const forged = [{ failures: -1e9 }, { failures: "NaN" }, { failures: 1e300 }, { uncharged: 1e9 }, { uncharged: null, failures: null }, { poisonPending: 7 }];
-    for (const fields of forged) await bench.queue.sendMessage(JSON.stringify({ asc: 1, body: "p", ...fields }));
+    for (const fields of forged) {
+      const { messageId } = await bench.queue.sendMessage(JSON.stringify({ asc: 1, body: "p", ...fields }));
+      if (by !== "a producer") bench.queue.messages.at(-1)!.text = JSON.stringify({ asc: 1, body: "p", of: messageId, ...fields });
+    }
     const handler = vi.fn<Handler>(fail);
     await bench.consume(handler, { ...often, ...inbox(), maxAttempts: 3 });
     await bench.pass(300_000);
@@ -94,9 +100,8 @@ describe.each(inboxes)("%s, attempts", (_, inbox) => {
 describe("a message that ends its process each time", () => {
   it.each([{}, { uncharged: 1e9 }])("is poisoned after maxDeliveries, whatever its envelope says (%j)", async (fields) => {
     await bench.queue.sendMessage(JSON.stringify({ asc: 1, body: "p", ...fields }));
-    const most = Object.keys(fields).length > 0 ? 20 * 4 : 4;
     // Each delivery is received by a process that ends without a word.
-    for (let i = 0; i < most; i++) {
+    for (let i = 0; i < 4; i++) {
       await bench.queue.steal(1);
       await bench.pass(1_000);
     }
@@ -105,6 +110,33 @@ describe("a message that ends its process each time", () => {
     await bench.pass(100);
     expect(handler).not.toHaveBeenCalled();
     expect(bench.poisons).toMatchObject([{ poison: { reason: expect.stringMatching(/^delivered \d+ times without an outcome \(maxDeliveries\)$/) as string } }]);
+  });
+
+  it("is poisoned although its envelope says that it was given back more often than it was delivered", async () => {
+    const { messageId } = await bench.queue.sendMessage("");
+    bench.queue.messages[0]!.text = JSON.stringify({ asc: 1, body: "p", uncharged: 1e9, of: messageId });
+    for (let i = 0; i < 4; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, maxDeliveries: 3 });
+    await bench.pass(100);
+    expect(handler).not.toHaveBeenCalled();
+    expect(bench.poisons).toHaveLength(1);
+  });
+
+  it("is not poisoned by maxDeliveries as long as each delivery is given back", async () => {
+    await enqueue(bench.queue, "p");
+    const handler = vi.fn<Handler>();
+    const inbox = new ClaimInbox(bench.table);
+    await inbox.prepare({ abortSignal: new AbortController().signal, tracingOptions: {} });
+    bench.table.faults.next("transaction", ...Array.from({ length: 400 }, () => "denied" as const));
+    await bench.consume(handler, { minPollIntervalInMs: 10_000, inbox, maxDeliveries: 1, visibilityTimeoutInSeconds: 1 });
+    await bench.pass(4 * 3_600_000);
+    expect(bench.poisons).toEqual([]);
+    expect(bench.queue.faults.count("update")).toBeGreaterThan(20);
+    expect(handler).toHaveBeenCalledTimes(1);
   });
 
   it.each(inboxes)("is poisoned without being decoded: its decoder may be what ends the process (%s)", async (_, inbox) => {
@@ -150,6 +182,53 @@ describe("a message that ends its process each time", () => {
   });
 });
 
+describe("a message of another producer, which cannot carry the number of its deliveries,", () => {
+  const crash = async (inbox: ClaimInbox, message: string): Promise<void> => {
+    const { receivedMessageItems } = (await bench.queue.steal(1)) as { receivedMessageItems: readonly { dequeueCount: number }[] };
+    const { dequeueCount } = receivedMessageItems[0]!;
+    await inbox.claim([deliver(message, { messageId: message, dequeueCount, queueUrl: bench.queue.url, payloadHash: fingerprint("p") })], request);
+    await bench.pass(1_000);
+  };
+
+  it("is not poisoned by an outage of the inbox, however long: no handler has run", async () => {
+    await bench.queue.sendMessage("p");
+    const inbox = new ClaimInbox(bench.table);
+    await inbox.prepare(request);
+    bench.table.faults.next("transaction", ...Array.from({ length: 60 }, () => "denied" as const));
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { minPollIntervalInMs: 10_000, inbox, maxDeliveries: 5, visibilityTimeoutInSeconds: 1 });
+    await bench.pass(3_600_000);
+    expect(bench.poisons).toEqual([]);
+    expect(handler).toHaveBeenCalledExactlyOnceWith("p", expect.objectContaining({ attempt: 1 }));
+    expect(handler.mock.calls[0]![1].dequeueCount).toBeGreaterThan(10);
+  });
+
+  it("is poisoned after maxDeliveries all the same if it was claimed each time: it ends its process", async () => {
+    const { messageId } = await bench.queue.sendMessage("p");
+    const inbox = new ClaimInbox(bench.table);
+    for (let i = 0; i < 3; i++) await crash(inbox, messageId);
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, inbox, maxDeliveries: 3 });
+    await bench.pass(100);
+    expect(handler).not.toHaveBeenCalled();
+    expect(bench.poisons).toMatchObject([{ poison: { reason: "delivered 4 times without an outcome (maxDeliveries)" } }]);
+  });
+
+  it("is not decoded any more after twenty times as many, as its decoder may be what ends the process", async () => {
+    await bench.queue.sendMessage("p");
+    for (let i = 0; i < 41; i++) {
+      await bench.queue.steal(1);
+      await bench.pass(1_000);
+    }
+    const decode = vi.fn();
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, inbox: new ClaimInbox(bench.table), decode, maxDeliveries: 2 });
+    await bench.pass(1_000);
+    expect([decode.mock.calls, handler.mock.calls]).toEqual([[], []]);
+    expect(bench.poisons).toMatchObject([{ poison: { reason: "delivered 42 times without an outcome (maxDeliveries)" } }]);
+  });
+});
+
 describe("a message of another producer that waits for a handler of the same key", () => {
   it("is delivered less and less often, and so handled in the end", async () => {
     for (let i = 0; i < 2; i++) await bench.queue.sendMessage(JSON.stringify({ order: 7 }));
@@ -181,6 +260,19 @@ describe("a message whose life ends", () => {
     await bench.consume(fail, { ...often, retryDelayInMs: 120_000, poisonQueue: undefined });
     await bench.pass(100);
     expect(bench.queue.messages[0]!.visibleAt - Date.now()).toBeLessThanOrEqual(30_000);
+  });
+
+  it.each([-3_600_000, 3_600_000])("is told by the service, also where its date is hidden (in browsers) and the clock is %i ms ahead", async (aheadInMs) => {
+    FakeQueue.inBrowser(bench.queue, aheadInMs);
+    await enqueue(bench.queue, "short", { timeToLiveInSeconds: 60 });
+    await enqueue(bench.queue, "long", { timeToLiveInSeconds: 300 });
+    const inbox = new MemoryInbox();
+    const claim = vi.spyOn(inbox, "claim");
+    await bench.consume(fail, { ...often, inbox, retryDelayInMs: 120_000, concurrency: 2 });
+    await bench.pass(100);
+    expect([bench.names.toSorted(), bench.poisons.map(({ body }) => body)]).toEqual([["poisoned", "retried"], ["short"]]);
+    const { receivedOn } = claim.mock.calls[0]![0][0]!;
+    expect(Math.abs(receivedOn.getTime() + aheadInMs - Date.now())).toBeLessThan(2_000);
   });
 
   it("while it is handled is reported as that", async () => {
@@ -225,6 +317,21 @@ describe("a table that cannot be used, in the commits of handlers,", () => {
     await bench.pass(180_000);
     expect(bench.effects).toHaveLength(40);
     expect([bench.queue.messages, bench.poisons]).toEqual([[], []]);
+    expect(consumer.health()).toMatchObject({ isPaused: false, consecutiveErrors: 0 });
+  });
+
+  it.each<[string, CommitHandler]>([
+    ["returns without a commit", () => undefined],
+    ["meets a conflict", (_, { commit }) => commit([["update", { rowKey: "missing" }]])],
+  ])("works again for a handler that %s: polling is as before, although another consumer has the message that was given back", async (_, next) => {
+    await enqueue(bench.queue, "first");
+    bench.table.faults.next("transaction", "denied");
+    const consumer = await bench.consumeAndCommit((payload, context) => (payload === "first" ? context.commit([]) : next(payload, context)));
+    await bench.pass(100);
+    expect(consumer.health()).toMatchObject({ isPaused: true, consecutiveErrors: 1 });
+    bench.queue.messages.length = 0;
+    await enqueue(bench.queue, "second");
+    await bench.pass(10_000);
     expect(consumer.health()).toMatchObject({ isPaused: false, consecutiveErrors: 0 });
   });
 
@@ -377,9 +484,9 @@ describe.each([["a ClaimInbox"], ["a CommitInbox"]])("start with %s", (name) => 
   const start = (): Promise<unknown> =>
     name === "a ClaimInbox" ? bench.consume(vi.fn(), { inbox: new ClaimInbox(bench.table) }) : bench.consumeAndCommit(vi.fn());
 
-  it("rejects if the table does not exist, and says so", async () => {
+  it("rejects if the table does not exist, and says which one", async () => {
     bench.table.exists = false;
-    await expect(start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", message: expect.stringMatching(/^The inbox table .* does not exist/) as string });
+    await expect(start()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND", message: expect.stringMatching(/^The inbox table https:\/\/account\.table\.example\/inbox does not exist/) as string });
   });
 
   it("rejects if the table cannot be read", async () => {
@@ -387,9 +494,12 @@ describe.each([["a ClaimInbox"], ["a CommitInbox"]])("start with %s", (name) => 
     await expect(start()).rejects.toMatchObject({ statusCode: 403 });
   });
 
-  it("costs one request", async () => {
+  it("costs one request, and one more for the first ClaimInbox of a table, which records the number of shards", async () => {
     await start();
-    expect(bench.table.faults.log).toEqual(["get"]);
+    const first = name === "a ClaimInbox" ? ["get", "transaction"] : ["get"];
+    expect(bench.table.faults.log).toEqual(first);
+    await start();
+    expect(bench.table.faults.log).toEqual([...first, "get"]);
   });
 });
 
@@ -450,12 +560,13 @@ it("a CommitInbox does not let a message that was stopped after its commit count
 });
 
 describe("without a listener", () => {
-  it.each<[string, Handler, QueueConsumerOptions<unknown>]>([
-    ["a handler that fails", fail, { maxAttempts: 3 }],
-    ["a message that is poisoned", fail, { maxAttempts: 1 }],
-    ["a handler that is abandoned", () => new Promise(() => undefined), { maxProcessingTimeInMs: 10 }],
-  ])("%s is written to the console, once", async (_, handler, options) => {
-    const written = vi.spyOn(console, "error").mockReturnValue(undefined);
+  it.each<[string, Handler, QueueConsumerOptions<unknown>, string[]]>([
+    ["a handler that fails", fail, { maxAttempts: 3 }, ["Error"]],
+    ["a message that is poisoned", fail, { maxAttempts: 1 }, ["Error"]],
+    ["a message that its handler poisons", (_payload, { poison }) => poison("no use"), {}, ["PoisonMessage"]],
+    ["a handler that is abandoned", () => new Promise(() => undefined), { maxProcessingTimeInMs: 10 }, ["AbandonedHandler", "OperationTimeoutError"]],
+  ])("%s is written to the console, once for each cause", async (_, handler, options, causes) => {
+    const written = vi.spyOn(console, "warn").mockReturnValue(undefined);
     await enqueue(bench.queue, "p");
     await enqueue(bench.queue, "q");
     const consumer = new QueueConsumer(bench.queue, handler, { poisonQueue: bench.poisonQueue, ...options });
@@ -464,12 +575,11 @@ describe("without a listener", () => {
     const stopping = consumer.stop();
     await bench.pass(60_000);
     await stopping;
-    expect(written).toHaveBeenCalledOnce();
-    expect(written.mock.calls[0]![0]).toMatch(/QueueConsumer of jobs reported an error/);
+    expect(written.mock.calls.map(([message]) => /QueueConsumer of jobs reported an error \((\w+)/.exec(String(message))?.[1])).toEqual(causes);
   });
 
   it("of that event, but with one of error, nothing is written", async () => {
-    const written = vi.spyOn(console, "error").mockReturnValue(undefined);
+    const written = vi.spyOn(console, "warn").mockReturnValue(undefined);
     await enqueue(bench.queue, "p");
     const consumer = new QueueConsumer(bench.queue, fail, { poisonQueue: bench.poisonQueue });
     consumer.on("error", vi.fn());

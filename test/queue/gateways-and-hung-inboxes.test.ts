@@ -61,7 +61,7 @@ describe("an inbox whose table", () => {
     { visibilityTimeoutInSeconds: 4, errorAt: 2_000 },
     { visibilityTimeoutInSeconds: 60, errorAt: 20_000 },
   ])("never responds is reported after one send and one read (visibility $visibilityTimeoutInSeconds s)", async ({ visibilityTimeoutInSeconds, errorAt }) => {
-    const table = new FakeTable();
+    const table = FakeTable.used();
     table.faults.always("transaction", "hang");
     await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds }, () => table.faults.always("get", "hang"));
     await pass(errorAt + 50);
@@ -72,7 +72,7 @@ describe("an inbox whose table", () => {
   });
 
   it("responds again after the claim has expired does not start a handler on that claim", async () => {
-    const table = new FakeTable();
+    const table = FakeTable.used();
     table.faults.next("transaction", "mute");
     table.faults.always("transaction", "hang");
     await consume({ inbox: new ClaimInbox(table), visibilityTimeoutInSeconds: 2, concurrency: 1 }, () => table.faults.always("get", "hang"));

@@ -1,10 +1,46 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import { enqueue, redrive } from "../../src/index.js";
+import type { QueueCallOptions } from "../../src/clients/queue.js";
+import { enqueue, enqueueMany, redrive } from "../../src/index.js";
 import { openEnvelope } from "../../src/queue/envelope.js";
+import { storageError } from "./fakes/faults.js";
 import { FakeQueue } from "./fakes/fake-queue.js";
 
 const textOf = (queue: FakeQueue): string => queue.messages[0]!.text;
+
+describe("a queue that is being deleted", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Sent once: the SDK adds one listener for each send. */
+  const beingDeleted = (options?: QueueCallOptions): Promise<never> => {
+    options?.abortSignal?.addEventListener("abort", () => undefined);
+    return Promise.reject(storageError(409, "QueueBeingDeleted"));
+  };
+
+  it("gets the message once it was created again", async () => {
+    const queue = new FakeQueue();
+    const recreated = Date.now() + 10_000;
+    const send = queue.sendMessage.bind(queue);
+    queue.sendMessage = (text, options) => (Date.now() < recreated ? beingDeleted(options) : send(text, options));
+    const sent = enqueue(queue, { n: 1 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    await sent;
+    expect(queue.messages).toHaveLength(1);
+  });
+
+  it("is a TargetStateError if that takes longer than half a minute, and no message was sent", async () => {
+    const queue = new FakeQueue();
+    queue.sendMessage = (_text, options) => beingDeleted(options);
+    const sent = enqueue(queue, { n: 1 }).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(await sent).toMatchObject({ name: "TargetStateError", reason: "beingDeleted", committed: false });
+  });
+});
 
 describe("enqueue", () => {
   it("sends the payload as JSON with its key", async () => {
@@ -45,11 +81,38 @@ describe("enqueue", () => {
     expect(queue.faults.log).toEqual([]);
   });
 
-  it.each([[0, 0], [1, 1], [1_000, 1], [1_001, 2], [7 * 86_400_000, 604_800]])("hides a message for %i ms: rounded up to %i s", async (delayInMs, seconds) => {
+  it.each([[0, 0], [1, 1], [1_000, 1], [1_001, 2], [7 * 86_400_000 - 1_000, 604_799]])("hides a message for %i ms: rounded up to %i s", async (delayInMs, seconds) => {
     const queue = new FakeQueue();
     const send = vi.spyOn(queue, "sendMessage");
     await enqueue(queue, 1, { delayInMs });
     expect(send).toHaveBeenCalledExactlyOnceWith(expect.any(String), expect.objectContaining({ visibilityTimeout: seconds }));
+  });
+
+  it("hides a message for up to 7 days, if it lives longer", async () => {
+    const queue = new FakeQueue();
+    const send = vi.spyOn(queue, "sendMessage");
+    const delayInMs = 7 * 86_400_000;
+    await enqueue(queue, 1, { delayInMs, timeToLiveInSeconds: -1 });
+    await enqueue(queue, 1, { delayInMs, timeToLiveInSeconds: 604_801 });
+    expect(send.mock.calls.map(([, options]) => options)).toMatchObject([
+      { visibilityTimeout: 604_800, messageTimeToLive: -1 },
+      { visibilityTimeout: 604_800, messageTimeToLive: 604_801 },
+    ]);
+  });
+
+  it.each([
+    [60_000, 60],
+    [59_001, 60],
+    [60_000, 1],
+    [7 * 86_400_000, undefined],
+  ])("rejects a message that would expire before it becomes visible: after %i ms, to live %s s", async (delayInMs, timeToLiveInSeconds) => {
+    const queue = new FakeQueue();
+    const error = await enqueue(queue, 1, { delayInMs, timeToLiveInSeconds }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RangeError);
+    expect((error as Error).message).toMatch(/^enqueue: the message would expire after \d+ s, and be hidden for \d+ s/);
+    const [result] = await enqueueMany(queue, [1], (payload) => ({ payload, delayInMs, timeToLiveInSeconds }));
+    expect(result).toMatchObject({ error: expect.any(RangeError) as unknown });
+    expect(queue.faults.log).toEqual([]);
   });
 
   it("rejects, and does not throw, for options that it does not know and values that it cannot use", async () => {

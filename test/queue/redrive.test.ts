@@ -62,12 +62,38 @@ describe("what a message keeps", () => {
       context.poison("no");
     });
     await redrive(poison, queue);
-    expect(openEnvelope(queue.messages[0]!.text, "text")).toEqual({ asc: 1, key: "k", body: 1, checkpoint: { page: 3 } });
+    expect(openEnvelope(queue.messages[0]!.text, "text")).toEqual({ asc: 1, key: "k", body: 1, checkpoint: { page: 3 }, of: queue.messages[0]!.messageId });
+    expect(queue.visible).toHaveLength(1);
+    const seen: unknown[] = [];
+    await poisonOne((_, context) => {
+      seen.push(context.lastCheckpoint);
+      context.poison("again");
+    });
+    expect(seen).toEqual([{ page: 3 }]);
+  });
+
+  it("is hidden until it has its checkpoint, and comes without it if the process dies in between", async () => {
+    await put({ body: 1, checkpoint: 7 });
+    queue.faults.next("update", "busy");
+    await expect(redrive(poison, queue)).rejects.toMatchObject({ statusCode: 503 });
+    expect(queue.visible).toEqual([]);
+    expect(poison.visible).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(openEnvelope(queue.visible[0]!.text, "text")).toEqual({ asc: 1, key: "k", body: 1 });
+  });
+
+  it("comes without its checkpoint if the client may not update messages", async () => {
+    await put({ body: 1, checkpoint: 7 });
+    queue.faults.next("update", "denied");
+    expect(await redrive(poison, queue)).toEqual({ moved: 1, skipped: 0 });
+    await vi.advanceTimersByTimeAsync(30_000);
+    expect(openEnvelope(queue.visible[0]!.text, "text")).toEqual({ asc: 1, key: "k", body: 1 });
   });
 
   it("starts with a new count of attempts, also if it was too large for the details", async () => {
-    const envelope = { asc: 1, key: "k", body: 1, checkpoint: 2, group: "g" };
-    const counted = JSON.stringify({ ...envelope, uncharged: 3, failures: 5, poisonPending: { reason: "r" } });
+    const envelope = { asc: 1, key: "k", body: 1, group: "g" };
+    // Without details, the text is the producer's own: its checkpoint, too.
+    const counted = JSON.stringify({ ...envelope, checkpoint: 2, of: "m", uncharged: 3, failures: 5, poisonPending: { reason: "r" } });
     await poison.sendMessage(counted);
     await poison.sendMessage(btoa(counted));
     await put({ body: 1, uncharged: 3, failures: 5 });
@@ -164,6 +190,15 @@ describe("the requests", () => {
     expect(queue.messages.map(({ text }) => openEnvelope(text, "text").body)).toEqual(Array.from({ length: 40 }, (_, i) => i));
   });
 
+  it("are one more for a message with a checkpoint, also if its response was lost", async () => {
+    await put({ body: 1, checkpoint: 7 });
+    poison.faults.log.length = 0;
+    queue.faults.next("update", "resent");
+    expect(await redrive(poison, queue)).toEqual({ moved: 1, skipped: 0 });
+    expect([queue.faults.count("send"), queue.faults.count("update"), poison.faults.count("delete")]).toEqual([1, 2, 1]);
+    expect(openEnvelope(queue.visible[0]!.text, "text")).toMatchObject({ checkpoint: 7 });
+  });
+
   it("are one more for each message that stays", async () => {
     for (let i = 0; i < 40; i++) await put({ body: i });
     poison.faults.log.length = 0;
@@ -175,7 +210,7 @@ describe("the requests", () => {
     for (let i = 0; i < 64; i++) await put({ body: i });
     const receive = poison.receiveMessages.bind(poison);
     poison.receiveMessages = (options) => {
-      vi.setSystemTime(Date.now() + 121_000);
+      vi.setSystemTime(Date.now() + 151_000);
       return receive(options);
     };
     const seen: unknown[] = [];
@@ -183,6 +218,12 @@ describe("the requests", () => {
     expect(seen).toHaveLength(32);
     expect(poison.visible).toHaveLength(64);
   });
+});
+
+it.each([-3_600_000, 3_600_000])("moves what was there when it began by the clock of the service, also where its date is hidden (in browsers) and the clock is %i ms ahead", async (aheadInMs) => {
+  await put({ body: 1 });
+  FakeQueue.inBrowser(poison, aheadInMs);
+  expect(await redrive(poison, queue)).toMatchObject({ moved: 1, skipped: 0 });
 });
 
 describe("a redrive that fails", () => {

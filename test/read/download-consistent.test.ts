@@ -237,7 +237,9 @@ describe("downloadConsistent", () => {
     expect(progress.at(-1)).toBe(100);
     blob.body = (download) => (download > 30 ? { ...headers, readableStreamBody: pieces } : undefined);
     blob.asked.length = 29;
-    expect((await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })))).message).toContain("another range");
+    const error = await rejection(inFakeTime(downloadConsistent(blob, { ...small, concurrency: 1 })));
+    expect(error).toBeInstanceOf(OperationTimeoutError);
+    expect(error.cause).toMatchObject({ message: expect.stringContaining("another range") as string });
   });
 
   it("reads what browsers get", async () => {

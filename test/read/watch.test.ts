@@ -177,7 +177,7 @@ describe("a watch whose looks fail", () => {
     const errors: unknown[] = [];
     const { service, blob, states } = watched({ maxPollIntervalInMs: 3 * interval, onError: (error) => errors.push(error) });
     await states.next();
-    service.next("download", busy, loseRequest, answer(500, "InternalError"), answer(408, "RequestTimeout"));
+    service.next("download", busy, answer(503, "InternalError"), answer(500, "InternalError"), answer(408, "RequestTimeout"));
     blob.put({ n: 1 });
     const next = states.next();
     const started = performance.now();
@@ -189,6 +189,18 @@ describe("a watch whose looks fail", () => {
     expect(looks).toEqual([1, 2, 4, 7, 10]); // waits of 1, 1, 2, 3, 3
     expect((await next).value).toMatchObject({ value: { n: 1 } });
     expect(errors).toHaveLength(4);
+  });
+
+  it("repeats a request whose connection broke at once, if the SDK does not", async () => {
+    steady();
+    const { service, blob, states } = watched({});
+    await states.next();
+    service.next("download", loseRequest, loseRequest);
+    blob.put({ n: 1 });
+    const next = states.next();
+    await vi.advanceTimersByTimeAsync(2 * interval);
+    expect((await next).value).toMatchObject({ value: { n: 1 } });
+    expect(service.count()).toBe(4);
   });
 
   it("gives up in time, and says for how long it tried", async () => {
@@ -245,7 +257,8 @@ describe("a watch whose looks fail", () => {
 
   it.each([
     ["403", answer(403, "AuthorizationFailure"), expect.objectContaining({ statusCode: 403 })],
-    ["a container that is being deleted", answer(409, "ContainerBeingDeleted"), expect.objectContaining({ statusCode: 409 })],
+    ["a container that is being deleted", answer(409, "ContainerBeingDeleted"), expect.objectContaining({ code: "TARGET_STATE", reason: "beingDeleted" })],
+    ["a blob that is archived", answer(409, "BlobArchived"), expect.objectContaining({ code: "TARGET_STATE", reason: "archived" })],
     ["a container that is gone, and created again", answer(404, "ContainerNotFound"), expect.any(TargetNotFoundError)],
   ])("goes on after %s, and reports it", async (_name, fault, error) => {
     steady();
@@ -454,10 +467,10 @@ describe("watches of one target", () => {
   it("that begin later get the content from those that have it, if the service says that it is unchanged", async () => {
     steady();
     const { service, blob } = counterBlob();
+    const download = vi.spyOn(blob, "download");
     const first = watch<Counter>(blob, { pollIntervalInMs: interval });
     await first.next();
     const next = first.next();
-    const download = vi.spyOn(blob, "download");
     expect((await watch<Counter>(blob, { pollIntervalInMs: interval }).next()).value).toMatchObject({ value: { n: 0 } });
     expect(download.mock.lastCall![2]?.conditions?.ifNoneMatch).toBe(blob.stored?.etag);
     expect(service.count()).toBe(2);

@@ -22,14 +22,17 @@ export interface ContentionOptions {
   readonly callers?: number;
   /** `"plain"`: a loop on the SDK that tries every 0.5 to 1.5 s. */
   readonly kind: "plain" | "default" | "fair";
+  readonly seed?: number;
+  /** Called when the measurement begins. */
+  readonly disturb?: (process: SimProcess) => Promise<unknown>;
 }
 
 const warmUpInMs = 10_000;
 
 /** Processes that do nothing but acquire the same lock, again and again, on the simulated storage. */
-export async function contend({ processes, seconds, holdInMs = 20, callers = 1, kind }: ContentionOptions): Promise<Contention> {
+export async function contend({ processes, seconds, holdInMs = 20, callers = 1, kind, seed = 1, disturb }: ContentionOptions): Promise<Contention> {
   // As the service limits a blob.
-  const world = new World(1, { blob: 500, table: 2_000, queue: 2_000 });
+  const world = new World(seed, { blob: 500, table: 2_000, queue: 2_000 });
   return world.time.run(async () => {
     world.newProcess().blob(lockBlob).put("");
     const turns = new Array<number>(processes).fill(0);
@@ -49,6 +52,7 @@ export async function contend({ processes, seconds, holdInMs = 20, callers = 1, 
       for (let caller = 0; caller < callers; caller++) world.time.after(world.time.random() * 5_000, () => void work());
     }
     await world.time.sleep(warmUpInMs);
+    await disturb?.(world.newProcess());
     turns.fill(0);
     waits.length = 0;
     world.blobs.counts.requests = 0;

@@ -76,6 +76,22 @@ it.each(["aborted", "sent by a process that is cut off"])("a write that is %s be
   });
 });
 
+it("a write that met a conflict stays in doubt until its own client has read: the read of another client belongs to another call", async () => {
+  const world = new World(1);
+  await world.time.run(async () => {
+    const process = world.newProcess();
+    const entity = { partitionKey: "p", rowKey: "r", n: 1 };
+    const [writer, other] = [process.table("t"), process.table("t")];
+    await writer.upsertEntity(entity);
+    const isInDoubt = process.watchWrites();
+    await expect(writer.createEntity(entity)).rejects.toHaveProperty("statusCode", 409);
+    await other.getEntity("p", "r");
+    expect(isInDoubt()).toBe(true);
+    await writer.getEntity("p", "r");
+    expect(isInDoubt()).toBe(false);
+  });
+});
+
 it("refuses what is past the limit of a resource, and nothing else", async () => {
   const world = new World(1, { blob: Infinity, table: 100, queue: Infinity });
   await world.time.run(async () => {

@@ -35,6 +35,7 @@ export function counterAdapter(blob: FakeBlockBlob): ServiceAdapter<Counter, str
     decode: (raw) => adapter.decode(document(raw)),
     encode: (value, previous) => adapter.encode(value, previous === undefined ? undefined : document(previous)).text,
     equals: (a, b) => adapter.equals(document(a), document(b)),
+    containsChange: (stored, draft, base) => adapter.containsChange!(document(stored), document(draft), document(base)),
     validate: undefined,
     read: async (context) => {
       const found = await adapter.read(context);

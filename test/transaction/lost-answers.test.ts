@@ -167,9 +167,9 @@ test("what it made may be deleted by others before it is looked for: a row that 
   expect([valueOf(table, "a"), valueOf(table, "x")]).toEqual([6, undefined]);
 });
 
-test("if the row that would tell is gone, the fate is unknown and said to be", async () => {
+test("if the rows that would tell are gone, the fate is unknown and said to be", async () => {
   const { service, table } = fakePartition({ a: 5, b: 5 });
-  const cut = after(() => table.drop("p", "a"), loseAnswerForGood);
+  const cut = after(() => ["a", "b"].forEach((rowKey) => table.drop("p", rowKey)), loseAnswerForGood);
   service.next("submitTransaction", cut, cut);
   await expect(runTransaction(table, "p", move)).rejects.toSatisfy((error: unknown) => isConcurrencyError(error, "COMMIT_UNKNOWN"));
 });

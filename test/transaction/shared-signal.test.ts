@@ -16,7 +16,7 @@ it("a read that overlaps with a commit is not counted as a second send of it: a 
     signal.addEventListener("abort", () => undefined); // as a request of the SDK does
   }));
   const entity = { partitionKey: "p", rowKey: "a", n: { type: "Int32", value: "2" } };
-  const operation = { rowKey: "a", base: row, changes: true, leavesTombstone: false, action: ["update", entity, "Merge", { etag: row.etag! }] as ["update", typeof entity, "Merge", { etag: string }] };
+  const operation = { rowKey: "a", base: row, changes: true, leavesTombstone: false, wanted: undefined, action: ["update", entity, "Merge", { etag: row.etag! }] as ["update", typeof entity, "Merge", { etag: string }] };
   const context = { abortSignal: signal, tryLimit: tryLimitOf(8_000), tracingOptions: undefined, leaseId: undefined, journalName: defaultJournalName };
   const { outcome } = await commitTransaction(table, "p", [operation], context, { mayRepeat: false, writeId: "w" }, () => 0);
   expect(outcome.kind).toBe("conflict");

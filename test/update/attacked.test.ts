@@ -164,7 +164,9 @@ it("an overwrite with an operationId whose response never arrives is of unknown 
 it("an abortSignal that is not a signal is a TypeError, and leaves no timer that throws later", async () => {
   const { blob } = counterBlob();
   const abortSignal = new AbortController() as never;
-  expect(await rejection(optimisticUpdate<Counter>(blob, increment, { abortSignal, timeoutInMs: 10 }))).toBeInstanceOf(TypeError);
+  const error = await rejection(optimisticUpdate<Counter>(blob, increment, { abortSignal, timeoutInMs: 10 }));
+  expect(error).toBeInstanceOf(TypeError);
+  expect(error.message).toContain("Pass the signal of an AbortController");
   await vi.advanceTimersByTimeAsync(100);
 });
 

@@ -9,7 +9,7 @@ import type { Snapshot, ServiceAdapter } from "../../src/target/target.js";
 import type { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
-import { after, answer, before, busy, failAfterCommit, gate, ghost, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { after, answer, before, busy, busyUntil, failAfterCommit, gate, ghost, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { counterAdapter, counterBlob, requestContext } from "../support/counter.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
@@ -157,6 +157,39 @@ describe("a write whose answer was lost", () => {
     });
   }
 
+  describe("of a record that other processes write, too", () => {
+    /** The base as another process has written it. */
+    const byOther = (base: Snapshot<string>): Snapshot<string> => ({ ...base, journal: { ...base.journal!, entries: ["of-other-1234", ...base.journal!.entries] } });
+    const cases = [
+      ["the last version is that of another process", byOther, false],
+      ["another client was first a moment ago", (base: Snapshot<string>) => base, true],
+    ] as const;
+
+    it.each(cases)("is not left to the SDK to be sent again, while the journal fills up with other writes: %s", async (_, baseOf, isContended) => {
+      const { service, adapter, base } = await setUp();
+      const plan = { base: baseOf(base), draft: '{"n":2}', journaling: true, isContended };
+      service.next("upload", loseAnswer);
+      expect(await inFakeTime(commit(adapter, plan, requestContext()))).toMatchObject({ kind: "committed", superseded: false });
+      expect(service.operations).toEqual(["upload", "download"]);
+    });
+
+    it.each([3_000, 20_000])("waits for a service that rejects writes as busy for %i ms, with fewer than six requests a second", async (busyInMs) => {
+      const { service, adapter, base } = await setUp();
+      service.each("upload", busyUntil(performance.now() + busyInMs));
+      const plan = { base, draft: '{"n":2}', journaling: true, isContended: true };
+      expect(await inFakeTime(commit(adapter, plan, requestContext()))).toMatchObject({ kind: "committed", superseded: false });
+      expect(service.requests.length).toBeLessThan(25 + (busyInMs / 1_000) * 6);
+    });
+
+    it("gives up a write that the SDK would repeat for longer than a call usually has", async () => {
+      const { service, adapter, base } = await setUp();
+      service.each("upload", busyUntil(Infinity));
+      const plan = { base, draft: '{"n":2}', journaling: true, isContended: true };
+      expect((await inFakeTime(commit(adapter, plan, requestContext()))).kind).toBe("unknown");
+      expect(service.count("upload")).toBe(101);
+    });
+  });
+
   it("has one effect if the first try arrives only after the read-back", async () => {
     const { service, blob, adapter, base } = await setUp();
     const late = ghost();
@@ -250,18 +283,25 @@ describe("a write whose answer was lost", () => {
     expect(await update(adapter, base)).toMatchObject({ kind: "committed", superseded: true });
   });
 
-  it("did not land, if a writer that keeps the journal was first", async () => {
+  it("is unknown if a writer that keeps the journal has changed the content: it may have read the journal before this write, and the content after it", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 50 });
     service.next("upload", loseAnswer);
-    expect(await update(adapter, base)).toMatchObject({ kind: "conflict", found: { raw: '{"n":50}' } });
+    expect(await update(adapter, base)).toMatchObject({ kind: "unknown", found: { raw: '{"n":50}' } });
   });
 
-  it("is never guessed from equal content", async () => {
+  it("did not land, if such a writer has changed something else", async () => {
+    const { service, blob, adapter, base } = await setUp();
+    blob.putMetadata({ ...blob.metadata, colour: "red" });
+    service.next("upload", loseAnswer);
+    expect((await update(adapter, base)).kind).toBe("conflict");
+  });
+
+  it("is never guessed from equal content: it may be this write, with a journal that another client has written back", async () => {
     const { service, blob, adapter, base } = await setUp();
     blob.putKeeping({ n: 2 });
     service.next("upload", loseAnswer);
-    expect((await update(adapter, base)).kind).toBe("conflict");
+    expect((await update(adapter, base)).kind).toBe("unknown");
   });
 
   it("is unknown without a journal, unless nothing moved", async () => {
@@ -323,6 +363,17 @@ describe("a create whose answer was lost", () => {
     const { service, adapter } = await nothing();
     service.next("upload", busy, busy);
     expect(await update(adapter, undefined)).toMatchObject({ kind: "committed" });
+  });
+
+  it("is unknown after a 503 to a client that does not show how often it has sent: the first send may have been carried out", async () => {
+    const { service, blob, adapter } = await nothing();
+    service.next("upload", async (exchange) => {
+      exchange.serve();
+      blob.drop();
+      throw exchange.error(503, "ServerBusy");
+    });
+    expect((await update(adapter, undefined)).kind).toBe("unknown");
+    expect(blob.stored).toBeUndefined();
   });
 
   it("is unknown if another create began the journal: it may have followed a delete of this one", async () => {

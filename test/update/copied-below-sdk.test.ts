@@ -4,6 +4,7 @@ import { FakeAppendBlob } from "../fakes/fake-append-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { answer, before, copyBelowSdk, hang, pass } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { rejection } from "../support/outcome.js";
@@ -59,6 +60,21 @@ describe("a delete that is copied below the SDK", () => {
       expect(await inFakeTime(rejection(run(blob, etag)))).toMatchObject({ code: expected, committed: "unknown" });
       expect(blob.stored).toBeUndefined();
     }
+  });
+
+  it("never says that it deleted nothing if another client has created the target again before it is read", async () => {
+    const { service, blob } = counterBlob();
+    const recreate: Fault = (exchange) => copyBelowSdk(exchange).finally(() => blob.put({ n: 5 }));
+    const { etag } = await readTarget(blob);
+    service.next("delete", recreate);
+    expect(await inFakeTime(rejection(deleteIfUnchanged(blob, etag)))).toMatchObject({ code: "COMMIT_UNKNOWN" });
+    service.next("delete", recreate);
+    const mutator = vi.fn((): typeof DELETE => DELETE);
+    expect(await inFakeTime(rejection(optimisticUpdate<Counter>(blob, mutator)))).toMatchObject({ code: "COMMIT_UNKNOWN" });
+    service.next("delete", recreate);
+    expect((await inFakeTime(optimisticUpdate<Counter>(blob, mutator, { onUnknown: "retry" }))).outcome).toBe("deleted");
+    expect(mutator).toHaveBeenCalledTimes(2);
+    expect(blob.json).toEqual({ n: 5 });
   });
 
   it("that met the change of another client is a conflict as before, also if what is stored cannot be read", async () => {

@@ -51,6 +51,20 @@ describe("a leased update of a target without If-Match", () => {
   });
 });
 
+describe("a leased update whose write is rejected for now", () => {
+  it("waits, and has written nothing if its time is over meanwhile", async () => {
+    const server = new FakeLeaseServer();
+    const stored = server.addBlob();
+    let writes = 0;
+    server.intercept = (operation) => (operation === "metadata" ? (writes++, status(409, "PendingCopyOperation")) : undefined);
+    const outcome = outcomeOf(leasedUpdate(blobMetadata(server.blob()), (metadata) => void (metadata.a = "1"), { timeoutInMs: 5_000 }));
+    await pass(60_000);
+    expect(outcome.error).toMatchObject({ committed: false, retryable: true });
+    expect(writes).toBeGreaterThan(2);
+    expect(stored.metadata["a"]).toBeUndefined();
+  });
+});
+
 describe.each([409, 412])("a leased update whose write is rejected with %i", (statusCode) => {
   it("is of unknown outcome if its deadline passes before the read that excludes a copy of the write", async () => {
     const server = new FakeLeaseServer();
@@ -119,6 +133,17 @@ describe("leased updates under one lease of the caller", () => {
     };
     return { server, lease, metadata: () => stored.metadata, update: (n, options, wait) => outcomeOf(leasedUpdate(containerMetadata(container), mutator(n, wait), { lease, ...options })) };
   }
+
+  it("need a lease: options of one are misuse, and the error says so", async () => {
+    const { lease, server, update } = await leasedContainer();
+    const requests = server.requests.length;
+    const updating = update("a", { lease: { waitInMs: 3_000 } });
+    await pass(10);
+    expect(updating.error).toMatchObject({ name: "TypeError", message: "lease must be a lease that acquireLease has returned, or withLease has passed to its function." });
+    expect(server.requests).toHaveLength(requests);
+    void lease.release();
+    await pass(100);
+  });
 
   it("run one after the other, and none undoes another", async () => {
     const { lease, metadata, update } = await leasedContainer();

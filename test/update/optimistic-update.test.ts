@@ -265,6 +265,13 @@ describe("exactly once", () => {
     });
   }
 
+  it("waits for a service that is too busy to be read, however often the SDK gives up", async () => {
+    const { service, blob } = counterBlob();
+    service.next("download", busy, busy, busy, busy, busy);
+    expect(await inFakeTime(optimisticUpdate<Counter>(blob, increment))).toMatchObject({ value: { n: 1 }, attempts: 1 });
+    expect(blob.json).toEqual({ n: 1 });
+  });
+
   it("gives an ETag that does not match if others wrote on top before the answer was recovered", async () => {
     const { service, blob } = counterBlob();
     service.next("upload", after(() => blob.putKeeping({ n: 50 }), loseAnswer));

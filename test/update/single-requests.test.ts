@@ -1,10 +1,11 @@
 import { describe, expect, it, vi } from "vitest";
 import { blobHttpHeaders, blobMetadata, CommitUnknownError, ConflictError, createIfNotExists, LeaseUnavailableError, optimisticUpdate, overwrite, readTarget, deleteIfUnchanged, tableEntity, TargetNotFoundError } from "../../src/index.js";
+import type { FakeBlockBlob } from "../fakes/fake-block-blob.js";
 import { FakeService } from "../fakes/fake-service.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { after, answer, before, busy, hang, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
-import { counterBlob } from "../support/counter.js";
+import { counterBlob, increment } from "../support/counter.js";
 import type { Counter } from "../support/counter.js";
 import { countingController } from "../support/counting-signal.js";
 import { rejection } from "../support/outcome.js";
@@ -25,6 +26,23 @@ describe("createIfNotExists", () => {
     expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ value: { n: 0 }, etag: blob.stored?.etag, outcome: "unchanged" });
     expect(service.operations).toEqual(["upload", "download"]);
     expect(blob.json).toEqual({ n: 0 });
+  });
+
+  it("returns what exists if the SAS may only create", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", answer(403, "UnauthorizedBlobOverwrite"));
+    expect(await createIfNotExists<Counter>(blob, { n: 1 })).toMatchObject({ value: { n: 0 }, etag: blob.stored?.etag, outcome: "unchanged" });
+  });
+
+  it.each([
+    ["PendingCopyOperation", 409],
+    ["ContainerBeingDeleted", 409],
+  ])("waits while the answer is %s", async (code, status) => {
+    const { service, blob } = counterBlob();
+    blob.drop();
+    service.next("upload", answer(status, code), answer(status, code));
+    expect(await inFakeTime(createIfNotExists<Counter>(blob, { n: 1 }))).toMatchObject({ outcome: "created", attempts: 1 });
+    expect(service.operations).toEqual(["upload", "upload", "upload"]);
   });
 
   it("knows its own creation after a lost answer", async () => {
@@ -327,5 +345,50 @@ describe("deleteIfUnchanged", () => {
     blob.stored!.leaseId = "mine";
     await deleteIfUnchanged(blob, blob.stored!.etag, { conditions: { leaseId: "mine" } });
     expect(blob.stored).toBeUndefined();
+  });
+});
+
+describe("a state of the blob that the service does not allow", () => {
+  it.each([
+    ["BlobImmutableDueToPolicy", 409, "immutable"],
+    ["BlobUsesCustomerSpecifiedEncryption", 409, "encrypted"],
+    ["UnauthorizedBlobOverwrite", 403, "overwrite"],
+  ])("%s is told by an update, which has written nothing", async (code, status, reason) => {
+    const { service, blob } = counterBlob();
+    service.next("upload", answer(status, code));
+    const error = await rejection(inFakeTime(optimisticUpdate<Counter>(blob, increment)));
+    expect(error).toMatchObject({ code: "TARGET_STATE", reason, committed: false });
+    expect(service.operations).toEqual(["download", "upload"]);
+  });
+
+  const waits: [string, (blob: FakeBlockBlob) => Promise<unknown>][] = [
+    ["optimisticUpdate", (blob) => optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 5_000 })],
+    ["overwrite", (blob) => overwrite<Counter>(blob, { n: 1 }, { timeoutInMs: 5_000 })],
+  ];
+  it.each(waits)("PendingCopyOperation is waited for by %s until its time limit, and nothing was written then", async (_name, call) => {
+    const { service, blob } = counterBlob();
+    service.next("upload", ...Array<Fault>(50).fill(answer(409, "PendingCopyOperation")));
+    expect(await rejection(inFakeTime(call(blob)))).toMatchObject({ committed: false, retryable: true });
+    expect(service.operations.filter((operation) => operation === "upload").length).toBeGreaterThan(2);
+    expect(blob.json).toEqual({ n: 0 });
+  });
+
+  it("is not in the way of a response that is lost afterwards: the outcome is unknown then", async () => {
+    const { service, blob } = counterBlob();
+    service.next("upload", answer(409, "PendingCopyOperation"), hang);
+    const error = await rejection(inFakeTime(optimisticUpdate<Counter>(blob, increment, { timeoutInMs: 5_000, tryTimeoutInMs: 5_000 })));
+    expect(error).toMatchObject({ committed: "unknown" });
+  });
+
+  it("BlobArchived is told by a read", async () => {
+    const { service, blob } = counterBlob();
+    service.next("download", answer(409, "BlobArchived"));
+    expect(await rejection(inFakeTime(readTarget(blob)))).toMatchObject({ code: "TARGET_STATE", reason: "archived" });
+  });
+
+  it.each([409, 412])("an unknown code with %i is a conflict: the mutator runs again", async (status) => {
+    const { service, blob } = counterBlob();
+    service.next("upload", answer(status, "CodeOfTheFuture"));
+    expect(await inFakeTime(optimisticUpdate<Counter>(blob, increment))).toMatchObject({ value: { n: 1 }, attempts: 2 });
   });
 });

@@ -3,9 +3,14 @@ import { append } from "./append.js";
 import { counterBlob, counterEntity } from "./counter.js";
 import { ids } from "./ids.js";
 import { linearizability } from "./linearizability.js";
-import { election, locks, readerWriterLock, semaphore } from "./locks.js";
+import { balancer, election, locks, readerWriterLock, semaphore } from "./locks.js";
+import { once } from "./once.js";
+import { outbox } from "./outbox.js";
+import { queueChain } from "./queue-chain.js";
+import { queueGroups } from "./queue-groups.js";
 import { queueClaim, queueCommit } from "./queues.js";
 import { reads } from "./reads.js";
+import { schedule } from "./schedule.js";
 import { settingsFile } from "./settings-file.js";
 import { tableLock } from "./table-lock.js";
 import { transfers } from "./transfers.js";
@@ -15,6 +20,7 @@ export const scenarios: readonly Scenario[] = [
   counterEntity,
   counterBlob,
   transfers,
+  once,
   linearizability,
   append,
   ids,
@@ -24,7 +30,12 @@ export const scenarios: readonly Scenario[] = [
   semaphore,
   readerWriterLock,
   election,
+  schedule,
+  balancer,
   tableLock,
   queueClaim,
   queueCommit,
+  queueChain,
+  queueGroups,
+  outbox,
 ];

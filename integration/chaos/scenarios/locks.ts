@@ -107,3 +107,34 @@ export const election: Scenario = {
   done: (operationLog) => new Set(operationLog.notesOf<Claim>("election").map(({ epoch }) => epoch)).size,
   check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("election"), 1)),
 };
+
+const shards = 6;
+
+export const balancer: Scenario = {
+  name: "balancer",
+  invariant: "a shard never has two owners at once, terms only increase (WorkBalancer)",
+  tasks: 1,
+  work: async (task) => {
+    const blobLocks = new task.library.BlobLocks(task.storage.container);
+    const worker = new task.library.WorkBalancer(blobLocks, "shards", shards, async (context) => {
+      const { shard, epoch, signal } = context;
+      const end = performance.now() + task.random.between(500, 5_000);
+      await claimWhileHeld(`shard-${shard}`, epoch, () => context.assertHeld(), (claim) => task.note(claim), async () => {
+        await task.pause(5, 20);
+        return signal.aborted || performance.now() > end;
+      });
+      // Now and then a shard moves although no worker comes or goes.
+      if (!signal.aborted && task.random.between(1, 4) === 1) throw new Error("the work of a shard fails");
+    }, { durationInSeconds: 15, rebalanceIntervalInMs: 1_000 });
+    worker.on("error", () => undefined);
+    // The check of the container may fail: the network is disturbed.
+    while (!worker.isRunning && !task.finish.aborted) await worker.start({ abortSignal: task.finish }).catch(() => task.pause(10, 100));
+    await new Promise<void>((resolve) => {
+      if (task.finish.aborted) resolve();
+      task.finish.addEventListener("abort", () => resolve(), { once: true });
+    });
+    await worker.stop();
+  },
+  done: (operationLog) => new Set(operationLog.notesOf<Claim>("balancer").map(({ resource, epoch }) => `${resource} ${epoch}`)).size,
+  check: (_, operationLog) => Promise.resolve(overlapsOf(operationLog.notesOf<Claim>("balancer"), 1)),
+};

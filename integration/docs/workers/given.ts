@@ -11,6 +11,7 @@ export interface Given {
   table: TableClient;
   queue: QueueClient;
   poisonQueue: QueueClient;
+  invoices: QueueClient;
   share: ShareClient;
   file: ShareFileClient;
   runDueJobs: (epoch: number, signal: AbortSignal) => Promise<void>;
@@ -23,6 +24,7 @@ export const givenNames: readonly (keyof Given)[] = [
   "table",
   "queue",
   "poisonQueue",
+  "invoices",
   "share",
   "file",
   "runDueJobs",
@@ -47,6 +49,7 @@ export async function given(example: number): Promise<Given> {
     table,
     queue,
     poisonQueue: queues.getQueueClient(`${name}-poison`),
+    invoices: queues.getQueueClient(`${name}-invoices`),
     share,
     file: share.rootDirectoryClient.getFileClient("example.json"),
     runDueJobs: (_epoch, signal) => new Promise((resolve) => signal.addEventListener("abort", () => resolve())),

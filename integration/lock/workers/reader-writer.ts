@@ -19,18 +19,28 @@ export interface Visit {
 /** "read" and "write": acquire the lock, and keep it for ever. "stop": end with all visits. */
 export type ReaderWriterCommand = Visit["kind"] | "stop";
 
-/** Three readers and a writer, all the time until it is stopped. */
+/** How many visits of each kind a worker has made when it says that it is at work. */
+const visitsAtWork = 3;
+
+/** Three readers and a writer, all the time until it is stopped. Says once that they are at work. */
 runWorker(async ({ connectionString, container }: ReaderWriterConfig, parent) => {
   const locks = new BlobLocks(fastContainer(connectionString, container), { defaults: { durationInSeconds: 15 } });
   const lock = new ReaderWriterLock(locks, "orders");
   const visits: Visit[] = [];
   let stopped = false;
+  let isAtWork = false;
+  const visited = (visit: Visit): void => {
+    visits.push(visit);
+    if (isAtWork || (["reads", "writes"] as const).some((kind) => visits.filter((other) => other.kind === kind).length < visitsAtWork)) return;
+    isAtWork = true;
+    parent.send("at work");
+  };
   const read = async (): Promise<void> => {
     while (!stopped) {
       await lock.withReadLock(async () => {
         const from = Date.now();
         await pause(10 + Math.random() * 60);
-        visits.push({ kind: "reads", from, to: Date.now() });
+        visited({ kind: "reads", from, to: Date.now() });
       });
       await pause(Math.random() * 50);
     }
@@ -41,7 +51,7 @@ runWorker(async ({ connectionString, container }: ReaderWriterConfig, parent) =>
       await lock.withWriteLock(async ({ epoch }) => {
         const from = Date.now();
         await pause(10 + Math.random() * 40);
-        visits.push({ kind: "writes", from, to: Date.now(), epoch });
+        visited({ kind: "writes", from, to: Date.now(), epoch });
       });
     }
   };

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 
+import { ContainerClient } from "@azure/storage-blob";
+
 import { ClaimInbox, CommitInbox, type CommitMessageContext, type MessageContext, QueueConsumer } from "../../../src/index.js";
 import { fastTable } from "../../support/fast-clients.js";
 import { fastQueue } from "../../support/fast-queue.js";
@@ -12,6 +14,8 @@ export interface ConsumerConfig {
   readonly poisonQueue: string;
   readonly table: string;
   readonly mode: "claim" | "commit";
+  readonly order?: "any" | "sequence";
+  readonly shards?: number;
   readonly concurrency: number;
   readonly visibilityTimeoutInSeconds: number;
   readonly drainTimeoutInMs?: number;
@@ -19,6 +23,8 @@ export interface ConsumerConfig {
   readonly tell?: boolean;
   /** Handlers wait without their signal, and ask only right before their effect whether they may have it. */
   readonly asks?: "assertHeld" | "signal";
+  /** The container of large payloads. */
+  readonly overflow?: string;
 }
 
 /** What a worker tells its test. */
@@ -60,10 +66,11 @@ runWorker(async (config: ConsumerConfig, parent) => {
     // Nothing that happens to these processes is a failure of a message: not a kill, not a stop, not a lost answer.
     maxAttempts: 1,
     drainTimeoutInMs: config.drainTimeoutInMs,
+    ...(config.overflow !== undefined && { overflow: new ContainerClient(config.connectionString, config.overflow) }),
   };
   const consumer =
     config.mode === "claim"
-      ? new QueueConsumer<Work>(queue, handle, { ...options, inbox: new ClaimInbox(table) })
+      ? new QueueConsumer<Work>(queue, handle, { ...options, inbox: new ClaimInbox(table, { shards: config.shards }), order: config.order })
       : new QueueConsumer<Work>(queue, handle, { ...options, inbox: new CommitInbox(table), partitionOf: ({ partition = "" }) => partition });
   consumer.on("lost", ({ idempotencyKey: key, attempt }) => tell({ is: "lost", key, at: Date.now(), attempt }));
   const counts = { completed: 0, duplicate: 0, retried: 0, error: 0, lost: 0 };

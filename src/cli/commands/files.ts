@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { purgeStagingFiles } from "../../update/purge-staging-files.js";
 import { contextOf } from "../connect.js";
-import { printOutcome, wholeNumber } from "../print.js";
-import { confirm } from "../terminal.js";
+import { wholeNumber } from "../print.js";
+import { purgeShown } from "../purge.js";
 import type { Terminal } from "../terminal.js";
 
 interface PurgeOptions {
@@ -24,13 +24,12 @@ export function addFiles(program: Command, terminal: Terminal): void {
     .option("-r, --recursive", "subdirectories, too")
     .option("--older-than-hours <number>", "minimum time since the last write", wholeNumber(1), 1)
     .option("-y, --yes", "do not ask for confirmation")
-    .action(async (name: string, { directory = "", recursive = false, olderThanHours, yes = false }: PurgeOptions, command: Command) => {
+    .action(async (name: string, { directory = "", recursive = false, olderThanHours, yes }: PurgeOptions, command: Command) => {
       const context = contextOf(terminal, command);
       const share = await context.account.share(name);
       const where = `${name}/${directory}${recursive ? " and its subdirectories" : ""}`;
-      await confirm(terminal, `Staging files in ${where} that were written more than ${olderThanHours} hours ago will be deleted.`, yes);
-      const olderThanInMs = olderThanHours * 3_600_000;
-      const { deleted, kept } = await purgeStagingFiles(directory === "" ? share : share.getDirectoryClient(directory), { recursive, olderThanInMs });
-      printOutcome(context, `${deleted} staging files were deleted, ${kept} are in use.`, { deleted, kept });
+      const directoryClient = directory === "" ? share : share.getDirectoryClient(directory);
+      const question = `Staging files in ${where} that were last written before`;
+      await purgeShown(context, { noun: "staging file", question, olderThanInMs: olderThanHours * 3_600_000, yes }, (olderThanInMs) => purgeStagingFiles(directoryClient, { recursive, olderThanInMs }));
     });
 }

@@ -5,15 +5,19 @@ import { throwIfAborted } from "../../core/deadline.js";
 import { check, readInTime } from "../../core/request.js";
 import { resolveWrite } from "../../core/resolve-write.js";
 import { isNotFound, isParentNotFound } from "../../core/storage-errors.js";
-import { redactUrl, withSpan } from "../../core/telemetry.js";
+import { withSpan } from "../../core/telemetry.js";
 import { checkOptions } from "../../core/validate.js";
 import type { OptionNames } from "../../core/validate.js";
 import { CommitUnknownError, ConflictError, createError, TargetNotFoundError } from "../../errors.js";
+import { ServiceTime } from "../../target/library-rows.js";
+import { getOwnRow } from "../../target/own-rows.js";
+import { tableUrl } from "../../target/stored-entity.js";
 import { checkKey as checkEntityKey } from "../../target/table-entity.js";
 import { checkKey } from "../envelope.js";
 import { hasCertainlyExpired } from "./purge.js";
 import { queueIdentityOf, readRecord, recordOf, rowKeyOf, rowKeyPrefix } from "./record.js";
 import type { InboxRecord } from "./record.js";
+import { shardOf, shardsMarker, shardsOf } from "./shards.js";
 
 /** Options of {@link ClaimInbox} and {@link CommitInbox}. */
 export interface InboxOptions {
@@ -28,20 +32,23 @@ export function checkTable(call: string, table: TableLike): TableLike {
 }
 
 /** A row that no inbox writes: reading it shows whether the table exists, and whether the credentials allow to read it. */
-const probe = { partitionKey: `${rowKeyPrefix}probe`, rowKey: `${rowKeyPrefix}probe` };
+const probe: RecordKey = { partitionKey: `${rowKeyPrefix}probe`, rowKey: `${rowKeyPrefix}probe` };
 
-/** Without the table, every handler would run in vain: this must show when the consumer starts. */
-export async function prepareTable(table: TableLike, createTable: boolean, request: AdapterRequest): Promise<void> {
+/**
+ * Without the table, every handler would run in vain: this must show when the consumer starts. Returns the row, if it was read and
+ * exists.
+ */
+export async function prepareTable(table: TableLike, createTable: boolean, request: AdapterRequest, row: RecordKey = probe): Promise<object | undefined> {
   if (createTable) {
-    await check(table.url, (options) => table.createTable(options), request);
-    return;
+    await check(tableUrl(table), (options) => table.createTable(options), request);
+    if (row === probe) return undefined;
   }
   try {
-    await check(table.url, (options) => table.getEntity(probe.partitionKey, probe.rowKey, options), request);
+    return await check(tableUrl(table), (options) => getOwnRow(table, row.partitionKey, row.rowKey, options), request);
   } catch (error) {
-    if (isNotFound(error)) return;
+    if (isNotFound(error)) return undefined;
     if (!isParentNotFound(error)) throw error;
-    const url = redactUrl(table.url);
+    const url = tableUrl(table);
     throw createError(TargetNotFoundError, `The inbox table ${url} does not exist. Create it, or set the option createTable.`, { url, cause: error });
   }
 }
@@ -76,58 +83,114 @@ export interface CommitRecordOptions extends CallOptions {
   partitionKey: string;
 }
 
-const claimNames: OptionNames<CallOptions> = { abortSignal: 1, tracingOptions: 1 };
-const commitNames: OptionNames<CommitRecordOptions> = { partitionKey: 1, ...claimNames };
+/**
+ * Options of {@link ClaimInbox.get} and {@link ClaimInbox.forget}.
+ * @example
+ * ```ts
+ * await inbox.forget(queue, "order-42", { group: "contoso" });
+ * ```
+ */
+export interface ClaimRecordOptions extends CallOptions {
+  /** The group of the message, if it has one: with `shards`, the record is in the shard of its group. @defaultValue all shards are searched */
+  group?: string | undefined;
+}
+
+const claimNames: OptionNames<ClaimRecordOptions> = { group: 1, abortSignal: 1, tracingOptions: 1 };
+const commitNames: OptionNames<CommitRecordOptions> = { partitionKey: 1, abortSignal: 1, tracingOptions: 1 };
 
 const limits = { timeoutInMs: 30_000, tryTimeoutInMs: 8_000 };
 const maxResends = 3;
 
-/** Where the record of a key is. */
-interface RecordKey {
+/** The records of an inbox. */
+export interface InboxPlace {
+  readonly table: TableLike;
+  /** Undefined: the records are in the partitions of effects, which the caller must name. */
+  readonly shards: number | undefined;
+  /** Rejects if the consumers have another number of shards: the records would not be found, and a write would be in the wrong place. */
+  readonly checkShards?: (call: CallOptions) => Promise<void>;
+}
+
+/** The number of shards that the first consumer of the table has recorded. Undefined: no consumer has started. */
+export async function recordedShards(table: TableLike, call: CallOptions): Promise<number | undefined> {
+  return ((await readInFull(table, shardsMarker, call)) as { shards?: number } | undefined)?.shards;
+}
+
+/** Where a row is. */
+export interface RecordKey {
   readonly partitionKey: string;
   readonly rowKey: string;
 }
 
-/** @param commits - Whether the record is in the partition of an effect, which the caller must name. */
-async function recordKeyOf(call: string, commits: boolean, queue: QueueLike, key: string, options: CallOptions | CommitRecordOptions): Promise<RecordKey> {
-  if (typeof (queue as Partial<QueueLike> | undefined)?.url !== "string") throw new TypeError(`${call} needs a QueueClient`);
-  const identity = queueIdentityOf(queue.url);
+/** Where the record of a key may be. */
+async function recordKeysOf(call: string, { shards }: InboxPlace, queue: QueueLike, key: string, options: CallOptions): Promise<readonly RecordKey[]> {
+  const identity = checkIdentity(call, queue);
   const rowKey = await rowKeyOf(identity, checkKey("idempotencyKey", key));
-  if (!commits) {
-    checkOptions(call, options, claimNames);
-    return { partitionKey: identity, rowKey };
+  if (shards !== undefined) {
+    checkOptions(call, options as ClaimRecordOptions, claimNames);
+    const { group } = options as ClaimRecordOptions;
+    if (group === undefined) return shardsOf(identity, shards).map((partitionKey) => ({ partitionKey, rowKey }));
+    return [{ partitionKey: shardOf(identity, shards, key, checkKey("group", group)), rowKey }];
   }
   if ((options as CallOptions | undefined) === undefined) throw new TypeError(`${call} needs the option partitionKey`);
   checkOptions(call, options as CommitRecordOptions, commitNames);
   const { partitionKey } = options as CommitRecordOptions;
   checkEntityKey(`${call}: partitionKey`, partitionKey);
-  return { partitionKey, rowKey };
+  return [{ partitionKey, rowKey }];
+}
+
+/** @throws `TypeError` if it is not a client. */
+export function checkIdentity(call: string, queue: QueueLike): string {
+  if (typeof (queue as Partial<QueueLike> | undefined)?.url !== "string") throw new TypeError(`${call} needs a QueueClient`);
+  return queueIdentityOf(queue.url);
+}
+
+async function findRecord({ table, checkShards }: InboxPlace, recordKeys: readonly RecordKey[], call: CallOptions, serviceTime?: ServiceTime): Promise<{ readonly recordKey: RecordKey; readonly record: InboxRecord } | undefined> {
+  await checkShards?.(call);
+  const found = await Promise.all(
+    recordKeys.map(async (recordKey) => {
+      const entity = await readInFull(table, recordKey, call, serviceTime);
+      return entity && { recordKey, record: recordOf(entity) };
+    }),
+  );
+  return found.find((one) => one !== undefined);
 }
 
 /** Reads the record of a key: `get` of both inboxes. */
-export async function getRecord(call: string, commits: boolean, table: TableLike, queue: QueueLike, key: string, options: CallOptions): Promise<InboxRecordInfo | undefined> {
-  const recordKey = await recordKeyOf(call, commits, queue, key, options);
+export async function getRecord(call: string, place: InboxPlace, queue: QueueLike, key: string, options: CallOptions): Promise<InboxRecordInfo | undefined> {
+  const { table } = place;
+  const recordKeys = await recordKeysOf(call, place, queue, key, options);
   return withSpan(call, options, async (tracingOptions) => {
-    const record = await readInFull(table, recordKey, { abortSignal: options.abortSignal, tracingOptions });
+    const record = (await findRecord(place, recordKeys, { abortSignal: options.abortSignal, tracingOptions }))?.record;
     return record && { state: record.state === "done" ? "completed" : record.state, updatedOn: new Date(record.writtenAt) };
-  }, { targetKind: "inbox", url: table.url });
+  }, { targetKind: "inbox", url: tableUrl(table) });
 }
 
 /** Deletes the record of a key, unless its handler may be running: `forget` of both inboxes. */
-export async function forgetRecord(call: string, commits: boolean, table: TableLike, queue: QueueLike, key: string, options: CallOptions): Promise<boolean> {
-  const recordKey = await recordKeyOf(call, commits, queue, key, options);
+export async function forgetRecord(call: string, place: InboxPlace, queue: QueueLike, key: string, options: CallOptions): Promise<boolean> {
+  const { table } = place;
+  const recordKeys = await recordKeysOf(call, place, queue, key, options);
   return withSpan(call, options, async (tracingOptions) => {
-    const record = await readInFull(table, recordKey, { abortSignal: options.abortSignal, tracingOptions });
-    if (!record) return false;
-    if (record.state === "claimed" && !hasCertainlyExpired(record)) throw conflict(table, record, undefined);
+    // The clock of an operator's machine may be ahead by a day, and a SAS does not show that.
+    const serviceTime = new ServiceTime();
+    const found = await findRecord(place, recordKeys, { abortSignal: options.abortSignal, tracingOptions }, serviceTime);
+    if (!found) return false;
+    const { recordKey, record } = found;
+    if (record.state === "claimed" && !hasCertainlyExpired(record, serviceTime.now)) throw conflict(table, record, undefined);
     return deleteRecord(table, recordKey, record, key, { abortSignal: options.abortSignal, tracingOptions });
-  }, { targetKind: "inbox", url: table.url });
+  }, { targetKind: "inbox", url: tableUrl(table) });
 }
 
-async function readInFull(table: TableLike, { partitionKey, rowKey }: RecordKey, { abortSignal, tracingOptions }: CallOptions): Promise<InboxRecord | undefined> {
+/** Reads a row for a call of the application, which has its own limits. Undefined: it does not exist. */
+export async function readInFull(
+  table: TableLike,
+  { partitionKey, rowKey }: RecordKey,
+  { abortSignal, tracingOptions }: CallOptions,
+  serviceTime?: ServiceTime,
+): Promise<object | undefined> {
   try {
-    const send = (signal: AbortSignal): Promise<object> => table.getEntity(partitionKey, rowKey, { abortSignal: signal, ...(tracingOptions && { tracingOptions }) });
-    return recordOf(await readInTime(send, redactUrl(table.url), { ...limits, abortSignal }));
+    const send = (signal: AbortSignal): Promise<object> =>
+      getOwnRow(table, partitionKey, rowKey, { abortSignal: signal, ...(tracingOptions && { tracingOptions }), ...(serviceTime && { onResponse: serviceTime.onResponse }) });
+    return await readInTime(send, tableUrl(table), { ...limits, abortSignal });
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
@@ -156,7 +219,7 @@ async function deleteRecord(table: TableLike, { partitionKey, rowKey }: RecordKe
       throw outcome.error;
     case "unknown": {
       throwIfAborted(abortSignal);
-      const url = redactUrl(table.url);
+      const url = tableUrl(table);
       const message = `It is not known whether a record of the inbox ${url} was deleted: the request got no response. Call forget again.`;
       throw createError(CommitUnknownError, message, { url, attempts: maxResends + 1, operationId: key, cause: outcome.error });
     }
@@ -164,7 +227,7 @@ async function deleteRecord(table: TableLike, { partitionKey, rowKey }: RecordKe
 }
 
 function conflict(table: TableLike, record: InboxRecord | undefined, cause: unknown): ConflictError {
-  const url = redactUrl(table.url);
+  const url = tableUrl(table);
   const message = `The key is claimed in the inbox ${url}: its handler may be running, and without the record a second one could start. Nothing was deleted.`;
   return createError(ConflictError, message, { url, attempts: 1, elapsedInMs: 0, currentETag: record?.etag, cause });
 }

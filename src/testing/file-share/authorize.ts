@@ -1,3 +1,4 @@
+import { notImplemented } from "./gaps.js";
 import { parsePath, splitUrl } from "./request.js";
 import type { FileRequest } from "./request.js";
 import { verifySas } from "./shared-access-signature.js";
@@ -14,13 +15,19 @@ export function authorize(request: FileRequest, account: Account, demand: Demand
   else throw new StorageFault("AuthenticationFailed");
 }
 
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(\.\d+){3}$/.test(hostname);
+}
+
 /**
  * The other file that a copy or a rename names by its URL. A client with the account key may use every file; otherwise that URL
- * must contain its own token. The host is not checked: it may be that of a proxy.
+ * must contain its own token. The port is not checked: it may be that of a proxy.
  */
 export function authorizeSource(request: FileRequest, url: string, account: Account, permissions: string, now: number): FileRequest["target"] {
   if (!URL.canParse(url)) throw new StorageFault("InvalidHeaderValue");
-  const { pathname, search } = new URL(url);
+  const { hostname, pathname, search } = new URL(url);
+  // A proxy in front of the server is on this machine, too.
+  if (!isLoopback(hostname)) throw notImplemented("copies from other accounts");
   const target = parsePath(account.name, pathname, request.headers["x-ms-source-allow-trailing-dot"] === "true");
   const [, query] = splitUrl(search);
   if (!request.headers["authorization"]?.startsWith("SharedKey ")) {

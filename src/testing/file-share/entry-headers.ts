@@ -1,8 +1,12 @@
+import { attributesText, parseAttributes } from "./file-attributes.js";
+import type { FileAttribute, FileAttributes } from "./file-attributes.js";
+import { fileTimeOf, fileTimeText, parseFileTime } from "./file-time.js";
+import type { FileTime } from "./file-time.js";
+import { permissionKey } from "./gaps.js";
 import { isLocked, leaseAt } from "./lease-machine.js";
 import type { Lease } from "./lease-machine.js";
 import type { FileRequest } from "./request.js";
-import { fileTime, httpDate } from "./response.js";
-import { StorageFault } from "./storage-fault.js";
+import { httpDate } from "./response.js";
 import type { Entry, FileSystemEntry, Stamped } from "./tree.js";
 
 type Headers = Record<string, string | undefined>;
@@ -15,11 +19,11 @@ export function stampHeaders({ etag, lastModified }: Stamped): Headers {
 export function entryHeaders(entry: Entry): Headers {
   return {
     ...stampHeaders(entry),
-    "x-ms-file-attributes": entry.attributes,
-    "x-ms-file-creation-time": fileTime(entry.createdAt),
-    "x-ms-file-last-write-time": fileTime(entry.writtenAt),
-    "x-ms-file-change-time": fileTime(entry.changedAt),
-    "x-ms-file-permission-key": "0*0",
+    "x-ms-file-attributes": attributesText(entry.attributes),
+    "x-ms-file-creation-time": fileTimeText(entry.createdAt),
+    "x-ms-file-last-write-time": fileTimeText(entry.writtenAt),
+    "x-ms-file-change-time": fileTimeText(entry.changedAt),
+    "x-ms-file-permission-key": permissionKey,
     "x-ms-file-id": entry.id,
     "x-ms-file-parent-id": entry.parent?.id ?? "0",
   };
@@ -36,23 +40,38 @@ export function leaseHeaders(stored: Lease, now: number): Headers {
 }
 
 /** The attributes and times that a request sets, as a patch. It omits those that are missing, or to be preserved. */
-export function smbPropertiesOf({ headers }: FileRequest, now: number, type: Entry["type"]): Partial<FileSystemEntry> {
-  const patch: Partial<FileSystemEntry> = { changedAt: timeIn(headers["x-ms-file-change-time"], now) ?? now };
-  const attributes = headers["x-ms-file-attributes"];
-  if (attributes !== undefined && attributes !== "preserve") {
-    patch.attributes = attributes === "None" ? (type === "directory" ? "Directory" : "Archive") : attributes;
-  }
-  const createdAt = timeIn(headers["x-ms-file-creation-time"], now);
-  if (createdAt !== undefined) patch.createdAt = createdAt;
-  const writtenAt = timeIn(headers["x-ms-file-last-write-time"], now);
-  if (writtenAt !== undefined) patch.writtenAt = writtenAt;
-  return patch;
+export function smbPropertiesOf(request: FileRequest, now: number, source?: FileSystemEntry): Partial<FileSystemEntry> {
+  const time = (name: string, ofSource: FileTime | undefined): FileTime | undefined => timeIn(request.headers[name], now, ofSource);
+  const attributes = attributesIn(request, source);
+  const createdAt = time("x-ms-file-creation-time", source?.createdAt);
+  const writtenAt = time("x-ms-file-last-write-time", source?.writtenAt);
+  return {
+    changedAt: time("x-ms-file-change-time", source?.changedAt) ?? fileTimeOf(now),
+    ...(attributes !== undefined && { attributes }),
+    ...(createdAt !== undefined && { createdAt }),
+    ...(writtenAt !== undefined && { writtenAt }),
+  };
 }
 
-function timeIn(value: string | undefined, now: number): number | undefined {
-  if (value === undefined || value === "preserve") return undefined;
-  if (value === "now") return now;
-  const time = Date.parse(value);
-  if (Number.isNaN(time)) throw new StorageFault("InvalidHeaderValue");
-  return time;
+/** The attributes that a request sets; undefined: they stay as they are. */
+export function attributesIn({ headers }: FileRequest, source?: FileSystemEntry): FileAttributes | undefined {
+  const value = headers["x-ms-file-attributes"];
+  if (value === undefined || isWord(value, "preserve")) return undefined;
+  return source !== undefined && isWord(value, "source") ? source.attributes : parseAttributes(value);
+}
+
+/** With an attribute that all new files, or all directories, have. */
+export function withAttribute(patch: Partial<FileSystemEntry>, attribute: FileAttribute): Partial<FileSystemEntry> {
+  return { ...patch, attributes: new Set(patch.attributes).add(attribute) };
+}
+
+/** The service accepts such words in any case. */
+export function isWord(value: string | undefined, word: string): boolean {
+  return value?.toLowerCase() === word;
+}
+
+function timeIn(value: string | undefined, now: number, ofSource: FileTime | undefined): FileTime | undefined {
+  if (value === undefined || isWord(value, "preserve")) return undefined;
+  if (isWord(value, "now")) return fileTimeOf(now);
+  return ofSource !== undefined && isWord(value, "source") ? ofSource : parseFileTime(value);
 }

@@ -61,14 +61,16 @@ export interface FileShareServer extends AsyncDisposable {
 /**
  * Starts a server on 127.0.0.1 that implements the REST API of Azure Files, as far as `@azure/storage-file-share` uses it for
  * shares, directories, files and leases. Statuses, error codes, headers and lease rules are those that were recorded from the
- * service. Each request is handled atomically, so that of conflicting requests exactly one succeeds.
+ * service, or else documented. Each request is handled atomically, so that of conflicting requests exactly one succeeds.
  *
- * Not implemented: snapshots, soft delete and the delay after a share was deleted; renaming directories and setting their
- * properties; copies from other accounts, put range from a URL, abort copy; listing and closing handles; share statistics, security
- * descriptors (every file has the same permission key), NFS; service properties; structured bodies (CRC64); quotas and
- * throttling; stored access policies, user delegation and token credentials. The response to unknown operations is 501. A SAS is
- * checked for signature, times and permissions, not for its IP range; the age of a Shared Key signature is not checked. One
- * request reads at most what fits into one buffer (about 4 GiB).
+ * Not implemented; the response is 501, with the name of what is missing: share snapshots and soft delete; renaming directories and
+ * setting their properties; copies from other accounts, put range from a URL; listing and closing handles; share statistics;
+ * security descriptors (every file has the same permission key); NFS, symbolic and hard links; provisioned performance; service
+ * properties; structured bodies (CRC64); stored access policies, user delegation, SAS with an IP range, token credentials, Shared Key Lite;
+ * CORS; reading more than 1 GiB by one request.
+ *
+ * Not simulated: a share that was deleted can be created again at once; an expired share lease can be acquired at once; a copy has
+ * ended when its response is sent; quotas, throttling, and the age of a Shared Key signature.
  *
  * The server does not keep the process from ending.
  *

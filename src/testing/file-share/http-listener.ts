@@ -11,6 +11,9 @@ import type { Account } from "./shared-key.js";
 import type { FileShareState } from "./state.js";
 import { StorageFault } from "./storage-fault.js";
 
+/** Put Range takes 4 MiB. A body that is a little longer gets the error of the service; a much longer one is not read. */
+const maxBody = 16 * 1024 * 1024;
+
 /** The HTTP part of the server: reads a request to its end, handles it atomically, and writes the response. */
 export class HttpListener {
   url = "";
@@ -46,9 +49,10 @@ export class HttpListener {
   async #serve(message: IncomingMessage, client: ServerResponse): Promise<void> {
     let body: Buffer;
     try {
-      body = await readAll(message);
+      body = await readAll(message, maxBody);
     } catch {
-      // The client broke the connection: a request that did not arrive completely has no effect.
+      // The client broke the connection: a request that did not arrive completely has no effect. Or the body is too long for any request:
+      // it is not kept in memory before it is known who sends it.
       client.destroy();
       return;
     }

@@ -29,7 +29,7 @@ export type LeaseRequest =
 export interface LeaseOutcome {
   readonly lease: Lease;
   readonly status: 200 | 201 | 202;
-  /** Seconds until a breaking lease is broken. */
+  /** Seconds until a breaking lease is broken; 0 in the response to the release of a share lease. */
   readonly leaseTime?: number | undefined;
 }
 
@@ -70,7 +70,7 @@ export function applyLease(kind: LeaseKind, stored: Lease, request: LeaseRequest
     }
     case "release": {
       if (!idMatches) throw rejection(kind, "LeaseIdMismatchWithLeaseOperation");
-      return { lease: available(), status: 200 };
+      return { lease: available(), status: 200, ...(kind === "share" && { leaseTime: 0 }) };
     }
     case "break":
       return breakLease(kind, lease, request.breakPeriodInSeconds, now);
@@ -84,13 +84,15 @@ export function applyLease(kind: LeaseKind, stored: Lease, request: LeaseRequest
 export function passLease(kind: LeaseKind, stored: Lease, id: string | undefined, access: "read" | "write", now: number): Lease {
   const lease = leaseAt(stored, now);
   const operation = kind === "file" ? "FileOperation" : "ContainerOperation";
+  const lost = kind === "file" ? "LeaseLostWithFileOperation" : "LeaseLost";
   if (isLocked(lease)) {
     if (id === undefined && access === "write") throw rejection(kind, "LeaseIdMissing");
     if (id !== undefined && id !== lease.id) throw rejection(kind, `LeaseIdMismatchWith${operation}`);
     return lease;
   }
-  if (id !== undefined) throw rejection(kind, lease.everLeased ? `LeaseLostWith${operation}` : `LeaseNotPresentWith${operation}`);
-  return access === "write" && lease.state !== "available" ? available() : lease;
+  if (id !== undefined) throw rejection(kind, lease.everLeased ? lost : `LeaseNotPresentWith${operation}`);
+  // A write ends the broken lease of a file. The lease of a share stays broken or expired, and its holder can still release it.
+  return kind === "file" && access === "write" && lease.state !== "available" ? available() : lease;
 }
 
 export function isLocked(lease: Lease): boolean {
@@ -106,8 +108,8 @@ function breakLease(kind: LeaseKind, lease: Lease, period: number | undefined, n
   const infinite = lease.endsAt === Infinity;
   // A break shortens the remaining time and never extends it; an infinite lease has no remaining time to wait for.
   const endsAt = Math.min(lease.endsAt, period === undefined ? (infinite ? now : Infinity) : now + period * 1000);
-  const leaseTime = Math.ceil((endsAt - now) / 1000);
-  return leaseTime <= 0 ? broken : { lease: { ...lease, state: "breaking", endsAt }, status: 202, leaseTime };
+  // Whole seconds that are left: a break right after a lease of 15 seconds was acquired reports 14.
+  return endsAt <= now ? broken : { lease: { ...lease, state: "breaking", endsAt }, status: 202, leaseTime: Math.floor((endsAt - now) / 1000) };
 }
 
 function leased(id: string, durationInSeconds: number, now: number): Lease {

@@ -45,7 +45,8 @@ export function splitUrl(url: string): [path: string, query: Map<string, string>
  * URL. A share must therefore not have the name of the account.
  */
 export function parsePath(account: string, rawPath: string, keepTrailingDots: boolean): ResourcePath {
-  const parts = rawPath.split("/").filter((part) => part !== "").map(decode);
+  // An encoded slash separates names, too.
+  const parts = decode(rawPath).split("/").filter((part) => part !== "");
   if (parts[0] === account) parts.shift();
   const [share, ...path] = parts;
   return { share, path: path.map((name) => checkName(keepTrailingDots ? name : name.replace(/\.+$/, ""))) };

@@ -40,6 +40,7 @@ export function faultResponse(fault: StorageFault): FileResponse {
       "content-type": "application/xml",
       "x-ms-error-code": fault.code,
       "www-authenticate": fault.status === 401 ? "SharedKey" : undefined,
+      ...fault.headers,
     },
     body,
   };
@@ -47,9 +48,4 @@ export function faultResponse(fault: StorageFault): FileResponse {
 
 export function httpDate(ms: number): string {
   return new Date(ms).toUTCString();
-}
-
-/** With seven fractional digits, as file times have. */
-export function fileTime(ms: number): string {
-  return new Date(ms).toISOString().replace("Z", "0000Z");
 }

@@ -1,3 +1,4 @@
+import { checkSasGaps } from "./gaps.js";
 import type { FileRequest } from "./request.js";
 import { isSignature } from "./shared-key.js";
 import type { Account } from "./shared-key.js";
@@ -12,13 +13,12 @@ export interface Demand {
 const levels = { service: "s", share: "c", object: "o" } as const;
 
 /**
- * Verifies an account SAS, or a service SAS of a share or a file: signature, times, protocol and permissions. Stored access
- * policies (`si`) and user delegation keys (`skoid`) are rejected; an IP range (`sip`) is signed but not checked.
+ * Verifies an account SAS, or a service SAS of a share or a file: signature, times, protocol and permissions.
  */
 export function verifySas(request: Pick<FileRequest, "query" | "target">, account: Account, demand: Demand, now: number): void {
   const { query } = request;
+  checkSasGaps(query);
   const isAccountSas = query.has("ss");
-  if (query.has("si") || query.has("skoid")) throw new StorageFault("AuthenticationFailed");
   const signed = isAccountSas ? accountStringToSign(query, account.name) : serviceStringToSign(request, account.name);
   if (!isSignature(query.get("sig") ?? "", signed, account) || !isInTime(query, now)) throw new StorageFault("AuthenticationFailed");
   if (query.get("spr") === "https") throw new StorageFault("AuthorizationProtocolMismatch");

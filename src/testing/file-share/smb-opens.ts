@@ -9,9 +9,14 @@ export function checkSharing(file: FileEntry, needs: readonly SmbAccess[]): void
   }
 }
 
-/** A lease opens the file for writing and deleting, and allows other clients only to read. */
+/** Rejects the deletion of a file that an SMB client has open, whatever it shares: a deletion over REST never has to wait for a handle. */
+export function checkClosed(file: FileEntry): void {
+  if (file.opens.size > 0) throw new StorageFault("SharingViolation");
+}
+
+/** A lease opens the file with all access, and allows other clients only to read. */
 export function checkLeasable(file: FileEntry): void {
-  checkSharing(file, ["write", "delete"]);
+  checkSharing(file, ["read", "write", "delete"]);
   for (const { access } of file.opens) {
     if (access.has("write") || access.has("delete")) throw new StorageFault("SharingViolation");
   }

@@ -1,6 +1,7 @@
 interface FaultDetails {
   readonly status: number;
   readonly message: string;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 const table = {
@@ -24,6 +25,7 @@ const table = {
   InvalidRange: [416, "The range specified is invalid for the current size of the resource."],
   InvalidResourceName: [400, "The specified resource name contains invalid characters."],
   InvalidUri: [400, "The requested URI does not represent any resource on the server."],
+  InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
   LeaseAlreadyPresent: [409, "There is already a lease present."],
   LeaseIdMismatchWithContainerOperation: [412, "The lease ID specified did not match the lease ID for the file share."],
   LeaseIdMismatchWithFileOperation: [412, "The lease ID specified did not match the lease ID for the file."],
@@ -32,7 +34,7 @@ const table = {
   LeaseIsBreakingAndCannotBeAcquired: [409, "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."],
   LeaseIsBreakingAndCannotBeChanged: [409, "The lease ID matched, but the lease is currently in breaking state and cannot be changed."],
   LeaseIsBrokenAndCannotBeRenewed: [409, "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."],
-  LeaseLostWithContainerOperation: [412, "A lease ID was specified, but the lease for the file share has expired."],
+  LeaseLost: [412, "A lease ID was specified, but the lease for the file share has expired."],
   LeaseLostWithFileOperation: [412, "A lease ID was specified, but the lease for the file has expired."],
   LeaseNotPresentWithContainerOperation: [412, "There is currently no lease on the file share."],
   LeaseNotPresentWithFileOperation: [412, "There is currently no lease on the file."],
@@ -41,6 +43,7 @@ const table = {
   MetadataTooLarge: [400, "The size of the specified metadata exceeds the maximum size permitted."],
   MissingRequiredHeader: [400, "An HTTP header that's mandatory for this request is not specified."],
   NoAuthenticationInformation: [401, "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."],
+  NoPendingCopyOperation: [409, "There is currently no pending copy operation."],
   NotImplemented: [501, "This test server does not implement the operation."],
   OutOfRangeInput: [400, "One of the request inputs is out of range."],
   ParentNotFound: [404, "The specified parent path does not exist."],
@@ -62,11 +65,13 @@ export class StorageFault extends Error {
   override readonly name = "StorageFault";
   readonly code: FaultCode;
   readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: FaultCode, details: Partial<FaultDetails> & { resource?: string } = {}) {
     const [status, message] = table[code];
     super(details.message ?? message.replace("{resource}", details.resource ?? "resource"));
     this.code = code;
     this.status = details.status ?? status;
+    this.headers = details.headers ?? {};
   }
 }

@@ -1,9 +1,12 @@
+import type { FileAttributes } from "./file-attributes.js";
+import { fileTimeOf } from "./file-time.js";
+import type { FileTime } from "./file-time.js";
 import { neverLeased } from "./lease-machine.js";
 import type { Lease } from "./lease-machine.js";
 import { SparseContent } from "./sparse-content.js";
 import { StorageFault } from "./storage-fault.js";
 
-/** The common properties of shares, directories and files. Times are in milliseconds since 1970. */
+/** The common properties of shares, directories and files. `lastModified` is in milliseconds since 1970. */
 export interface Stamped {
   etag: string;
   lastModified: number;
@@ -14,10 +17,10 @@ export interface FileSystemEntry extends Stamped {
   name: string;
   parent: DirectoryEntry | undefined;
   readonly id: string;
-  attributes: string;
-  createdAt: number;
-  writtenAt: number;
-  changedAt: number;
+  attributes: FileAttributes;
+  createdAt: FileTime;
+  writtenAt: FileTime;
+  changedAt: FileTime;
 }
 
 export interface DirectoryEntry extends FileSystemEntry {
@@ -57,6 +60,9 @@ export interface Share extends Stamped {
   readonly root: DirectoryEntry;
   lease: Lease;
   quotaInGiB: number;
+  accessTier: string;
+  /** When the tier was set, in milliseconds since 1970. */
+  accessTierChangedAt: number | undefined;
   /** The XML as it was set. */
   accessPolicy: Buffer | undefined;
 }
@@ -72,14 +78,14 @@ export interface Place {
 let ids = 0x6000_0000;
 
 export function newDirectory(name: string, parent: DirectoryEntry | undefined, stamp: Stamped): DirectoryEntry {
-  return { ...newEntry(name, parent, stamp), type: "directory", attributes: "Directory", entries: new Map() };
+  return { ...newEntry(name, parent, stamp), type: "directory", attributes: new Set(["Directory"]), entries: new Map() };
 }
 
 export function newFile(name: string, parent: DirectoryEntry, stamp: Stamped, size: number): FileEntry {
   return {
     ...newEntry(name, parent, stamp),
     type: "file",
-    attributes: "Archive",
+    attributes: new Set(["Archive"]),
     content: new SparseContent(size),
     httpHeaders: new Map(),
     copyHeaders: new Map(),
@@ -90,9 +96,9 @@ export function newFile(name: string, parent: DirectoryEntry, stamp: Stamped, si
   };
 }
 
-function newEntry(name: string, parent: DirectoryEntry | undefined, stamp: Stamped): Omit<FileSystemEntry, "attributes"> & { attributes: string } {
-  const at = stamp.lastModified;
-  return { ...stamp, name, parent, id: String(++ids), attributes: "", createdAt: at, writtenAt: at, changedAt: at };
+function newEntry(name: string, parent: DirectoryEntry | undefined, stamp: Stamped): Omit<FileSystemEntry, "attributes"> {
+  const at = fileTimeOf(stamp.lastModified);
+  return { ...stamp, name, parent, id: String(++ids), createdAt: at, writtenAt: at, changedAt: at };
 }
 
 export function attach(entry: Entry): void {

@@ -37,9 +37,15 @@ export class FakeLeaseServer {
   /** A client with rights of its own, as another process has: nothing is shared with other owners. */
   container(): ContainerLike {
     const pipeline = {};
+    // One client for each blob: clients with methods of their own share nothing with others.
+    const clients = new Map<string, BlobClient>();
     return {
       url: "https://account.test/container",
-      getBlockBlobClient: (name) => this.#client(name, pipeline),
+      getBlockBlobClient: (name) => {
+        const client = clients.get(name) ?? this.#client(name, pipeline);
+        clients.set(name, client);
+        return client;
+      },
       getAppendBlobClient: (name) => this.#appendClient(name, pipeline),
       setMetadata: notFaked,
       getAccessPolicy: notFaked,
@@ -171,6 +177,7 @@ export class FakeLeaseServer {
     try {
       const blob = this.blobs.get(name);
       if (!blob && operation !== "create") throw refusal(404, "BlobNotFound");
+      if (blob && options?.conditions?.ifNoneMatch === String(blob.etag)) throw refusal(412, "ConditionNotMet");
       outcome = { result: effect(blob as Blob) };
     } catch (error) {
       outcome = { error: error as Error };

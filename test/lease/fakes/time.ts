@@ -1,7 +1,8 @@
+import os from "node:os";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 
 let start = 0;
-const offsets = { monotonic: 0 };
+const offsets = { monotonic: 0, suspended: 0 };
 
 /** Milliseconds of the fake clock since the test began. */
 export function elapsed(): number {
@@ -12,10 +13,11 @@ export function elapsed(): number {
 export function useFakeClock(): void {
   beforeEach(() => {
     vi.useFakeTimers();
-    offsets.monotonic = 0;
+    Object.assign(offsets, { monotonic: 0, suspended: 0 });
     const monotonic = performance.now.bind(performance);
     vi.spyOn(performance, "now").mockImplementation(() => monotonic() + offsets.monotonic);
     start = performance.now();
+    vi.spyOn(os, "uptime").mockImplementation(() => (performance.now() + offsets.suspended) / 1_000);
     // Jitter, the same in every run.
     let seed = 42;
     vi.spyOn(Math, "random").mockImplementation(() => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647);
@@ -38,11 +40,13 @@ export function blockEventLoop(ms: number): void {
   vi.setSystemTime(Date.now() + ms);
 }
 
-/** The machine sleeps: the wall clock has moved when it wakes up, the monotonic one has not. */
+/** The machine sleeps: the wall clock and the uptime have moved when it wakes up, the monotonic clock has not. */
 export function suspendMachine(ms: number): void {
+  offsets.suspended += ms;
   vi.setSystemTime(Date.now() + ms);
 }
 
+/** A time server corrects the clock, or the machine was paused by its host and does not know. */
 export function setWallClock(byMs: number): void {
   vi.setSystemTime(Date.now() + byMs);
 }

@@ -51,6 +51,16 @@ export class Bench {
     return this.#start(new QueueConsumer<unknown>(queue, handler, { inbox: new CommitInbox(table), partitionOf: () => "p", poisonQueue, ...options }));
   }
 
+  /** Forgets the events so far. */
+  clear(): void {
+    this.#events = [];
+  }
+
+  /** For a consumer that a test has made itself. */
+  stopAtEnd(consumer: QueueConsumer): void {
+    this.#consumers.push(consumer);
+  }
+
   /** The names of the events, in order, except those that every message and every poll has. */
   get names(): string[] {
     return this.#events.map(([name]) => name).filter((name) => name !== "empty" && name !== "received");
@@ -74,7 +84,7 @@ export class Bench {
   }
 
   async #start(consumer: QueueConsumer): Promise<QueueConsumer> {
-    this.#consumers.push(consumer);
+    this.stopAtEnd(consumer);
     for (const event of Object.keys(consumerEventNames) as (keyof QueueConsumerEvents)[]) {
       consumer.on(event, (detail: unknown) => void this.#events.push([event, detail]));
     }
@@ -84,6 +94,6 @@ export class Bench {
 }
 
 /** Rejects when the signal aborts. */
-export function untilAborted({ signal }: MessageContext): Promise<never> {
+export function untilAborted({ signal }: Pick<MessageContext, "signal">): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
 }

@@ -47,7 +47,7 @@ export class FakeQueue implements QueueLike {
   sendMessage(
     text: string,
     options: QueueCallOptions & { messageTimeToLive?: number; visibilityTimeout?: number } = {},
-  ): Promise<{ messageId: string }> {
+  ): Promise<{ messageId: string; popReceipt: string }> {
     return this.faults.request("send", options.abortSignal, () => {
       if (!this.exists) throw storageError(404, "QueueNotFound");
       if (new TextEncoder().encode(text).byteLength > 65_536) throw storageError(413, "RequestBodyTooLarge");
@@ -62,14 +62,32 @@ export class FakeQueue implements QueueLike {
         dequeueCount: 0,
       };
       this.messages.push(message);
-      return { messageId: message.messageId };
+      return { messageId: message.messageId, popReceipt: message.popReceipt };
     });
+  }
+
+  /** As a browser shows the responses of this queue, if CORS does not expose the date, and its own clock is so far ahead. */
+  static inBrowser(queue: FakeQueue, aheadInMs: number): FakeQueue {
+    const shifted = (date: Date): Date => new Date(date.getTime() - aheadInMs);
+    const receive = queue.receiveMessages.bind(queue);
+    queue.receiveMessages = async (options) => {
+      const { receivedMessageItems } = await receive(options);
+      const items = receivedMessageItems.map((item) => ({
+        ...item,
+        insertedOn: shifted(item.insertedOn),
+        expiresOn: shifted(item.expiresOn),
+        nextVisibleOn: shifted(item.nextVisibleOn!),
+      }));
+      return { receivedMessageItems: items } as unknown as Awaited<ReturnType<typeof receive>>;
+    };
+    return queue;
   }
 
   receiveMessages(
     options: QueueCallOptions & { numberOfMessages?: number; visibilityTimeout?: number } = {},
   ): Promise<{ date: Date; receivedMessageItems: QueueMessageLike[] }> {
     return this.faults.request("receive", options.abortSignal, () => {
+      if ((options.numberOfMessages ?? 1) < 1 || (options.numberOfMessages ?? 1) > 32) throw storageError(400, "OutOfRangeQueryParameterValue");
       const popReceipt = `r${++this.#ids}`;
       const visible = this.messages.filter((m) => m.visibleAt <= Date.now()).slice(0, options.numberOfMessages ?? 1);
       for (const message of visible) {
@@ -85,6 +103,7 @@ export class FakeQueue implements QueueLike {
         popReceipt,
         dequeueCount,
         messageText: text,
+        nextVisibleOn: new Date(Date.now() + (options.visibilityTimeout ?? 30) * 1_000),
       }));
       return { date: new Date(), receivedMessageItems };
     });

@@ -6,7 +6,8 @@ type Row = TableEntityLike & { etag: string; timestamp: string };
 
 /** A table in memory, on the (fake) clock of the test. */
 export class FakeTable implements TableLike {
-  readonly url = "https://account.table.example/inbox";
+  /** Of the account, as that of a `TableClient`. */
+  readonly url = "https://account.table.example";
   readonly tableName = "inbox";
   readonly createEntity = notFaked;
   readonly updateEntity = notFaked;
@@ -17,6 +18,8 @@ export class FakeTable implements TableLike {
   /** Whether a transaction answers with ETags. */
   tellsETags = true;
   exists = true;
+  /** The header `date` of the responses to reads: the clock of the service. */
+  dateInResponses: Date | undefined;
   rows = new Map<string, Row>();
   #etags = 0;
 
@@ -24,8 +27,9 @@ export class FakeTable implements TableLike {
     return this.faults.request("createTable", options.abortSignal, () => undefined);
   }
 
-  getEntity(partitionKey: string, rowKey: string, options: TableCallOptions = {}): Promise<object> {
+  getEntity(partitionKey: string, rowKey: string, options: Parameters<TableLike["getEntity"]>[2] = {}): Promise<object> {
     return this.faults.request("get", options.abortSignal, () => {
+      options.onResponse?.({ headers: { get: (name) => (name === "date" ? this.dateInResponses?.toUTCString() : undefined) } });
       if (!this.exists) throw storageError(404, "TableNotFound");
       const row = this.rows.get(id(partitionKey, rowKey));
       if (!row) throw storageError(404, "ResourceNotFound");
@@ -61,11 +65,20 @@ export class FakeTable implements TableLike {
     });
   }
 
+  /** A table that a consumer with one shard has used before: the number is recorded. */
+  static used(): FakeTable {
+    const table = new FakeTable();
+    const key = { partitionKey: "~asc~inbox", rowKey: "~asc~shards" };
+    table.rows.set(id(key.partitionKey, key.rowKey), { ...key, shards: 1, etag: 'W/"0"', timestamp: new Date().toISOString() });
+    return table;
+  }
+
   listEntities(options: TableCallOptions & { queryOptions?: { filter?: string } } = {}): { byPage(): AsyncIterable<object[]> } {
     const before = /Timestamp lt datetime'([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1] ?? "";
     const partition = /PartitionKey eq '([^']+)'/.exec(options.queryOptions?.filter ?? "")?.[1];
+    const [, from = "", to = ""] = /RowKey ge '([^']+)' and RowKey lt '([^']+)'/.exec(options.queryOptions?.filter ?? "") ?? [];
     const found = [...this.rows.values()].filter(
-      (row) => row.rowKey.startsWith("~asc~inbox!") && row.timestamp < before && (partition === undefined || row.partitionKey === partition),
+      (row) => row.rowKey >= from && row.rowKey < to && row.timestamp < before && (partition === undefined || row.partitionKey === partition),
     );
     async function* pages(): AsyncGenerator<object[]> {
       for (let i = 0; i < found.length; i += 1_000) yield found.slice(i, i + 1_000);
@@ -90,7 +103,7 @@ export class FakeTable implements TableLike {
         return etag;
       case "update":
         if (!found) throw storageError(404, "ResourceNotFound");
-        if (condition?.etag && condition.etag !== found.etag) throw storageError(412, "UpdateConditionNotSatisfied");
+        if (condition?.etag && condition.etag !== "*" && condition.etag !== found.etag) throw storageError(412, "UpdateConditionNotSatisfied");
         rows.set(key, mode === "Replace" ? written : { ...found, ...written });
         return etag;
       case "upsert":

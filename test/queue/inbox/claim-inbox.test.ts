@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
+import type { TransactionActionLike } from "../../../src/clients/table.js";
 import { ClaimInbox } from "../../../src/index.js";
 import type { InboxDelivery, InboxClaimResult } from "../../../src/index.js";
 import { FakeTable } from "../fakes/fake-table.js";
+import { storageError } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
 import { claimed, inboxContract } from "./contract.js";
 import { again, deliver, request } from "./deliveries.js";
@@ -34,6 +36,33 @@ async function settle<R>(work: Promise<R>, ms = 30_000): Promise<R> {
 
 const batch = (size: number, prefix = "k"): InboxDelivery[] => Array.from({ length: size }, (_, i) => deliver(`${prefix}${i}`));
 const completeAll = (results: readonly InboxClaimResult[]): Promise<string[]> => Promise.all(results.map((result) => claimed([result]).complete(request)));
+
+describe("a row that the service does not accept, as another program has filled it,", () => {
+  /** Rejects each transaction with a row of the key. */
+  const reject = (rowKeyPart: string): void => {
+    const submit = table.submitTransaction.bind(table);
+    table.submitTransaction = (actions: never[], options) => {
+      if (!(actions as readonly TransactionActionLike[]).some(([, { rowKey }]) => rowKey.includes(rowKeyPart))) return submit(actions, options);
+      return table.faults.request("rejected", options?.abortSignal, (): never => {
+        throw storageError(400, "PropertyLimitExceeded");
+      });
+    };
+  };
+
+  it("does not keep other keys of its batch from being claimed; its own message is delivered again", async () => {
+    reject("!k7");
+    const results = await new ClaimInbox(table).claim(batch(32, "x").toSpliced(7, 1, deliver("k7")), request);
+    expect(results.map(({ kind }) => kind)).toEqual(Array(32).fill("claimed").toSpliced(7, 1, "busy"));
+    await expect(new ClaimInbox(table).claim([deliver("k7")], request)).rejects.toMatchObject({ code: "PropertyLimitExceeded" });
+  });
+
+  it("does not keep other keys from being completed together with it", async () => {
+    const results = await new ClaimInbox(table).claim([deliver("k7"), ...batch(31, "x")], request);
+    reject("!k7");
+    const completions = Promise.allSettled(results.map((result) => claimed([result]).complete(request)));
+    expect((await settle(completions)).map(({ status }) => status)).toEqual(["rejected", ...Array<string>(31).fill("fulfilled")]);
+  });
+});
 
 describe("the cost of an inbox in a table", () => {
   it("is one transaction to claim a batch of 32, and one to complete it", async () => {

@@ -95,6 +95,19 @@ export function inboxContract(name: string, create: () => Promise<{ inbox: Inbox
       expect(claimed(await other.claim([some("a")], request)).failures).toBe(2);
     });
 
+    it("counts the claims of a key, and one that its delivery gets again only once", async () => {
+      const { inbox, other } = await create();
+      const first = some("a");
+      expect(claimed(await inbox.claim([first], request)).claims).toBe(1);
+      expect(claimed(await inbox.claim([first], request)).claims).toBe(1);
+      // Its process has crashed.
+      const second = claimed(await other.claim([again(first)], request));
+      expect(second.claims).toBe(2);
+      await second.renew(request);
+      await second.release(true, request);
+      expect(claimed(await inbox.claim([again(again(first))], request)).claims).toBe(3);
+    });
+
     it("tells a key that was completed for another payload from a duplicate", async () => {
       const { inbox, other } = await create();
       const first = some("a", { payloadHash: "one" });

@@ -1,5 +1,5 @@
 import type { AdapterRequest } from "../../../src/clients/call.js";
-import type { InboxDelivery } from "../../../src/index.js";
+import type { CommitInbox, CommitResult, InboxDelivery, TableAction } from "../../../src/index.js";
 
 let messages = 0;
 
@@ -11,6 +11,8 @@ export function deliver(idempotencyKey: string, properties: Partial<InboxDeliver
     messageId: `message-${++messages}`,
     insertedOn: new Date(),
     dequeueCount: 1,
+    group: undefined,
+    sequence: undefined,
     payloadHash: "hash",
     claimDurationInMs: 120_000,
     receivedOn: new Date(),
@@ -25,3 +27,9 @@ export function again(delivery: InboxDelivery): InboxDelivery {
 
 /** What the consumer passes to an inbox. */
 export const request: AdapterRequest = { abortSignal: new AbortController().signal, tracingOptions: {} };
+
+/** Commits without messages to send, as a handler does. */
+export async function commit(inbox: CommitInbox, delivery: InboxDelivery, call: number, partitionKey: string, actions: readonly TableAction[]): Promise<CommitResult> {
+  const { result } = await inbox.commit({ delivery, call, partitionKey }, actions, [], request);
+  return result;
+}

@@ -6,7 +6,7 @@ import { rejection } from "../../support/outcome.js";
 import { FakeQueue } from "../fakes/fake-queue.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { claimed } from "./contract.js";
-import { deliver, request } from "./deliveries.js";
+import { commit, deliver, request } from "./deliveries.js";
 
 const queue = new FakeQueue();
 let table: FakeTable;
@@ -32,6 +32,7 @@ const never = (): Promise<never> => new Promise(() => undefined);
 
 describe("ClaimInbox.get", () => {
   it("tells the state of a key, and since when, in one request", async () => {
+    await inbox.prepare(request);
     expect(await inbox.get(queue, "k")).toBeUndefined();
     const held = await claim("k");
     const claimedOn = new Date();
@@ -57,6 +58,7 @@ describe("ClaimInbox.get", () => {
 describe("ClaimInbox.forget", () => {
   it("deletes the record of a completed key, which is handled again then, in two requests", async () => {
     await complete("k");
+    await inbox.prepare(request);
     table.faults.log.length = 0;
     expect(await inbox.forget(queue, "k")).toBe(true);
     expect(table.faults.log).toEqual(["get", "delete"]);
@@ -66,10 +68,18 @@ describe("ClaimInbox.forget", () => {
 
   it("does not delete a claim whose handler may be running", async () => {
     await claim("k");
-    expect(await rejection(inbox.forget(queue, "k"))).toMatchObject({ code: "CONFLICT", committed: false, url: table.url });
+    expect(await rejection(inbox.forget(queue, "k"))).toMatchObject({ code: "CONFLICT", committed: false, url: "https://account.table.example/inbox" });
     expect(await inbox.claim([deliver("k")], request)).toMatchObject([{ kind: "busy" }]);
     await settle(Promise.resolve(), 120_000 + 15 * 60_000);
     expect(await inbox.forget(queue, "k")).toBe(true);
+  });
+
+  it("does not delete a claim because the clock of its own machine is a day ahead", async () => {
+    await claim("k");
+    table.dateInResponses = new Date();
+    vi.setSystemTime(Date.now() + 86_400_000);
+    expect(await rejection(inbox.forget(queue, "k"))).toMatchObject({ code: "CONFLICT" });
+    expect(table.records).toMatchObject([{ state: "claimed" }]);
   });
 
   it("does not delete what was written since it was read", async () => {
@@ -130,11 +140,11 @@ describe("both", () => {
 
 it("a CommitInbox finds the record in the partition of the effect", async () => {
   const commits = new CommitInbox(table);
-  const commit = (rowKey: string): Promise<string> => commits.commit(deliver("k"), 1, "customer", [["create", { rowKey }]], request);
-  await commit("a");
+  const commitRow = (rowKey: string): Promise<string> => commit(commits, deliver("k"), 1, "customer", [["create", { rowKey }]]);
+  await commitRow("a");
   expect(await commits.get(queue, "k", { partitionKey: "customer" })).toMatchObject({ state: "completed" });
   expect(await commits.get(queue, "k", { partitionKey: "other" })).toBeUndefined();
   expect(await commits.forget(queue, "k", { partitionKey: "other" })).toBe(false);
   expect(await commits.forget(queue, "k", { partitionKey: "customer" })).toBe(true);
-  expect(await commit("b")).toBe("committed");
+  expect(await commitRow("b")).toBe("committed");
 });

@@ -2,15 +2,18 @@ import { afterEach, beforeEach, vi } from "vitest";
 
 import { MemoryInbox } from "../../../src/queue/inbox/memory-inbox.js";
 import { inboxContract } from "./contract.js";
+import { groupContract } from "./group-contract.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-inboxContract(
-  "a MemoryInbox",
-  async () => {
-    const inbox = new MemoryInbox();
-    return { inbox, other: inbox };
-  },
-  { pass: (ms) => vi.advanceTimersByTimeAsync(ms) },
-);
+for (const contract of [inboxContract, groupContract]) {
+  contract(
+    "a MemoryInbox",
+    async () => {
+      const inbox = new MemoryInbox();
+      return { inbox, other: inbox };
+    },
+    { pass: (ms) => vi.advanceTimersByTimeAsync(ms) },
+  );
+}

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { ClaimInbox } from "../../../src/index.js";
 import type { InboxClaim, InboxDelivery } from "../../../src/index.js";
 import { FakeTable } from "../fakes/fake-table.js";
+import { storageError } from "../fakes/faults.js";
 import { claimed } from "./contract.js";
 import { again, deliver, request } from "./deliveries.js";
 
@@ -64,4 +65,11 @@ it("asks the service for the duration of a claim, too", async () => {
   const list = vi.spyOn(table, "listEntities");
   await purgeAll();
   expect(list.mock.calls[0]![0]).toMatchObject({ queryOptions: { select: expect.arrayContaining(["state", "holdInMs", "Timestamp"]) as string[] } });
+});
+
+it("says so if the table does not exist", async () => {
+  vi.spyOn(table, "listEntities").mockImplementation(() => {
+    throw storageError(404, "TableNotFound");
+  });
+  await expect(purgeAll()).rejects.toMatchObject({ code: "TARGET_NOT_FOUND" });
 });

@@ -4,7 +4,7 @@ import { ClaimInbox, CommitInbox } from "../../../src/index.js";
 import { queueIdentityOf, rowKeyOf } from "../../../src/queue/inbox/record.js";
 import { FakeTable } from "../fakes/fake-table.js";
 import { claimed } from "./contract.js";
-import { deliver, request } from "./deliveries.js";
+import { commit, deliver, request } from "./deliveries.js";
 
 const one = "https://one.queue.core.windows.net/jobs";
 const two = "https://two.queue.core.windows.net/jobs";
@@ -22,8 +22,8 @@ describe("queues of one name in two accounts that share an inbox table", () => {
   it("have commits of their own", async () => {
     const table = new FakeTable();
     const inbox = new CommitInbox(table);
-    const commit = (queueUrl: string, rowKey: string): Promise<string> => inbox.commit(deliver("k", { queueUrl }), 1, "p", [["create", { rowKey }]], request);
-    expect([await commit(one, "a"), await commit(two, "b"), await commit(one, "c")]).toEqual(["committed", "committed", "duplicate"]);
+    const commitTo = (queueUrl: string, rowKey: string): Promise<string> => commit(inbox, deliver("k", { queueUrl }), 1, "p", [["create", { rowKey }]]);
+    expect([await commitTo(one, "a"), await commitTo(two, "b"), await commitTo(one, "c")]).toEqual(["committed", "committed", "duplicate"]);
   });
 });
 

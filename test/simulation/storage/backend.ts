@@ -1,4 +1,5 @@
 import type { VirtualTime } from "../time/virtual-time.js";
+import { Resources } from "./resources.js";
 import { Throttle } from "./throttle.js";
 
 /** How a client of the SDK tries again by itself. */
@@ -26,7 +27,7 @@ export class Backend {
   readonly kind: ServiceKind;
   readonly time: VirtualTime;
   readonly retries: RetryPolicy;
-  readonly resources = new Map<string, unknown>();
+  readonly resources = new Resources();
   readonly counts: Counts = { requests: 0, throttled: 0 };
   /** How many requests went wrong on their way. */
   faults = 0;

@@ -3,13 +3,14 @@ import type { RequestRecord } from "../../fakes/fake-service.js";
 import { connectionReset } from "../../fakes/faults.js";
 import type { VirtualTimer } from "../time/timer-heap.js";
 import type { Backend } from "./backend.js";
+import type { Resources } from "./resources.js";
 import { calm, drawFate } from "./network-conditions.js";
 import type { NetworkConditions } from "./network-conditions.js";
 
 /** A straggler is on its way for up to so long. */
 const maxStragglingInMs = 60_000;
 
-type Call = Pick<RequestRecord, "operation" | "kind" | "resource">;
+type Call = Pick<RequestRecord, "operation" | "kind" | "resource" | "client">;
 type ErrorOf = (status: number, code: string) => Error;
 
 /**
@@ -18,15 +19,18 @@ type ErrorOf = (status: number, code: string) => Error;
  * its own, so that the library takes the clients on it for those of another process.
  */
 export class Link extends FakeService {
-  override readonly resources: Map<string, unknown>;
+  override readonly resources: Resources;
   readonly backend: Backend;
   networkConditions: NetworkConditions = calm;
   /** How many sends of writes there were so far. */
   #writes = 0;
   /** The numbers of those without a response that says what became of them: in flight, aborted, or gone wrong. */
   readonly #unanswered = new Set<number>();
-  /** The numbers of those that met a conflict: a copy of one may be stored, until a read has shown that it is not. */
-  #conflicts: number[] = [];
+  /**
+   * The numbers of those that met a conflict: a copy of one may be stored, until a read of the same client has shown that it is not.
+   * The read of another client is that of another call, which does not know of this write.
+   */
+  readonly #conflicts = new Map<unknown, number[]>();
   #cut = false;
 
   constructor(backend: Backend) {
@@ -52,6 +56,10 @@ export class Link extends FakeService {
 
   override timestamp(): string {
     return this.backend.time.date.toISOString();
+  }
+
+  override date(): string {
+    return new Date(this.timestamp()).toUTCString();
   }
 
   override async request<R>(call: Call, signal: AbortSignal | undefined, error: ErrorOf, serve: () => R): Promise<R> {
@@ -123,13 +131,13 @@ export class Link extends FakeService {
     }
   }
 
-  #noteAnswer({ kind }: Call, write: number | undefined, answer: { readonly error?: Error | undefined; readonly busy: boolean }): void {
+  #noteAnswer({ kind, client }: Call, write: number | undefined, answer: { readonly error?: Error | undefined; readonly busy: boolean }): void {
     const { statusCode = 0 } = (answer.error ?? {}) as { statusCode?: number };
-    if (write !== undefined && [404, 409, 412].includes(statusCode)) this.#conflicts.push(write);
+    if (write !== undefined && [404, 409, 412].includes(statusCode)) this.#conflicts.set(client, [...(this.#conflicts.get(client) ?? []), write]);
     else if (write !== undefined && !answer.busy) this.#unanswered.delete(write);
     if (kind !== "read" || answer.busy) return;
-    for (const conflict of this.#conflicts) this.#unanswered.delete(conflict);
-    this.#conflicts = [];
+    for (const conflict of this.#conflicts.get(client) ?? []) this.#unanswered.delete(conflict);
+    this.#conflicts.delete(client);
   }
 
   #wait(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -56,7 +56,7 @@ export class SimBlob extends FakeBlockBlob {
   }
 
   get #leaseKey(): string {
-    return `lease of ${this.url}`;
+    return leaseKeyOf(this.url);
   }
 
   #apply(request: LeaseRequest, options: LeaseCallOptions = {}): Promise<LeaseResponseLike> {
@@ -64,8 +64,8 @@ export class SimBlob extends FakeBlockBlob {
     return this.#link.request(call, options.abortSignal, blobError, () => {
       const { stored } = this;
       if (!stored) throw blobError(404, "BlobNotFound");
-      const { ifMatch } = options.conditions ?? {};
-      if (ifMatch !== undefined && ifMatch !== stored.etag) throw blobError(412, "ConditionNotMet");
+      const { ifMatch, ifNoneMatch } = options.conditions ?? {};
+      if ((ifMatch !== undefined && ifMatch !== stored.etag) || ifNoneMatch === stored.etag) throw blobError(412, "ConditionNotMet");
       const { resources, time } = this.#link.backend;
       try {
         const { lease, leaseTime } = applyLease("share", this.lease, request, time.now);
@@ -89,22 +89,36 @@ export function simContainer(link: Link): ContainerLike {
     getAccessPolicy: notFaked,
     setAccessPolicy: notFaked,
     getBlobLeaseClient: notFaked,
-    getProperties: notFaked,
+    getProperties: ({ abortSignal } = {}) => link.request({ operation: "getProperties", kind: "read", resource: containerUrl }, abortSignal, blobError, () => ({})),
     listBlobsFlat: ({ prefix = "", abortSignal } = {}) => listBlobs(link, prefix, abortSignal),
   };
 }
 
-async function* listBlobs(link: Link, prefix: string, abortSignal: AbortSignal | undefined): AsyncGenerator<BlobItemLike> {
+/** An iterator by hand: what an async generator adds to each item would be most of the time of a fleet of a thousand processes. */
+function listBlobs(link: Link, prefix: string, abortSignal: AbortSignal | undefined): AsyncIterable<BlobItemLike> {
   const call = { operation: "list", kind: "read" as const, resource: containerUrl };
-  yield* await link.request(call, abortSignal, blobError, () => {
-    const names = [...link.resources.keys()].filter((key) => key.startsWith(`${containerUrl}/${prefix}`)).map((key) => key.slice(containerUrl.length + 1));
-    return names.sort().map((name): BlobItemLike => {
-      const blob = new SimBlob(link, name);
-      const { etag, metadata, content, lastModified } = blob.stored!;
-      const { state, durationInSeconds } = blob.lease;
-      const leaseDuration = durationInSeconds === -1 ? "infinite" : "fixed";
-      // As the service does it: without the quotes.
-      return { name, metadata: { ...metadata }, properties: { etag: etag.slice(1, -1), lastModified, contentLength: content.length, leaseState: state, leaseDuration } };
-    });
-  });
+  const { resources, time } = link.backend;
+  const item = (url: string): BlobItemLike => {
+    const { etag, metadata, content, lastModified } = resources.get(url) as StoredBlob;
+    const { state, durationInSeconds } = leaseAt((resources.get(leaseKeyOf(url)) as Lease | undefined) ?? neverLeased, time.now);
+    const leaseDuration = durationInSeconds === -1 ? "infinite" : "fixed";
+    // As the service does it: without the quotes.
+    return { name: url.slice(containerUrl.length + 1), metadata, properties: { etag: etag.slice(1, -1), lastModified, contentLength: content.length, leaseState: state, leaseDuration } };
+  };
+  const open = (): AsyncIterator<BlobItemLike, undefined> => {
+    let items: readonly BlobItemLike[] | undefined;
+    let next = 0;
+    return {
+      next: async () => {
+        items ??= await link.request(call, abortSignal, blobError, () => resources.sortedKeys(`${containerUrl}/${prefix}`).map(item));
+        const value = items[next++];
+        return value ? { done: false, value } : { done: true, value: undefined };
+      },
+    };
+  };
+  return { [Symbol.asyncIterator]: open };
+}
+
+function leaseKeyOf(url: string): string {
+  return `lease of ${url}`;
 }

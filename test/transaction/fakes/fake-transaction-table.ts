@@ -1,11 +1,10 @@
 import type { TableCallOptions, TransactionActionLike } from "../../../src/clients.js";
 import type { TableLike } from "../../../src/index.js";
-import { FakeTable, fromSdk, sdkEntity, wireText } from "../../fakes/fake-table.js";
+import { converted, FakeTable, fromSdk, sdkEntity, wireText } from "../../fakes/fake-table.js";
 import type { StoredRow } from "../../fakes/fake-table.js";
 import { matchesFilter } from "./odata-filter.js";
 import { FakeRestError, tableError } from "../../fakes/rest-errors.js";
 
-const timestamp = "2030-01-01T00:00:00.000Z";
 
 /** A table in memory that takes queries and entity group transactions, too. */
 export class FakeTransactionTable extends FakeTable implements TableLike {
@@ -41,8 +40,8 @@ export class FakeTransactionTable extends FakeTable implements TableLike {
         return { page: found.slice(start, start + this.pageSize), more: found.length > start + this.pageSize };
       });
       const texts = page.map(([pk, rk, row]) => wireText(pk, rk, row));
-      options.onResponse?.({ bodyAsText: `{"value":[${texts.join(",")}]}` });
-      yield texts.map((text) => sdkEntity(JSON.parse(text) as Record<string, unknown>));
+      options.onResponse?.({ bodyAsText: `{"value":[${texts.join(",")}]}`, headers: { get: (name) => (name === "date" ? this.service.date() : undefined) } });
+      yield texts.map((text) => (options.disableTypeConversion ? sdkEntity : converted)(JSON.parse(text) as Record<string, unknown>));
       if (!more) return;
     }
   }
@@ -86,7 +85,7 @@ export class FakeTransactionTable extends FakeTable implements TableLike {
 function valueOf(name: string, partitionKey: string, rowKey: string, row: StoredRow): string | number | boolean | undefined {
   if (name === "PartitionKey") return partitionKey;
   if (name === "RowKey") return rowKey;
-  if (name === "Timestamp") return timestamp;
+  if (name === "Timestamp") return row.timestamp;
   return row.properties.get(name)?.value;
 }
 

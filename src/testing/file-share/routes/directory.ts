@@ -1,8 +1,10 @@
-import { entryHeaders, smbPropertiesOf } from "../entry-headers.js";
+import { entryHeaders, smbPropertiesOf, stampHeaders, withAttribute } from "../entry-headers.js";
+import { attributesText } from "../file-attributes.js";
+import { fileTimeText } from "../file-time.js";
 import { listPage } from "../listing.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
-import { fileTime, httpDate } from "../response.js";
+import { httpDate } from "../response.js";
 import { StorageFault } from "../storage-fault.js";
 import { attach, detach, findPlace, newDirectory } from "../tree.js";
 import type { DirectoryEntry, Entry } from "../tree.js";
@@ -16,7 +18,7 @@ export const createDirectory: Operation = {
     const place = findPlace(state.share(request.target.share ?? ""), request.target.path);
     if (place.entry) throw new StorageFault("ResourceAlreadyExists");
     const directory = newDirectory(place.name, place.directory, { ...state.stamp(), metadata: metadataOf(request) });
-    Object.assign(directory, smbPropertiesOf(request, directory.lastModified, "directory"));
+    Object.assign(directory, withAttribute(smbPropertiesOf(request, directory.lastModified), "Directory"));
     attach(directory);
     return { status: 201, headers: { ...entryHeaders(directory), "x-ms-request-server-encrypted": "true" } };
   },
@@ -40,6 +42,15 @@ export const setDirectoryMetadata: Operation = {
     directory.metadata = metadataOf(context.request);
     context.state.touch(directory);
     return { status: 200, headers: entryHeaders(directory) };
+  },
+};
+
+export const getDirectoryMetadata: Operation = {
+  level: "object",
+  permissions: "r",
+  run: (context) => {
+    const directory = directoryFor(context);
+    return { status: 200, headers: { ...stampHeaders(directory), ...metadataHeaders(directory.metadata) } };
   },
 };
 
@@ -88,15 +99,15 @@ function listItem(entry: Entry, include: ReadonlySet<string>): Xml {
   if (entry.type === "file") properties.push(element("Content-Length", entry.content.size));
   if (include.has("timestamps")) {
     properties.push(
-      element("CreationTime", fileTime(entry.createdAt)),
-      element("LastAccessTime", fileTime(entry.writtenAt)),
-      element("LastWriteTime", fileTime(entry.writtenAt)),
-      element("ChangeTime", fileTime(entry.changedAt)),
+      element("CreationTime", fileTimeText(entry.createdAt)),
+      element("LastAccessTime", fileTimeText(entry.writtenAt)),
+      element("LastWriteTime", fileTimeText(entry.writtenAt)),
+      element("ChangeTime", fileTimeText(entry.changedAt)),
       element("Last-Modified", httpDate(entry.lastModified)),
     );
   }
   if (include.has("etag")) properties.push(element("Etag", entry.etag));
   const parts = [element("FileId", entry.id), element("Name", entry.name), element("Properties", properties)];
-  if (include.has("attributes")) parts.push(element("Attributes", entry.attributes));
+  if (include.has("attributes")) parts.push(element("Attributes", attributesText(entry.attributes)));
   return element(entry.type === "file" ? "File" : "Directory", parts);
 }

@@ -1,8 +1,10 @@
+import { createHash } from "node:crypto";
 import { entryHeaders } from "../entry-headers.js";
 import { passLease } from "../lease-machine.js";
 import type { Lease } from "../lease-machine.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf } from "../request.js";
+import type { FileRequest } from "../request.js";
 import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
 import { fileAt, findPlace } from "../tree.js";
@@ -35,7 +37,17 @@ export function checkChange(file: FileEntry, leaseId: string | undefined, needs:
 }
 
 export function checkNotReadOnly(file: FileEntry): void {
-  if (/\bReadOnly\b/i.test(file.attributes)) throw new StorageFault("ReadOnlyAttribute");
+  if (file.attributes.has("ReadOnly")) throw new StorageFault("ReadOnlyAttribute");
+}
+
+/** Rejects content that is not the one that was sent. */
+export function checkMd5({ headers, body }: FileRequest): void {
+  const md5 = headers["content-md5"];
+  if (md5 !== undefined && md5 !== md5Of(body)) throw new StorageFault("Md5Mismatch");
+}
+
+export function md5Of(bytes: Buffer): string {
+  return createHash("md5").update(bytes).digest("base64");
 }
 
 /** An operation that changes a file. `change` checks all its own conditions before it changes anything. */

@@ -1,5 +1,6 @@
-import { createHash } from "node:crypto";
-import { stampHeaders } from "../entry-headers.js";
+import { isWord, stampHeaders } from "../entry-headers.js";
+import { fileTimeOf } from "../file-time.js";
+import { notImplemented } from "../gaps.js";
 import type { Operation } from "../operation.js";
 import { requiredHeader } from "../request.js";
 import type { FileRequest } from "../request.js";
@@ -9,7 +10,10 @@ import { StorageFault } from "../storage-fault.js";
 import type { FileEntry } from "../tree.js";
 import { element, xmlDocument } from "../xml.js";
 import { fileHeaders, maxRange } from "./file.js";
-import { changeFile, checkNotReadOnly, fileToRead } from "./file-access.js";
+import { changeFile, checkMd5, checkNotReadOnly, fileToRead, md5Of } from "./file-access.js";
+
+/** A response is one buffer. */
+const maxRead = 1024 ** 3;
 
 export const getFile: Operation = {
   level: "object",
@@ -21,6 +25,7 @@ export const getFile: Operation = {
     const range = readRange(request, size);
     checkLocks(file, range?.start ?? 0, range?.end ?? Infinity);
     const headers = { ...fileHeaders(file, context), "accept-ranges": "bytes" };
+    if ((range === undefined ? size : range.end - range.start + 1) > maxRead) throw notImplemented("reading more than 1 GiB by one request");
     if (!range) return { status: 200, headers, body: file.content.read(0, size - 1) };
 
     const body = file.content.read(range.start, range.end);
@@ -58,24 +63,20 @@ export const listRanges: Operation = {
 };
 
 export const putRange: Operation = changeFile(201, ["write"], (file, { request, state }) => {
-  if (request.headers["x-ms-copy-source"] !== undefined || request.headers["x-ms-structured-body"] !== undefined) {
-    throw new StorageFault("NotImplemented");
-  }
   const mode = requiredHeader(request, "x-ms-write").toLowerCase();
   const { start, end } = writeRange(request);
   if (mode !== "update" && mode !== "clear") throw new StorageFault("InvalidHeaderValue");
   const length = mode === "update" ? end - start + 1 : 0;
   if (length > maxRange) throw new StorageFault("RequestBodyTooLarge");
   if (request.body.length !== length) throw new StorageFault("InvalidHeaderValue");
-  const md5 = request.headers["content-md5"];
-  if (md5 !== undefined && md5 !== md5Of(request.body)) throw new StorageFault("Md5Mismatch");
+  checkMd5(request);
   checkInFile(file, end);
   checkNotReadOnly(file);
   checkLocks(file, start, end);
 
   if (mode === "update") file.content.write(start, request.body);
   else file.content.clear(start, end);
-  if (request.headers["x-ms-file-last-write-time"] !== "preserve") file.writtenAt = state.clock.now();
+  if (!isWord(request.headers["x-ms-file-last-write-time"], "preserve")) file.writtenAt = fileTimeOf(state.clock.now());
   return { "content-md5": mode === "update" ? md5Of(request.body) : undefined };
 });
 
@@ -98,10 +99,6 @@ function readRange(request: FileRequest, size: number): ByteRange | undefined {
   const [, first, last] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(value) ?? [];
   if (first === undefined || last === undefined) throw new StorageFault("InvalidHeaderValue");
   const range = { start: Number(first), end: last === "" ? size - 1 : Math.min(Number(last), size - 1) };
-  if (range.start >= size || range.start > range.end) throw new StorageFault("InvalidRange");
+  if (range.start >= size || range.start > range.end) throw new StorageFault("InvalidRange", { headers: { "content-range": `bytes */${size}` } });
   return range;
-}
-
-function md5Of(bytes: Buffer): string {
-  return createHash("md5").update(bytes).digest("base64");
 }

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { authorizeSource } from "../authorize.js";
-import { entryHeaders, smbPropertiesOf, stampHeaders } from "../entry-headers.js";
+import { entryHeaders, isWord, smbPropertiesOf, stampHeaders, withAttribute } from "../entry-headers.js";
 import { neverLeased, passLease } from "../lease-machine.js";
 import { metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, requiredHeader } from "../request.js";
+import type { FileRequest } from "../request.js";
 import { httpDate } from "../response.js";
 import { awaitFlush, checkSharing } from "../smb-opens.js";
 import { StorageFault } from "../storage-fault.js";
@@ -20,10 +21,10 @@ export const renameFile: Operation = {
   run: (context) => {
     const { request, state, account } = context;
     const now = state.clock.now();
-    const source = authorizeSource(request, requiredHeader(request, "x-ms-file-rename-source"), account, "wd", now);
+    const source = authorizeSource(request, requiredHeader(request, "x-ms-file-rename-source"), account, "rwd", now);
     if (source.share !== request.target.share) throw new StorageFault("InvalidHeaderValue");
     const metadata = metadataOf(request);
-    const smbProperties = smbPropertiesOf(request, now, "file");
+    const smbProperties = smbPropertiesOf(request, now);
     const destination = placeFor(context);
     const file = fileAt(findPlace(destination.share, source.path));
     const lease = checkChange(file, leaseIdOf(request, "x-ms-source-lease-id"), ["delete"], context);
@@ -74,7 +75,9 @@ export const copyFile: Operation = {
     const content = source.content.copy();
     const given = metadataOf(request);
     const id = randomUUID();
-    const file = putFile(context, (target) => {
+    const smbProperties = copiedProperties(request, source, context.state.clock.now());
+    const ignoreReadOnly = isWord(request.headers["x-ms-file-copy-ignore-readonly"], "true");
+    const fill = (target: FileEntry): void => {
       target.content = content;
       target.metadata = given.size > 0 ? given : source.metadata;
       target.httpHeaders = source.httpHeaders;
@@ -85,8 +88,31 @@ export const copyFile: Operation = {
         ["x-ms-copy-progress", `${content.size}/${content.size}`],
         ["x-ms-copy-completion-time", httpDate(context.state.clock.now())],
       ]);
-    });
+      Object.assign(target, smbProperties);
+    };
+    const file = putFile(context, fill, ignoreReadOnly);
     return { status: 202, headers: { ...stampHeaders(file), "x-ms-copy-id": id, "x-ms-copy-status": "success" } };
+  },
+};
+
+/** The attributes and times of a copy: new ones, unless the request says otherwise. */
+function copiedProperties(request: FileRequest, source: FileEntry, now: number): Partial<FileEntry> {
+  const given = smbPropertiesOf(request, now, source);
+  const attributes = given.attributes ?? new Set(["Archive"] as const);
+  const archive = isWord(request.headers["x-ms-file-copy-set-archive"], "true");
+  return { ...given, ...(archive ? withAttribute({ attributes }, "Archive") : { attributes }) };
+}
+
+/** A copy has always ended by now: there is none to abort. */
+export const abortCopy: Operation = {
+  level: "object",
+  permissions: "w",
+  run: (context) => {
+    const { request, state } = context;
+    if (!isWord(requiredHeader(request, "x-ms-copy-action"), "abort")) throw new StorageFault("InvalidHeaderValue");
+    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(request.query.get("copyid") ?? "")) throw new StorageFault("InvalidQueryParameterValue");
+    passLease("file", fileAt(placeFor(context)).lease, leaseIdOf(request), "write", state.clock.now());
+    throw new StorageFault("NoPendingCopyOperation");
   },
 };
 

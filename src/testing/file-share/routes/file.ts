@@ -1,15 +1,16 @@
-import { entryHeaders, leaseHeaders, smbPropertiesOf } from "../entry-headers.js";
+import { attributesIn, entryHeaders, leaseHeaders, smbPropertiesOf, stampHeaders, withAttribute } from "../entry-headers.js";
+import { fileTimeOf } from "../file-time.js";
 import { neverLeased, passLease } from "../lease-machine.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, numberIn, requiredHeader } from "../request.js";
 import type { FileRequest } from "../request.js";
-import { checkLeasable, checkLocks } from "../smb-opens.js";
+import { checkClosed, checkLeasable, checkLocks } from "../smb-opens.js";
 import { SparseContent } from "../sparse-content.js";
 import { StorageFault } from "../storage-fault.js";
 import { attach, detach, fileAt, newFile } from "../tree.js";
 import type { FileEntry } from "../tree.js";
-import { changeFile, checkChange, checkNotReadOnly, fileToRead, permissionsToPut, placeFor } from "./file-access.js";
+import { changeFile, checkChange, checkMd5, checkNotReadOnly, fileToRead, md5Of, permissionsToPut, placeFor } from "./file-access.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
 const maxSize = 4 * 1024 ** 4;
@@ -25,22 +26,24 @@ export const createFile: Operation = {
     if (request.body.length > maxRange) throw new StorageFault("RequestBodyTooLarge");
     if (request.body.length > size) throw new StorageFault("InvalidHeaderValue");
     const metadata = metadataOf(request);
-    const smbProperties = smbPropertiesOf(request, context.state.clock.now(), "file");
+    checkMd5(request);
+    const smbProperties = withAttribute(smbPropertiesOf(request, context.state.clock.now()), "Archive");
 
     const file = putFile(context, (created) => {
       created.content = new SparseContent(size);
       created.content.write(0, request.body);
       created.metadata = metadata;
-      created.httpHeaders = httpHeadersOf(request);
+      created.httpHeaders = new Map([["content-type", "application/octet-stream"], ...plainHeadersOf(request), ...httpHeadersOf(request)]);
       created.copyHeaders = new Map();
-      Object.assign(created, { attributes: "Archive", ...smbProperties });
+      Object.assign(created, smbProperties);
     });
-    return { status: 201, headers: { ...entryHeaders(file), "x-ms-request-server-encrypted": "true" } };
+    const md5 = request.body.length > 0 ? md5Of(request.body) : undefined;
+    return { status: 201, headers: { ...entryHeaders(file), "x-ms-request-server-encrypted": "true", "content-md5": md5 } };
   },
 };
 
 /** Creates a file, or replaces the content of an existing one; its lease stays. */
-export function putFile(context: RouteContext, fill: (file: FileEntry) => void): FileEntry {
+export function putFile(context: RouteContext, fill: (file: FileEntry) => void, ignoreReadOnly = false): FileEntry {
   const { request, state } = context;
   const place = placeFor(context);
   if (!place.entry) {
@@ -52,10 +55,10 @@ export function putFile(context: RouteContext, fill: (file: FileEntry) => void):
   }
   const file = fileAt(place);
   const lease = checkChange(file, leaseIdOf(request), ["write", "delete"], context);
-  checkNotReadOnly(file);
+  if (!ignoreReadOnly) checkNotReadOnly(file);
   checkLocks(file, 0, Infinity);
   state.touch(file);
-  file.createdAt = file.writtenAt = file.changedAt = file.lastModified;
+  file.createdAt = file.writtenAt = file.changedAt = fileTimeOf(file.lastModified);
   file.lease = lease;
   fill(file);
   return file;
@@ -70,10 +73,20 @@ export const getFileProperties: Operation = {
   },
 };
 
-export function fileHeaders(file: FileEntry, { state }: RouteContext): Record<string, string | undefined> {
+export const getFileMetadata: Operation = {
+  level: "object",
+  permissions: "r",
+  run: (context) => {
+    const file = fileToRead(context, []);
+    return { status: 200, headers: { ...stampHeaders(file), ...metadataHeaders(file.metadata) } };
+  },
+};
+
+export function fileHeaders(file: FileEntry, { request, state }: RouteContext): Record<string, string | undefined> {
   return {
     ...entryHeaders(file),
-    ...httpHeadersFor(file),
+    ...Object.fromEntries(file.httpHeaders),
+    ...sasHeadersOf(request),
     ...Object.fromEntries(file.copyHeaders),
     ...metadataHeaders(file.metadata),
     ...leaseHeaders(file.lease, state.clock.now()),
@@ -82,22 +95,27 @@ export function fileHeaders(file: FileEntry, { state }: RouteContext): Record<st
   };
 }
 
-/** Sets HTTP headers, SMB properties and the size: a client that only resizes must send the headers again, too. */
+/** Sets HTTP headers, SMB properties and the size. HTTP headers that are missing are cleared, unless only the size is set. */
 export const setFileProperties: Operation = changeFile(200, ["write"], (file, { request, state }) => {
-  const smbProperties = smbPropertiesOf(request, state.clock.now(), "file");
+  const now = state.clock.now();
+  const smbProperties = smbPropertiesOf(request, now);
+  const httpHeaders = httpHeadersOf(request);
   const length = request.headers["x-ms-content-length"];
-  if (length !== undefined) {
-    const size = sizeIn(length);
-    checkNotReadOnly(file);
+  const size = length === undefined ? undefined : sizeIn(length);
+  // Only attributes can be set on a read-only file: otherwise it would stay read-only forever.
+  if (size !== undefined || attributesIn(request) === undefined) checkNotReadOnly(file);
+  if (size !== undefined) {
     if (size < file.content.size) checkLocks(file, size, Infinity);
+    if (size !== file.content.size) file.writtenAt = fileTimeOf(now);
     file.content.resize(size);
   }
-  file.httpHeaders = httpHeadersOf(request);
+  if (size === undefined || httpHeaders.size > 0) file.httpHeaders = httpHeaders;
   Object.assign(file, smbProperties);
   return {};
 });
 
-export const setFileMetadata: Operation = changeFile(200, [], (file, { request }) => {
+export const setFileMetadata: Operation = changeFile(200, ["write"], (file, { request }) => {
+  checkNotReadOnly(file);
   file.metadata = metadataOf(request);
   return {};
 });
@@ -107,11 +125,10 @@ export const deleteFile: Operation = {
   permissions: "d",
   run: (context) => {
     const file = fileAt(placeFor(context));
-    checkChange(file, leaseIdOf(context.request), ["delete"], context);
-    if (/\bReadOnly\b/i.test(file.attributes)) throw new StorageFault("CannotDeleteFileOrDirectory");
-    // A file that an SMB client has open, with a share mode that allows deletion, stays until it is closed.
-    if (file.opens.size > 0) file.deletePending = true;
-    else detach(file);
+    checkChange(file, leaseIdOf(context.request), [], context);
+    checkClosed(file);
+    if (file.attributes.has("ReadOnly")) throw new StorageFault("CannotDeleteFileOrDirectory");
+    detach(file);
     return { status: 202 };
   },
 };
@@ -145,6 +162,29 @@ export function httpHeadersOf({ headers }: FileRequest): Map<string, string> {
   return set;
 }
 
-export function httpHeadersFor(file: FileEntry): Record<string, string> {
-  return { "content-type": "application/octet-stream", ...Object.fromEntries(file.httpHeaders) };
+/** Create File takes some of them without the prefix, too. */
+function plainHeadersOf({ headers }: FileRequest): [string, string][] {
+  return (["content-type", "content-encoding", "content-language", "cache-control"] as const).flatMap((name): [string, string][] => {
+    const value = headers[name];
+    return value === undefined || value === "" ? [] : [[name, value]];
+  });
+}
+
+const sasHeaders = {
+  rscc: "cache-control",
+  rscd: "content-disposition",
+  rsce: "content-encoding",
+  rscl: "content-language",
+  rsct: "content-type",
+} as const;
+
+/** The headers of the response that a SAS replaces. */
+function sasHeadersOf({ query }: FileRequest): Record<string, string> {
+  const replaced: Record<string, string> = {};
+  if (!query.has("sig")) return replaced;
+  for (const [parameter, header] of Object.entries(sasHeaders)) {
+    const value = query.get(parameter);
+    if (value !== undefined) replaced[header] = value;
+  }
+  return replaced;
 }

@@ -25,6 +25,7 @@ function shareItem(share: Share, withMetadata: boolean, now: number): Xml {
     element("Last-Modified", httpDate(share.lastModified)),
     element("Etag", share.etag),
     element("Quota", share.quotaInGiB),
+    element("AccessTier", share.accessTier),
     element("LeaseStatus", lease["x-ms-lease-status"] ?? ""),
     element("LeaseState", lease["x-ms-lease-state"] ?? ""),
   ];

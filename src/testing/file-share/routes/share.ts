@@ -4,6 +4,8 @@ import type { Lease } from "../lease-machine.js";
 import { metadataHeaders, metadataOf } from "../metadata.js";
 import type { Operation, RouteContext } from "../operation.js";
 import { leaseIdOf, numberIn } from "../request.js";
+import type { FileRequest } from "../request.js";
+import { httpDate } from "../response.js";
 import { StorageFault } from "../storage-fault.js";
 import { newDirectory } from "../tree.js";
 import type { Share, Stamped } from "../tree.js";
@@ -11,6 +13,7 @@ import { element, xmlDocument } from "../xml.js";
 import { parseLeaseRequest, runLease } from "./lease-request.js";
 
 const defaultQuotaInGiB = 5_120;
+const maxQuotaInGiB = 102_400;
 
 export const createShare: Operation = {
   level: "share",
@@ -20,9 +23,10 @@ export const createShare: Operation = {
     if (!/^(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(name)) throw new StorageFault("InvalidResourceName");
     if (state.shares.has(name)) throw new StorageFault("ShareAlreadyExists");
     const stamp: Stamped = { ...state.stamp(), metadata: metadataOf(request) };
-    const quotaInGiB = numberIn(request.headers["x-ms-share-quota"] ?? String(defaultQuotaInGiB));
+    const accessTier = tierIn(request) ?? "TransactionOptimized";
+    const quotaInGiB = quotaIn(request) ?? defaultQuotaInGiB;
     const root = newDirectory("", undefined, { ...stamp, metadata: new Map() });
-    state.shares.set(name, { ...stamp, name, root, lease: neverLeased, quotaInGiB, accessPolicy: undefined });
+    state.shares.set(name, { ...stamp, name, root, lease: neverLeased, quotaInGiB, accessTier, accessTierChangedAt: undefined, accessPolicy: undefined });
     return { status: 201, headers: stampHeaders(stamp) };
   },
 };
@@ -39,10 +43,20 @@ export const getShareProperties: Operation = {
         ...metadataHeaders(share.metadata),
         ...leaseHeaders(share.lease, context.state.clock.now()),
         "x-ms-share-quota": String(share.quotaInGiB),
-        "x-ms-access-tier": "TransactionOptimized",
+        "x-ms-access-tier": share.accessTier,
+        "x-ms-access-tier-change-time": share.accessTierChangedAt === undefined ? undefined : httpDate(share.accessTierChangedAt),
         "x-ms-enabled-protocols": "SMB",
       },
     };
+  },
+};
+
+export const getShareMetadata: Operation = {
+  level: "share",
+  permissions: "r",
+  run: (context) => {
+    const { share } = shareFor(context, "read");
+    return { status: 200, headers: { ...stampHeaders(share), ...metadataHeaders(share.metadata) } };
   },
 };
 
@@ -50,7 +64,9 @@ export const deleteShare: Operation = {
   level: "share",
   permissions: "d",
   run: (context) => {
-    context.state.shares.delete(shareFor(context, "write").share.name);
+    const { request, state } = context;
+    // A deletion whose response was lost can be repeated.
+    if (!state.isBeingDeleted(request.target.share ?? "")) state.deleteShare(shareFor(context, "write").share.name);
     return { status: 202 };
   },
 };
@@ -59,12 +75,32 @@ export const setShareMetadata: Operation = changeShare((share, { request }) => {
   share.metadata = metadataOf(request);
 });
 
-export const setShareProperties: Operation = changeShare((share, { request }) => {
-  const quota = request.headers["x-ms-share-quota"];
-  if (quota !== undefined) share.quotaInGiB = numberIn(quota);
+export const setShareProperties: Operation = changeShare((share, { request, state }) => {
+  const quotaInGiB = quotaIn(request) ?? share.quotaInGiB;
+  const accessTier = tierIn(request);
+  share.quotaInGiB = quotaInGiB;
+  if (accessTier === undefined) return;
+  share.accessTier = accessTier;
+  share.accessTierChangedAt = state.clock.now();
 });
 
+function quotaIn({ headers }: FileRequest): number | undefined {
+  const value = headers["x-ms-share-quota"];
+  if (value === undefined) return undefined;
+  const quota = numberIn(value);
+  if (quota < 1 || quota > maxQuotaInGiB) throw new StorageFault("InvalidHeaderValue");
+  return quota;
+}
+
+function tierIn({ headers }: FileRequest): string | undefined {
+  const tier = headers["x-ms-access-tier"];
+  if (tier !== undefined && !["TransactionOptimized", "Hot", "Cool", "Premium"].includes(tier)) throw new StorageFault("InvalidHeaderValue");
+  return tier;
+}
+
 export const setShareAccessPolicy: Operation = changeShare((share, { request }) => {
+  // Kept as it is; only what cannot be a list of policies is rejected.
+  if (request.body.length > 0 && !/^\ufeff?\s*(<\?xml[^>]*>\s*)?<SignedIdentifiers[\s/>]/.test(request.body.toString())) throw new StorageFault("InvalidXmlDocument");
   share.accessPolicy = request.body;
 });
 
