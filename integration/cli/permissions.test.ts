@@ -38,6 +38,7 @@ const passesWithout: Readonly<Record<string, Letters>> = {
   "`BlobLocks.purge` with rwcld": { container: "wc" },
   "`TableLock` with rau on the table, rwca on the container": { table: "au", container: "ca" },
   "`Schedule` with rau on the table, rwca on the container": { container: "ca" },
+  "`Outbox` with locks with raud on the table, rwc on the container, a on the queue": { ownTable: "a", container: "c" },
   "`TableLock.purge` with rd on the table, r on the container": { container: "r" },
   "`optimisticUpdate(tableEntity)` with rau": { table: "a" },
   "`optimisticUpdate(tableEntity)` with `DELETE` with raud": { table: "au" },

@@ -1,5 +1,6 @@
 import type { TableClient } from "@azure/data-tables";
 import type { ContainerClient } from "@azure/storage-blob";
+import type { QueueClient } from "@azure/storage-queue";
 import { WorkBalancer } from "../../../../balancer/work-balancer.js";
 import type { BackgroundService } from "../../../../core/background-service.js";
 import { breakLease, inspectLease } from "../../../../lock/inspect-lease.js";
@@ -8,6 +9,8 @@ import { LeaderElection } from "../../../../lock/leader-election.js";
 import { ReaderWriterLock } from "../../../../lock/reader-writer-lock.js";
 import { Semaphore } from "../../../../lock/semaphore.js";
 import { TableLock } from "../../../../lock/table-lock.js";
+import { Outbox } from "../../../../outbox/outbox.js";
+import { runTransaction } from "../../../../transaction/run-transaction.js";
 import { withLease } from "../../../../lease/with-lease.js";
 import type { ScheduledJob } from "../../../../schedule/schedule-options.js";
 import { Schedule } from "../../../../schedule/schedule.js";
@@ -63,6 +66,15 @@ async function runJob(table: TableClient, container: ContainerClient, partitionK
   });
 }
 
+/** A message that its process has committed and could not send. */
+async function leaveUnsent(table: TableClient, queue: QueueClient, partitionKey: string): Promise<void> {
+  const unreachable = Object.create(queue, { sendMessage: { value: () => Promise.reject(new Error("not sent")) } }) as QueueClient;
+  const outbox = new Outbox(table, { queues: [], drainTimeoutInMs: 0 });
+  outbox.on("error", nothing);
+  await runTransaction(table, partitionKey, (tx) => outbox.add(tx, unreachable, { n: 1 }));
+  await outbox.stop();
+}
+
 /** Locks, and what is built on them. */
 export const lockCases: readonly PermissionCase[] = [
   permissionCase({
@@ -101,6 +113,15 @@ export const lockCases: readonly PermissionCase[] = [
   permissionCase({
     helper: "`Schedule`", grants: { table: "rau", container: "rwca" }, requests: 17,
     run: ({ table, container, partitionKey }) => runJob(table, container, partitionKey),
+  }),
+  permissionCase({
+    helper: "`Outbox` with locks", grants: { ownTable: "raud", container: "rwc", queue: "a" }, requests: 16, slow: true,
+    before: async ({ ownTable, queue, partitionKey, workspace }) => {
+      await leaveUnsent(ownTable, queue, partitionKey);
+      await workspace.pause(5_000);
+    },
+    run: ({ ownTable, container, queue }) =>
+      runOnce((done) => new Outbox(ownTable, new BlobLocks(container), { queues: [queue], relayAfterInMs: 1_000, pollIntervalInMs: 1_000 }).on("sent", done)),
   }),
   permissionCase({
     helper: "`TableLock.purge`", grants: { ownTable: "rd", container: "r" }, requests: 16, slow: true,
