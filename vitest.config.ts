@@ -20,7 +20,7 @@ export default defineConfig({
         test: {
           name: "integration",
           sequence: { groupOrder: 1 },
-          include: ["integration/**/*.test.ts"],
+          include: ["integration/**/*.test.ts", "samples/**/*.test.ts"],
           exclude: [...configDefaults.exclude, "integration/{package,types}/**", ...notOnAccount],
           globalSetup: ["integration/support/azurite.setup.ts"],
           maxWorkers: 3, // much of the time is waiting for leases and timers; more would starve the one Azurite

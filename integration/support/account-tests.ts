@@ -27,7 +27,8 @@ export function testsWithServers(): string[] {
 }
 
 function testFiles(): string[] {
-  const names = readdirSync(join(root, "integration"), { recursive: true, encoding: "utf8" }).map((name) => `integration/${name.replaceAll("\\", "/")}`);
+  const names = ["integration", "samples"].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) => `${folder}/${name.replaceAll("\\", "/")}`));
   return names.filter((name) => name.endsWith(".test.ts") && !/^integration\/(package|types)\//.test(name));
 }
 
