@@ -79,7 +79,7 @@ async function lengthOf(queue: QueueClient): Promise<number> {
 }
 
 /** A watchdog: a busy machine takes its time. */
-async function until(isTrue: () => Promise<boolean>, timeoutInMs = 90_000): Promise<void> {
+async function until(isTrue: () => Promise<boolean>, timeoutInMs = 240_000): Promise<void> {
   const end = Date.now() + timeoutInMs;
   while (!(await isTrue())) {
     if (Date.now() > end) throw new Error("it did not happen in time");
