@@ -1,6 +1,7 @@
+import type { AppendBlobClient } from "@azure/storage-blob";
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { appendExactlyOnce, type AppendResult } from "../../src/index.js";
+import { appendExactlyOnce, blobMetadata, optimisticUpdate, overwrite, type AppendResult } from "../../src/index.js";
 import { dropResponse, hang, isWrite, startFaultProxy } from "../../src/testing.js";
 import { azurite, connectionString, containerClient, freshContainer } from "../support/clients.js";
 import { startWorker } from "../support/workers.js";
@@ -34,6 +35,21 @@ describe("appends with an operationId", () => {
     expect(text.match(/<order-\d+>/g)?.sort()).toEqual(ids.map((id) => `<${id}>`).sort());
     for (const [id, offset] of offsets) expect(text.slice(offset, offset + id.length + 2)).toBe(`<${id}>`);
     expect(proxy.faultCount("drop-response")).toBeGreaterThan(0);
+  });
+});
+
+describe("a repeat of an append after an update of the metadata", () => {
+  it.each([
+    ["optimisticUpdate", (blob: AppendBlobClient) => optimisticUpdate(blobMetadata(blob), () => ({ owner: "billing" }))],
+    ["overwrite", (blob: AppendBlobClient) => overwrite(blobMetadata(blob), { owner: "billing" })],
+  ])("is recognised: %s", async (_name, write) => {
+    const log = (await freshContainer()).getAppendBlobClient("log");
+    const first = await appendExactlyOnce(log, "<1>", { operationId: "order-1", createIfNotExists: true });
+    await write(log);
+    const repeat = await appendExactlyOnce(log, "<1>", { operationId: "order-1" });
+    expect(repeat).toMatchObject({ offset: first.offset, attempts: 0 });
+    expect((await log.downloadToBuffer()).toString()).toBe("<1>");
+    expect((await log.getProperties()).metadata).toMatchObject({ owner: "billing" });
   });
 });
 

@@ -1,12 +1,12 @@
 import type { ConflictRetryOptions, WriteOutcomeOptions } from "../clients/call.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
+import { requireNoClaims } from "../target/append-claims.js";
 import { checkOperationId } from "../target/journal.js";
 import { checkTargetSettings, checkUpdateOptions, updateDefaults } from "../update/options.js";
 import type { LeaseCondition } from "../update/options.js";
 import type { AppendSettings } from "./append-call.js";
 import type { CreateAppendBlobOptions } from "./append-state.js";
-import { claimsName } from "./claims.js";
 
 /** Options of {@link appendExactlyOnce}. */
 export interface AppendExactlyOnceOptions extends ConflictRetryOptions, WriteOutcomeOptions {
@@ -81,9 +81,7 @@ export function checkAppendOptions(options: AppendExactlyOnceOptions): Omit<Appe
   if (typeof createIfNotExists !== "boolean" && (typeof createIfNotExists !== "object" || (createIfNotExists as unknown) === null)) {
     throw new TypeError("createIfNotExists must be true, false, or an object with contentType and metadata.");
   }
-  if (Object.keys((typeof createIfNotExists === "object" && createIfNotExists.metadata) || {}).some((name) => name.toLowerCase() === claimsName)) {
-    throw new TypeError(`The metadata name ${JSON.stringify(claimsName)} is reserved for the library: choose another name.`);
-  }
+  requireNoClaims((typeof createIfNotExists === "object" && createIfNotExists.metadata) || {});
   return {
     ...checkUpdateOptions(options),
     leaseId: checkTargetSettings({ conditions: options.conditions }).leaseId,

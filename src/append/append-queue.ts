@@ -5,6 +5,7 @@ import { isBlockCountExceeded } from "../core/storage-errors.js";
 import { beginTogether, redactUrl } from "../core/telemetry.js";
 import { createError, LimitError, TargetNotFoundError } from "../errors.js";
 import type { ConcurrencyErrorMap } from "../errors.js";
+import { claimsName } from "../target/append-claims.js";
 import { newWriteId } from "../target/journal.js";
 import type { CallContext } from "../target/target.js";
 import { appendBlock, claimEnd, isStoredAt } from "./append-block.js";
@@ -13,7 +14,7 @@ import type { AppendCall } from "./append-call.js";
 import { createAppendBlob, readAppendBlob } from "./append-state.js";
 import type { AppendBlobState } from "./append-state.js";
 import { batchSize, claimedCalls, planBlock, recordsOf } from "./block-plan.js";
-import { claimsName, findOperation, tokenOf } from "./claims.js";
+import { findOperation, tokenOf } from "./claims.js";
 import { Streak } from "./streak.js";
 
 /** The maximum number of blocks of an append blob. */

@@ -3,11 +3,12 @@ import { read, readWithTries, whileRejectedForNow } from "../core/request.js";
 import { isAlreadyExists, isConflict, isDefinitive, isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
 import { requireETag } from "../core/validate.js";
+import { separateClaims } from "../target/append-claims.js";
 import { blobOptions } from "../target/blob-requests.js";
 import { fromPrimary } from "../target/content.js";
 import { withSignal } from "../target/target.js";
 import type { CallContext } from "../target/target.js";
-import { claimsName, parseClaims } from "./claims.js";
+import { parseClaims } from "./claims.js";
 import type { Claim } from "./claims.js";
 
 /** What is known of an append blob. */
@@ -51,15 +52,14 @@ export async function readAppendBlob(blob: AppendBlobLike, context: CallContext)
   const { blobType, contentLength, blobCommittedBlockCount, createdOn, metadata = {} } = properties;
   if (blobType !== undefined && blobType !== "AppendBlob") throw new TypeError(`${url} is a ${blobType}, not an append blob.`);
   if (contentLength === undefined) throw new TypeError(`The response for ${url} has no Content-Length, so the position to append at is unknown.`);
-  // Metadata names are case-insensitive.
-  const isClaims = (name: string): boolean => name.toLowerCase() === claimsName;
+  const { own, claimsText } = separateClaims(metadata);
   return {
     etag: requireETag(properties.etag, url),
     length: contentLength,
     blockCount: blobCommittedBlockCount ?? 0,
-    metadata: Object.fromEntries(Object.entries(metadata).filter(([name]) => !isClaims(name))),
+    metadata: own,
     createdOn,
-    claims: parseClaims(Object.entries(metadata).find(([name]) => isClaims(name))?.[1]),
+    claims: parseClaims(claimsText),
   };
 }
 

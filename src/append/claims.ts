@@ -1,3 +1,6 @@
+import { claimsName, joinClaims, splitClaims } from "../target/append-claims.js";
+import { roomIn } from "../target/blob-requests.js";
+
 /**
  * Records which appender appends at which position. Stored in the metadata of the blob, and written before the append itself.
  *
@@ -25,17 +28,11 @@ export interface ClaimedOperation {
  */
 const claimsKept = 64;
 
-/** The maximum size of all metadata of a blob, names and values. */
-const maxMetadataInBytes = 8 * 1024;
-
 /**
  * The maximum size of the operations of one block: with ids of 36 characters, 50 records. At least two blocks with operations before
  * it stay recognisable.
  */
 export const maxOperationsInBytes: number = 2 * 1024;
-
-/** The name of the metadata entry that contains the claims. */
-export const claimsName = "asc_appends";
 
 /** Newest first. Claims to this position or a later one were not used: the blob ends at the position of the new claim. */
 export function withClaim(claims: readonly Claim[], claim: Claim): readonly Claim[] {
@@ -79,26 +76,10 @@ export function sizeOfOperation(operation: ClaimedOperation): number {
   return formatOperation(operation).length;
 }
 
-/**
- * The metadata with the claims. If they exceed the size limit, the operations of the oldest claims are dropped, then the oldest
- * claims: lost responses are recognised by claims alone. Nothing of the newest claim is dropped: it is ours.
- */
+/** The metadata with the claims, as far as they fit. */
 export function metadataWithClaims(metadata: Readonly<Record<string, string>>, claims: readonly Claim[]): Record<string, string> {
-  const encoder = new TextEncoder();
-  const others = Object.entries(metadata).reduce((sum, [name, value]) => sum + name.length + encoder.encode(value).length, 0);
-  const available = maxMetadataInBytes - others - claimsName.length;
-  const entries = claims.map(formatClaim);
-  let length = version.length + entries.reduce((sum, entry) => sum + 1 + entry.length, 0);
-  for (let oldest = entries.length - 1; oldest > 0 && length > available; oldest--) {
-    const entry = entries[oldest] ?? "";
-    entries[oldest] = withoutOperations(entry);
-    length -= entry.length - withoutOperations(entry).length;
-  }
-  while (length > available && entries.length > 1) length -= 1 + (entries.pop() ?? "").length;
-  return { ...metadata, [claimsName]: [version, ...entries].join("~") };
+  return { ...metadata, [claimsName]: joinClaims(claims.map(formatClaim), roomIn(metadata, claimsName)) };
 }
-
-const version = "1";
 
 /** `position.id`, then each operation. A version of the library that does not know operations takes them for a part of the id. */
 function formatClaim({ position, id, operations }: Claim): string {
@@ -109,16 +90,9 @@ function formatOperation({ id, offset }: ClaimedOperation): string {
   return `+${id}${offset === 0 ? "" : `:${offset.toString(36)}`}`;
 }
 
-function withoutOperations(entry: string): string {
-  const end = entry.indexOf("+");
-  return end < 0 ? entry : entry.slice(0, end);
-}
-
 /** Any text that is not a list of claims counts as no claims: nothing can be concluded from it. */
 export function parseClaims(text: string | undefined): readonly Claim[] {
-  const [found, ...entries] = text?.split("~") ?? [];
-  if (found !== version) return [];
-  const claims = entries.map(parseClaim);
+  const claims = (splitClaims(text) ?? []).map(parseClaim);
   return claims.every(isValid) ? claims : [];
 }
 

@@ -91,6 +91,15 @@ export function requireETag(etag: string | undefined, url: string): string {
   return etag;
 }
 
+/** Whether two ETags name the same version. Listings of blobs and files return them without the quotes that headers have, and the services accept both. */
+export function isSameETag(a: string | undefined, b: string): boolean {
+  return a === b || (a !== undefined && unquoted(a) === unquoted(b));
+}
+
+function unquoted(etag: string): string {
+  return /^".*"$/s.test(etag) ? etag.slice(1, -1) : etag;
+}
+
 /** @throws `TypeError` if it is not a Standard Schema. A function can be one, too. */
 export function checkStandardSchema(call: string, schema: unknown): void {
   const given = schema as { readonly "~standard"?: { readonly validate?: unknown } } | null;

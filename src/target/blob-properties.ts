@@ -2,8 +2,9 @@ import type { BlobConditions, BlobLike, BlobPropertiesLike } from "../clients/bl
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { requireETag } from "../core/validate.js";
-import { blobOptions, encryptionObstacle, headersOf, joinMetadata, splitMetadata, unlessUnchanged } from "./blob-requests.js";
+import { requireETag, withMembers } from "../core/validate.js";
+import { claimsName, joinClaims, requireNoClaims, separateClaims, splitClaims } from "./append-claims.js";
+import { blobOptions, encryptionObstacle, headersOf, joinMetadata, roomIn, splitMetadata, unlessUnchanged } from "./blob-requests.js";
 import { fromPrimary, unusable } from "./content.js";
 import { httpHeadersOf, metadataOf, pickHttpHeaders, propertyAdapter } from "./property-set.js";
 import type { HttpHeaders, StringMap } from "./property-set.js";
@@ -23,6 +24,8 @@ import type { RequestContext, Snapshot, ServiceAdapter, UpdateTarget } from "./t
 export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string>> {
   interface Kept {
     journalText: string | undefined;
+    /** Those of the appenders of an append blob. */
+    claimsText: string | undefined;
     encryptionScope: string | undefined;
     /** Why it cannot be written. */
     obstacle: string | undefined;
@@ -33,16 +36,21 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
     ...adapter,
     journaled: true,
     journalScope: "metadata",
-    encode: metadataOf,
+    encode(value) {
+      const metadata = metadataOf(value);
+      requireNoClaims(metadata);
+      return metadata;
+    },
     ...propertyReads(blob, (properties, etag, { journalName }) => {
-      const { own, journal, journalText } = splitMetadata(properties.metadata, journalName);
+      const { own: others, journal, journalText } = splitMetadata(properties.metadata, journalName);
+      const { own, claimsText } = separateClaims(others);
       const { encryptionScope } = properties;
-      return { raw: own, etag, journal, keep: { journalText, encryptionScope, obstacle: encryptionObstacle(properties) } satisfies Kept };
+      return { raw: own, etag, journal, keep: { journalText, claimsText, encryptionScope, obstacle: encryptionObstacle(properties) } satisfies Kept };
     }),
     async write(base, raw, journal, context) {
       const keep = base.keep as Kept;
       if (keep.obstacle !== undefined) throw new WriteNotSentError(unusable(url, "write", keep.obstacle));
-      const metadata = joinMetadata(raw, context.journalName, journal, keep.journalText, url);
+      const metadata = joinMetadata(withClaims(raw, keep.claimsText), context.journalName, journal, keep.journalText, url);
       const response = await blob.setMetadata(metadata, {
         ...blobOptions(context, { ifMatch: base.etag }),
         ...(keep.encryptionScope !== undefined && { encryptionScope: keep.encryptionScope }),
@@ -52,6 +60,16 @@ export function blobMetadata(blob: BlobLike): UpdateTarget<Record<string, string
     // Set Blob Metadata replaces the journal, too, which is that of the content: it has to be read.
     overwrite: undefined,
   });
+}
+
+/**
+ * With the claims of the appenders, as far as they fit in half of the room, so that the journal has some, too. What is not a list of claims
+ * (a later version may store them in another way) is kept as it is.
+ */
+function withClaims(metadata: StringMap, claimsText: string | undefined): StringMap {
+  if (claimsText === undefined) return metadata;
+  const claims = splitClaims(claimsText);
+  return withMembers(metadata, { [claimsName]: claims ? joinClaims(claims, roomIn(metadata, claimsName) / 2) : claimsText });
 }
 
 /**

@@ -70,11 +70,12 @@ export function joinMetadata(
   return text === undefined ? own : withMembers(own, { [journalName]: text });
 }
 
-/** The maximum size of all metadata, names included. */
-const maxMetadataInBytes = 8_192;
+/** The maximum size of all metadata of a blob, names included. */
+export const maxMetadataInBytes = 8_192;
 
-function roomIn(own: Record<string, string>, journalName: string): number {
-  let used = journalName.length;
+/** The size that is left for the value of one more entry. */
+export function roomIn(own: Readonly<Record<string, string>>, entryName: string): number {
+  let used = entryName.length;
   for (const [name, value] of Object.entries(own)) used += name.length + value.length;
   return maxMetadataInBytes - used;
 }

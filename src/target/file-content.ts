@@ -5,7 +5,7 @@ import { identityOf } from "../core/identity.js";
 import { WriteNotSentError } from "../core/resolve-write.js";
 import { isNotFound } from "../core/storage-errors.js";
 import { redactUrl } from "../core/telemetry.js";
-import { checkOptions, requireETag } from "../core/validate.js";
+import { checkOptions, isSameETag, requireETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { contentCodecOf } from "./codec.js";
 import type { Codec } from "./codec.js";
@@ -195,7 +195,7 @@ function contentTarget<T, Raw>(
     // A read of a file cannot be conditional: its properties tell whether the content has to be read.
     async readIfChanged(etag, context) {
       try {
-        if ((await file.getProperties(fileOptions(context))).etag === etag) return "unchanged";
+        if (isSameETag((await file.getProperties(fileOptions(context))).etag, etag)) return "unchanged";
       } catch (error) {
         if (isNotFound(error)) return undefined;
         throw error;

@@ -4,7 +4,7 @@ import { nativeSignal } from "../core/deadline.js";
 import type { StopSignal } from "../core/deadline.js";
 import { readWithTries } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
-import { isSnapshotUrl } from "../core/validate.js";
+import { isSameETag, isSnapshotUrl } from "../core/validate.js";
 import type { Journal } from "./journal.js";
 
 declare const valueType: unique symbol;
@@ -227,7 +227,7 @@ export async function readIfChanged<T, Raw>(
   const { readIfChanged: readConditionally } = adapter;
   if (readConditionally) return readWithTries((abortSignal) => readConditionally(etag, withSignal(context, abortSignal)), context);
   const found = await readSnapshot(adapter, context);
-  return found?.etag === etag ? "unchanged" : found;
+  return isSameETag(found?.etag, etag) ? "unchanged" : found;
 }
 
 const adapterKey = Symbol.for("azure-storage-concurrency.adapter");

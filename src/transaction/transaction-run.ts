@@ -10,6 +10,7 @@ import { entityUrl, entityValue, partitionUrl, storedFromValue } from "../target
 import type { StoredEntity } from "../target/stored-entity.js";
 import { checkKey } from "../target/table-entity.js";
 import type { Entity } from "../target/table-entity.js";
+import { checkQuery, matches } from "./check-query.js";
 import type { TransactionCompanion } from "./companion.js";
 import type { IdentifiedOperation } from "./commit-transaction.js";
 import { copyOf, merge } from "./entity-changes.js";
@@ -220,7 +221,7 @@ export class TransactionRun implements Transaction {
   async #query<T extends object>(query: TransactionQuery<T>, options: TransactionReadOptions): Promise<Entity<T>[]> {
     this.checkRunning();
     const validate = checkValidate("tx.query", options);
-    const { from, to, filter, where } = query;
+    const { from, to, filter, where } = checkQuery(query);
     if (filter !== undefined && !where && this.#rows.wrote) {
       throw new TypeError("A query with a filter after a write needs where as well: the service does not know of the write yet.");
     }
@@ -231,7 +232,7 @@ export class TransactionRun implements Transaction {
     return [...seen]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([rowKey, stored]) => this.#entity<T>(rowKey, stored()))
-      .filter((entity): entity is Entity<T> => entity !== undefined && (where?.(entity) ?? true));
+      .filter((entity): entity is Entity<T> => entity !== undefined && matches(query, entity));
   }
 
   #entity<T extends object>(rowKey: string, stored: StoredEntity | undefined): Entity<T> | undefined {

@@ -5,7 +5,7 @@ import type { Running } from "../core/hold-context.js";
 import { read } from "../core/request.js";
 import { withUpdate } from "../core/measure.js";
 import { beginTogether, describeSpan, endUnsettled } from "../core/telemetry.js";
-import { checkOptions } from "../core/validate.js";
+import { checkOptions, isSameETag } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { hasOperation } from "../target/journal.js";
 import { readSnapshot, snapshotOf } from "../target/target.js";
@@ -178,7 +178,7 @@ class UpdateQueue<T, Raw> extends CallQueue<UpdateCall<T, Raw>> {
   #hasExpectedVersion({ snapshot }: Base<Raw>): boolean {
     const [call] = this.waiting;
     const { ifMatch, operationId } = call?.settings ?? {};
-    if (!call || ifMatch === undefined || snapshot?.etag === ifMatch) return true;
+    if (!call || ifMatch === undefined || isSameETag(snapshot?.etag, ifMatch)) return true;
     // A repetition: the version that it was based on has been replaced by its own write.
     if (operationId !== undefined && hasOperation(snapshot?.journal, operationId, this.#adapter.journalScope)) return true;
     call.reject(versionError(this.#adapter.url, { started: performance.now(), attempts: 0, consequence: "Nothing was written." }, snapshot ?? null, undefined));

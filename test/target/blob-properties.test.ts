@@ -28,6 +28,40 @@ describe("blobMetadata", () => {
     expect(blob.metadata).toMatchObject({ b: "2", asc_journal: expect.stringMatching(/~3~/) as unknown });
   });
 
+  it("keeps the claims of the appenders of an append blob, and does not show them", async () => {
+    const { blob } = counterBlob();
+    const claims = "1~1a.idOfClaim0002+order-2~0.idOfClaim0001+order-1";
+    blob.put({}, { metadata: { a: "1", asc_appends: claims } });
+    const replaced = await optimisticUpdate(blobMetadata(blob), () => ({ b: "2" }));
+    expect(replaced.value).toEqual({ b: "2" });
+    await overwrite(blobMetadata(blob), { c: "3" });
+    expect(blob.metadata).toMatchObject({ c: "3", asc_appends: claims });
+    const own = await rejection(optimisticUpdate(blobMetadata(blob), (metadata) => void (metadata["asc_Appends"] = "mine")));
+    expect(own).toBeInstanceOf(TypeError);
+    expect(blob.metadata).toMatchObject({ asc_appends: claims });
+  });
+
+  it("leaves room for the journal when the claims fill the metadata", async () => {
+    const { blob } = counterBlob();
+    const entries = Array.from({ length: 60 }, (_, n) => `${(1_000 - n).toString(36)}.idOfClaim${n}${`+operation-${"x".repeat(100)}`}`);
+    const claims = ["1", ...entries].join("~");
+    blob.put({}, { metadata: { asc_appends: claims } });
+    await optimisticUpdate(blobMetadata(blob), (metadata) => void (metadata["a"] = "1"));
+    const { asc_appends: kept = "", asc_journal: journal } = blob.metadata;
+    expect(journal).toMatch(/^1~/);
+    expect(kept.length).toBeLessThan(4_096);
+    // The newest claims keep their operations, the oldest ones lose them first.
+    expect(kept.startsWith(claims.slice(0, 1_000))).toBe(true);
+    expect(kept.split("~").length).toBe(61);
+  });
+
+  it("keeps claims in a form that it does not know", async () => {
+    const { blob } = counterBlob();
+    blob.put({}, { metadata: { asc_appends: "2~of a later version" } });
+    await optimisticUpdate(blobMetadata(blob), (metadata) => void (metadata["a"] = "1"));
+    expect(blob.metadata).toMatchObject({ a: "1", asc_appends: "2~of a later version" });
+  });
+
   it("removes an entry that was deleted or set to undefined", async () => {
     const { blob } = counterBlob();
     blob.put({}, { metadata: { a: "1", b: "2", c: "3" } });

@@ -19,6 +19,17 @@ describe("what a transaction sees", () => {
     expect(value).toEqual([a, [undefined, c], [a, c]]);
   });
 
+  test("no query with a misspelled or wrong member, which would read more than was asked for", async () => {
+    const { table } = fakePartition({ a: 1, b: 2 });
+    for (const query of [{ form: "b" }, { from: 5 }, { to: null }, { filter: () => true }, { where: "n gt 1" }]) {
+      await expect(runTransaction(table, "p", (tx) => tx.query(query as never))).rejects.toThrow(TypeError);
+    }
+    // A promise counts as true: each entity would match.
+    await expect(runTransaction(table, "p", (tx) => tx.query({ where: (() => Promise.resolve(false)) as never }))).rejects.toThrow("not a promise");
+    await expect(runTransaction(table, "p", (tx) => tx.query({ where: (() => Promise.reject(new Error("in where"))) as never }))).rejects.toThrow("not a promise");
+    expect(await runTransaction(table, "p", (tx) => tx.query<Numbered>({ from: "a", to: undefined, where: ({ n }) => n > 1 }))).toHaveLength(1);
+  });
+
   test("one version of a row, however many reads of it overlap", async () => {
     const { service, table } = fakePartition({ a: 1 });
     service.next("getEntity", before(() => undefined), before(() => set(table, "a", 2)));

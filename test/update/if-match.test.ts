@@ -25,6 +25,14 @@ describe("optimisticUpdate with ifMatch", () => {
     expect(service.operations).toEqual(["download", "upload", "download"]);
   });
 
+  it("accepts an ETag as a listing returns it, without quotes", async () => {
+    const { blob } = counterBlob();
+    const listed = blob.stored!.etag.slice(1, -1);
+    expect(`"${listed}"`).toBe(blob.stored!.etag);
+    expect((await optimisticUpdate<Counter>(blob, increment, { ifMatch: listed })).value).toEqual({ n: 1 });
+    expect(await rejection(optimisticUpdate<Counter>(blob, increment, { ifMatch: listed }))).toBeInstanceOf(ConflictError);
+  });
+
   it("makes one attempt: another client that writes in between is a conflict with its ETag", async () => {
     const { service, blob } = counterBlob();
     const { etag } = blob.stored!;
