@@ -30,13 +30,19 @@ export interface FoundOutcome {
   readonly fingerprint: string | undefined;
 }
 
+/** Another call runs the function, or has crashed. */
+export interface FoundInProgress {
+  readonly fingerprint: string | undefined;
+  readonly retryAfterInMs: number;
+}
+
 interface ClaimSettings {
   readonly resultTtlInMs: number;
   readonly claimDurationInMs: number;
 }
 
-/** Claims the key, or finds the outcome of an earlier call; waits while another one runs. */
-export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resultTtlInMs, claimDurationInMs }: ClaimSettings): Promise<HeldKey | FoundOutcome> {
+/** Claims the key, or finds the outcome of an earlier call; waits while another one runs, and announces that to the calls that wait for this one. */
+export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resultTtlInMs, claimDurationInMs }: ClaimSettings, announce: (found: FoundInProgress) => void): Promise<HeldKey | FoundOutcome> {
   const { place, fingerprint, options, limits, deadline } = call;
   const { abortSignal, tracingOptions } = options;
   const owner = crypto.randomUUID();
@@ -68,6 +74,7 @@ export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resul
       requireFingerprint(store.url, call.key, record.fingerprint, fingerprint);
       if (decision.kind === "replay") return { outcome: decision.outcome, fingerprint: record.fingerprint };
       busyForInMs = decision.retryAfterInMs;
+      announce({ fingerprint: record.fingerprint, retryAfterInMs: busyForInMs });
       if (options.whenInProgress === "throw") throw inProgressError(store.url, call.key, busyForInMs);
       await delay(Math.min(pollDelay(waited()), Math.max(1, busyForInMs)), deadline.signal);
       found = await poll(store, found, place, request);

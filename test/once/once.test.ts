@@ -336,6 +336,25 @@ describe("while another call runs the function", () => {
     await inFakeTime(first);
   });
 
+  it("a call with whenInProgress: \"throw\", or with another fingerprint, does not wait behind one of its process that waits for another process", async () => {
+    const { process, service } = fakeFleet();
+    const end = deferred();
+    const first = process().run("k", () => end.promise.then(() => 1), { fingerprint: 1 });
+    await vi.advanceTimersByTimeAsync(10);
+    const once = process();
+    const waiting = once.run("k", () => 2, { fingerprint: 1 });
+    await vi.advanceTimersByTimeAsync(10);
+    const requests = service.operations.length;
+    const error = await rejection(once.run("k", () => 3, { whenInProgress: "throw" }));
+    expect(error).toBeInstanceOf(InProgressError);
+    expect(error["retryAfterInMs"]).toBeGreaterThan(50_000);
+    expect(await rejection(once.run("k", () => 3, { fingerprint: 2 }))).toBeInstanceOf(IdempotencyMismatchError);
+    expect(service.operations).toHaveLength(requests);
+    end.resolve();
+    expect(await inFakeTime(first)).toEqual({ value: 1, replayed: false });
+    expect(await inFakeTime(waiting)).toEqual({ value: 1, replayed: true });
+  });
+
   it("calls of one process that only read the result do not count as in progress", async () => {
     const { process } = fakeFleet();
     await process().run("k", () => 1);
