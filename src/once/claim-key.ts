@@ -52,10 +52,14 @@ export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resul
   let seen: { readonly etag: string; readonly since: () => number } | undefined;
   const claim = async (base: string | undefined, attempt: number): Promise<HeldKey | FoundRecord> => {
     const record: NewRecord = { state: "running", owner, fingerprint, attempt, claimDurationInMs, outcome: undefined };
-    const clock = startStopwatch();
-    const written = await store.write(place, base, record, request);
-    if (written.kind === "conflict") return written.found;
-    return new HeldKey(store, { place, record, etag: written.etag, clock }, { abortSignal, tracingOptions });
+    for (let etag = base; ; ) {
+      const clock = startStopwatch();
+      const written = await store.write(place, etag, record, request);
+      if (written.kind === "conflict" && written.found.record?.owner !== owner) return written.found;
+      etag = written.kind === "conflict" ? written.found.record?.etag : written.etag;
+      // After a response that took so long, the claim may expire soon, or have expired: it is renewed before the function begins.
+      if (etag !== undefined && clock() < claimDurationInMs / 2) return new HeldKey(store, { place, record, etag, clock }, { abortSignal, tracingOptions });
+    }
   };
   try {
     let found = await claim(undefined, 1);

@@ -322,7 +322,8 @@ export class Once {
   /** What to store of an error, or what to throw, after which the next call may run the function. */
   #storable<R>(held: HeldKey, error: unknown, { storeError }: OnceRunOptions<R>): { readonly outcome: StoredOutcome } | { readonly failure: unknown } {
     try {
-      return held.isHeld() && storeError?.(error) ? { outcome: outcomeOfError(error) } : { failure: error };
+      if (!storeError?.(error)) return { failure: error };
+      return held.isHeld() ? { outcome: outcomeOfError(error) } : { failure: held.notStoredError(error) };
     } catch (thrown) {
       // A function of the caller: its failure must not block the key.
       return { failure: thrown };

@@ -434,6 +434,35 @@ describe("a process that has crashed", () => {
     expect(contexts).toMatchObject([{ key: "k", attempt: 2 }]);
   });
 
+  it("and its owner fails with an error that is to be stored: it is told that the error is not", async () => {
+    const fleet = fakeFleet();
+    const failure = new Error("declined");
+    const end = deferred();
+    const first = rejection(fleet.process({ claimDurationInMs: 10_000 }).run("k", () => end.promise.then(() => { throw failure; }), { storeError: () => true }));
+    await vi.advanceTimersByTimeAsync(1);
+    fleet.service.each("updateEntity", loseRequest);
+    await vi.advanceTimersByTimeAsync(20_000);
+    fleet.service.heal();
+    expect(await inFakeTime(fleet.process().run("k", () => 2))).toEqual({ value: 2, replayed: false });
+    end.resolve();
+    expect(await inFakeTime(first)).toMatchObject({ code: "LEASE_LOST", committed: "unknown", cause: failure });
+    expect(await fleet.process().get("k")).toEqual({ state: "succeeded", value: 2 });
+  });
+
+  it("does not begin with a claim that may have expired: one whose response came late is renewed first", async () => {
+    const fleet = fakeFleet();
+    const claim = gate("after");
+    fleet.service.next("createEntity", claim.fault);
+    const held: boolean[] = [];
+    const running = fleet.process({ claimDurationInMs: 4_000 }).run("k", ({ signal }) => { held.push(!signal.aborted); return 1; }, { tryTimeoutInMs: 20_000 });
+    await claim.reached;
+    await vi.advanceTimersByTimeAsync(10_000);
+    claim.open();
+    expect(await inFakeTime(running)).toEqual({ value: 1, replayed: false });
+    expect(held).toEqual([true]);
+    expect(fleet.service.operations).toEqual(["createEntity", "updateEntity", "updateEntity"]);
+  });
+
   it("is taken over by one of many", async () => {
     const fleet = fakeFleet();
     await crashed(fleet);
