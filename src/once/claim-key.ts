@@ -30,13 +30,19 @@ export interface FoundOutcome {
   readonly fingerprint: string | undefined;
 }
 
+/** Another call runs the function, or has crashed. */
+export interface FoundInProgress {
+  readonly fingerprint: string | undefined;
+  readonly retryAfterInMs: number;
+}
+
 interface ClaimSettings {
   readonly resultTtlInMs: number;
   readonly claimDurationInMs: number;
 }
 
-/** Claims the key, or finds the outcome of an earlier call; waits while another one runs. */
-export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resultTtlInMs, claimDurationInMs }: ClaimSettings): Promise<HeldKey | FoundOutcome> {
+/** Claims the key, or finds the outcome of an earlier call; waits while another one runs, and announces that to the calls that wait for this one. */
+export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resultTtlInMs, claimDurationInMs }: ClaimSettings, announce: (found: FoundInProgress) => void): Promise<HeldKey | FoundOutcome> {
   const { place, fingerprint, options, limits, deadline } = call;
   const { abortSignal, tracingOptions } = options;
   const owner = crypto.randomUUID();
@@ -46,10 +52,14 @@ export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resul
   let seen: { readonly etag: string; readonly since: () => number } | undefined;
   const claim = async (base: string | undefined, attempt: number): Promise<HeldKey | FoundRecord> => {
     const record: NewRecord = { state: "running", owner, fingerprint, attempt, claimDurationInMs, outcome: undefined };
-    const clock = startStopwatch();
-    const written = await store.write(place, base, record, request);
-    if (written.kind === "conflict") return written.found;
-    return new HeldKey(store, { place, record, etag: written.etag, clock }, { abortSignal, tracingOptions });
+    for (let etag = base; ; ) {
+      const clock = startStopwatch();
+      const written = await store.write(place, etag, record, request);
+      if (written.kind === "conflict" && written.found.record?.owner !== owner) return written.found;
+      etag = written.kind === "conflict" ? written.found.record?.etag : written.etag;
+      // After a response that took so long, the claim may expire soon, or have expired: it is renewed before the function begins.
+      if (etag !== undefined && clock() < claimDurationInMs / 2) return new HeldKey(store, { place, record, etag, clock }, { abortSignal, tracingOptions });
+    }
   };
   try {
     let found = await claim(undefined, 1);
@@ -68,6 +78,7 @@ export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resul
       requireFingerprint(store.url, call.key, record.fingerprint, fingerprint);
       if (decision.kind === "replay") return { outcome: decision.outcome, fingerprint: record.fingerprint };
       busyForInMs = decision.retryAfterInMs;
+      announce({ fingerprint: record.fingerprint, retryAfterInMs: busyForInMs });
       if (options.whenInProgress === "throw") throw inProgressError(store.url, call.key, busyForInMs);
       await delay(Math.min(pollDelay(waited()), Math.max(1, busyForInMs)), deadline.signal);
       found = await poll(store, found, place, request);

@@ -85,6 +85,14 @@ export class HeldKey {
     return isConcurrencyError(reason, "LEASE_LOST") ? reason : this.#lostError(true, undefined);
   }
 
+  /** For an error that the caller wants stored, after the claim is lost: the error itself reads as if each repetition got it. */
+  notStoredError(error: unknown): LeaseLostError {
+    if (isConcurrencyError(error, "LEASE_LOST")) return error;
+    const { url } = this.#store;
+    const message = `The function of a key of Once in ${url} has failed (see cause), and its error is not stored: the claim was lost meanwhile. The function may run again.`;
+    return createError(LeaseLostError, message, { url, reason: this.lostError.reason, cause: error });
+  }
+
   /**
    * Stores the outcome. Repeated as long as the claim is held: work that is done must not be repeated because the table cannot be reached,
    * or because the credentials have expired while the function ran.

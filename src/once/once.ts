@@ -14,7 +14,7 @@ import { checkTable } from "../queue/inbox/inbox-table.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";
 import type { Transaction } from "../transaction/transaction.js";
 import { claimKey, inProgressError, requireFingerprint } from "./claim-key.js";
-import type { FoundOutcome, OnceCall } from "./claim-key.js";
+import type { FoundInProgress, FoundOutcome, OnceCall } from "./claim-key.js";
 import { forgettable, purgeRecords } from "./delete-records.js";
 import { HeldKey } from "./held-key.js";
 import { LargeResults } from "./large-results.js";
@@ -32,11 +32,11 @@ import type { StoredOutcome, ValueOutcome } from "./stored-result.js";
 const defaultTimeoutInMs = 30_000;
 const purgeOptionNames: OptionNames<PurgeOptions> = { olderThanInMs: 1, abortSignal: 1, tracingOptions: 1 };
 
-/** A call of this process that runs the function of a key. Its outcome; undefined: it has failed, and the next one tries. */
+/** A call of this process that runs the function of a key, or waits for another process that does. */
 interface LocalRun {
-  readonly fingerprint: string | undefined;
-  /** Whether its function runs. Otherwise it only looks for the record. */
-  isRunning: boolean;
+  /** Resolves when it is known that the function runs, here or in another process. Until then, the call only looks for the record. */
+  readonly inProgress: Promise<FoundInProgress>;
+  /** Undefined: it has failed, and the next one tries. */
   readonly outcome: Promise<FoundOutcome | undefined>;
 }
 
@@ -210,27 +210,31 @@ export class Once {
   async #runOrReplay<R>(call: OnceCall<R>, fn: (context: OnceContext) => Promise<R> | R): Promise<OnceResult<R>> {
     const { place, options, fingerprint, deadline } = call;
     for (let local = this.#running.get(place.rowKey); local; local = this.#running.get(place.rowKey)) {
-      if (local.isRunning) requireFingerprint(this.#store.url, call.key, local.fingerprint, fingerprint);
-      if (options.whenInProgress === "throw" && local.isRunning) throw inProgressError(this.#store.url, call.key, this.#claimDurationInMs);
-      const ended = await this.#waitFor(call, local.outcome);
+      let ended = await this.#waitFor(call, Promise.race([local.outcome, local.inProgress]));
+      if (ended && "retryAfterInMs" in ended) {
+        requireFingerprint(this.#store.url, call.key, ended.fingerprint, fingerprint);
+        if (options.whenInProgress === "throw") throw inProgressError(this.#store.url, call.key, ended.retryAfterInMs);
+        ended = await this.#waitFor(call, local.outcome);
+      }
       if (!ended) continue;
       requireFingerprint(this.#store.url, call.key, ended.fingerprint, fingerprint);
       return this.#replay(ended.outcome, options);
     }
     let settle!: (ended: Awaited<LocalRun["outcome"]>) => void;
-    const run: LocalRun = { fingerprint, isRunning: false, outcome: new Promise((resolve) => (settle = resolve)) };
+    let announce!: (found: FoundInProgress) => void;
+    const run: LocalRun = { inProgress: new Promise((resolve) => (announce = resolve)), outcome: new Promise((resolve) => (settle = resolve)) };
     this.#running.set(place.rowKey, run);
     return this.#inTime(call, async (onFunctionEnd) => {
       let ended: Awaited<LocalRun["outcome"]>;
       try {
         await this.#prepare({ ...options, abortSignal: deadline.signal });
         const settings = { resultTtlInMs: this.#resultTtlInMs, claimDurationInMs: this.#claimDurationInMs };
-        const acquired = await this.#large.load<HeldKey | FoundOutcome>(place, () => claimKey(this.#store, call, settings), { abortSignal: deadline.signal, tracingOptions: options.tracingOptions, tryTimeoutInMs: call.limits.tryTimeoutInMs });
+        const acquired = await this.#large.load<HeldKey | FoundOutcome>(place, () => claimKey(this.#store, call, settings, announce), { abortSignal: deadline.signal, tracingOptions: options.tracingOptions, tryTimeoutInMs: call.limits.tryTimeoutInMs });
         if (!(acquired instanceof HeldKey)) {
           ended = acquired;
           return await this.#replay(acquired.outcome, options);
         }
-        run.isRunning = true;
+        announce({ fingerprint, retryAfterInMs: this.#claimDurationInMs });
         const usedInMs = performance.now() - call.started;
         const { value, outcome } = await this.#execute(call, acquired, fn, (late) => onFunctionEnd(call.limits.timeoutInMs - usedInMs, late));
         ended = { outcome, fingerprint };
@@ -264,7 +268,7 @@ export class Once {
   }
 
   /** Waits for another call, as long as the caller does. */
-  async #waitFor<R>(call: OnceCall<R>, outcome: LocalRun["outcome"]): Promise<Awaited<LocalRun["outcome"]>> {
+  async #waitFor<R, T>(call: OnceCall<R>, outcome: Promise<T>): Promise<T> {
     const { deadline, options } = call;
     try {
       return await deadline.race(outcome);
@@ -318,7 +322,8 @@ export class Once {
   /** What to store of an error, or what to throw, after which the next call may run the function. */
   #storable<R>(held: HeldKey, error: unknown, { storeError }: OnceRunOptions<R>): { readonly outcome: StoredOutcome } | { readonly failure: unknown } {
     try {
-      return held.isHeld() && storeError?.(error) ? { outcome: outcomeOfError(error) } : { failure: error };
+      if (!storeError?.(error)) return { failure: error };
+      return held.isHeld() ? { outcome: outcomeOfError(error) } : { failure: held.notStoredError(error) };
     } catch (thrown) {
       // A function of the caller: its failure must not block the key.
       return { failure: thrown };

@@ -135,7 +135,14 @@ export class JobRunner {
     return this.#underLock(look, async (lock, onClaimed) => {
       const attempt = this.#attempt();
       const transition = (state: JobState): JobState | undefined => claimed(state, basis, decision, this.job, attempt, settings.historyLimit);
-      const next = await store.persist(this.job.name, transition, () => lock.isHeld(), { startFrom: found });
+      let next: JobState | undefined;
+      try {
+        next = await store.persist(this.job.name, transition, () => lock.isHeld(), { startFrom: found });
+      } catch (error) {
+        // No other instance has the lock: one has run the due time already, or a trigger, a pause or a changed job has met it, and it is still to be claimed.
+        if (isConcurrencyError(error, "CONFLICT")) return true;
+        throw error;
+      }
       onClaimed();
       return next?.run ? this.#run(lock, next.run) : false;
     });

@@ -251,9 +251,9 @@ function withoutOverlap(state: JobState, times: DueTimes, from: number, to: numb
 /** Adds a manual run. */
 export function requested(state: JobState, key: string | undefined, now: number): JobState {
   const used = [...state.requests, ...(state.run ? [state.run] : []), ...state.history].map(({ due }) => due);
-  // Distinct due times: they identify runs.
+  // Distinct due times: they identify runs. Those of expressions and intervals are multiples of 10 ms, and the time of the service that a trigger has just read is a whole second.
   let due = now;
-  while (used.includes(due)) due++;
+  while (used.includes(due) || due % 10 === 0) due++;
   return { ...state, requests: [...state.requests, { due, key }] };
 }
 

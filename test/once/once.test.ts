@@ -336,6 +336,25 @@ describe("while another call runs the function", () => {
     await inFakeTime(first);
   });
 
+  it("a call with whenInProgress: \"throw\", or with another fingerprint, does not wait behind one of its process that waits for another process", async () => {
+    const { process, service } = fakeFleet();
+    const end = deferred();
+    const first = process().run("k", () => end.promise.then(() => 1), { fingerprint: 1 });
+    await vi.advanceTimersByTimeAsync(10);
+    const once = process();
+    const waiting = once.run("k", () => 2, { fingerprint: 1 });
+    await vi.advanceTimersByTimeAsync(10);
+    const requests = service.operations.length;
+    const error = await rejection(once.run("k", () => 3, { whenInProgress: "throw" }));
+    expect(error).toBeInstanceOf(InProgressError);
+    expect(error["retryAfterInMs"]).toBeGreaterThan(50_000);
+    expect(await rejection(once.run("k", () => 3, { fingerprint: 2 }))).toBeInstanceOf(IdempotencyMismatchError);
+    expect(service.operations).toHaveLength(requests);
+    end.resolve();
+    expect(await inFakeTime(first)).toEqual({ value: 1, replayed: false });
+    expect(await inFakeTime(waiting)).toEqual({ value: 1, replayed: true });
+  });
+
   it("calls of one process that only read the result do not count as in progress", async () => {
     const { process } = fakeFleet();
     await process().run("k", () => 1);
@@ -413,6 +432,35 @@ describe("a process that has crashed", () => {
     await vi.advanceTimersByTimeAsync(tellsTime ? 3_000 : 12_000);
     expect(await inFakeTime(second)).toEqual({ value: 2, replayed: false });
     expect(contexts).toMatchObject([{ key: "k", attempt: 2 }]);
+  });
+
+  it("and its owner fails with an error that is to be stored: it is told that the error is not", async () => {
+    const fleet = fakeFleet();
+    const failure = new Error("declined");
+    const end = deferred();
+    const first = rejection(fleet.process({ claimDurationInMs: 10_000 }).run("k", () => end.promise.then(() => { throw failure; }), { storeError: () => true }));
+    await vi.advanceTimersByTimeAsync(1);
+    fleet.service.each("updateEntity", loseRequest);
+    await vi.advanceTimersByTimeAsync(20_000);
+    fleet.service.heal();
+    expect(await inFakeTime(fleet.process().run("k", () => 2))).toEqual({ value: 2, replayed: false });
+    end.resolve();
+    expect(await inFakeTime(first)).toMatchObject({ code: "LEASE_LOST", committed: "unknown", cause: failure });
+    expect(await fleet.process().get("k")).toEqual({ state: "succeeded", value: 2 });
+  });
+
+  it("does not begin with a claim that may have expired: one whose response came late is renewed first", async () => {
+    const fleet = fakeFleet();
+    const claim = gate("after");
+    fleet.service.next("createEntity", claim.fault);
+    const held: boolean[] = [];
+    const running = fleet.process({ claimDurationInMs: 4_000 }).run("k", ({ signal }) => { held.push(!signal.aborted); return 1; }, { tryTimeoutInMs: 20_000 });
+    await claim.reached;
+    await vi.advanceTimersByTimeAsync(10_000);
+    claim.open();
+    expect(await inFakeTime(running)).toEqual({ value: 1, replayed: false });
+    expect(held).toEqual([true]);
+    expect(fleet.service.operations).toEqual(["createEntity", "updateEntity", "updateEntity"]);
   });
 
   it("is taken over by one of many", async () => {

@@ -210,6 +210,50 @@ test("a manual trigger on a running instance starts at once", async () => {
   await fleet.stop();
 });
 
+test("a due time that is claimed while another process triggers the job runs at once, and not at the next poll", async () => {
+  const ran: string[] = [];
+  const jobs = { job: noting(ran, { everyInMs: 60_000 }) };
+  const { table, errors } = fleet.instance(jobs);
+  const operator = fleet.instance(jobs).schedule;
+  const starting = fleet.instances[0]!.schedule.start();
+  await pass(20);
+  await starting;
+  const update = table.updateEntity.bind(table);
+  let isMet = false;
+  table.updateEntity = async (...args) => {
+    if (!isMet) {
+      isMet = true;
+      await operator.trigger("job");
+    }
+    return update(...args);
+  };
+  await pass(33_000);
+  expect(isMet).toBe(true);
+  expect(ran).toHaveLength(2);
+  expect(ran).toContain("10:01:00");
+  expect(errors).toEqual([]);
+  await fleet.stop();
+});
+
+test("a manual run never has the due time of another run: the time of the service that its trigger has read is a whole second", async () => {
+  const due: number[] = [];
+  const jobs = { job: noting([], { everyInMs: 1_000 }, ({ dueOn }) => due.push(dueOn.getTime())) };
+  fleet.instance(jobs);
+  const operator = fleet.instance(jobs).schedule;
+  const starting = fleet.instances[0]!.schedule.start();
+  await pass(20);
+  await starting;
+  for (let second = 0; second < 5; second++) {
+    const triggering = operator.trigger("job");
+    await pass(1_000);
+    await triggering;
+  }
+  await pass(2_000);
+  expect(due.filter((time) => time % 1_000 !== 0)).toHaveLength(5);
+  expect(new Set(due).size).toBe(due.length);
+  await fleet.stop();
+});
+
 test("a job that is paused does not run, and does not make up for it when it is resumed", async () => {
   const ran: string[] = [];
   const jobs = { job: noting(ran, { everyInMs: 60_000, missed: "all" }) };
