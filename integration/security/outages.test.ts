@@ -14,12 +14,18 @@ import type { LeaseHandle, PageWriter } from "../../src/index.js";
 import { hang, replaceEndpoints, respondWith, startFaultProxy } from "../../src/testing.js";
 import type { FaultProxy, FaultRule } from "../../src/testing.js";
 import { azurite, containerClient, freshContainer, freshName, freshQueue, freshTable, queueClient, withFiles } from "../support/clients.js";
+import { startClosablePort } from "../support/closable-port.js";
+import type { ClosablePort } from "../support/closable-port.js";
+import { startLoopTimer } from "../support/loop-timer.js";
 import { pause } from "../support/pause.js";
 
+/** In front of the proxies. */
+let ports: ClosablePort[];
 let proxies: { blob: FaultProxy; table: FaultProxy; queue: FaultProxy; file: FaultProxy };
 let container: ContainerClient;
 let table: TableClient;
 let queue: QueueClient;
+let otherQueue: QueueClient;
 let share: ShareClient;
 let pages: PageWriter;
 let heldLease: LeaseHandle;
@@ -28,10 +34,13 @@ beforeAll(async () => {
   const { blobUrl, tableUrl, queueUrl, fileUrl } = azurite();
   const [blob, ofTable, ofQueue, file] = await Promise.all([startFaultProxy(blobUrl), startFaultProxy(tableUrl), startFaultProxy(queueUrl), startFaultProxy(fileUrl ?? "")]);
   proxies = { blob, table: ofTable, queue: ofQueue, file };
-  container = await freshContainer({ through: proxies.blob });
-  table = await freshTable({ through: proxies.table });
-  queue = await freshQueue({ through: proxies.queue });
-  share = ShareServiceClient.fromConnectionString(replaceEndpoints(withFiles(), { fileUrl: file.url })).getShareClient(freshName());
+  const [blobPort, tablePort, queuePort, filePort] = await Promise.all([startClosablePort(blob.url), startClosablePort(ofTable.url), startClosablePort(ofQueue.url), startClosablePort(file.url)]);
+  ports = [blobPort, tablePort, queuePort, filePort];
+  container = await freshContainer({ through: blobPort });
+  table = await freshTable({ through: tablePort });
+  queue = await freshQueue({ through: queuePort });
+  otherQueue = queueClient("other", { through: queuePort });
+  share = ShareServiceClient.fromConnectionString(replaceEndpoints(withFiles(), { fileUrl: filePort.url })).getShareClient(freshName());
   await share.create();
   await share.rootDirectoryClient.getFileClient("doc").uploadData(Buffer.from("{}"));
   const direct = containerClient(container.containerName);
@@ -43,8 +52,11 @@ beforeAll(async () => {
   // Never expires: it is held during all outages.
   heldLease = await acquireLease(container.getBlockBlobClient("held"), { durationInSeconds: Infinity });
 });
-afterAll(() => Promise.all(Object.values(proxies).map((proxy) => proxy.stop())));
-beforeEach(() => reset([]));
+afterAll(() => Promise.all([...Object.values(proxies).map((proxy) => proxy.stop()), ...ports.map((port) => port.close())]));
+beforeEach(async () => {
+  await Promise.all(ports.map((port) => port.open()));
+  reset([]);
+});
 
 function reset(rules: readonly FaultRule[]): void {
   for (const proxy of Object.values(proxies)) proxy.reset(rules);
@@ -128,7 +140,7 @@ const endless: [string, (call: { abortSignal: AbortSignal }) => Promise<unknown>
     const [result] = await enqueueMany(queue, [1], undefined, call);
     throw (result as { error: unknown }).error;
   }],
-  ["redrive", (call) => redrive(queue, queueClient("other", { through: proxies.queue }), call)],
+  ["redrive", (call) => redrive(queue, otherQueue, call)],
   ["QueueConsumer.start", (call) => new QueueConsumer(queue, () => undefined, { inbox: new ClaimInbox(table) }).start(call)],
   ["ClaimInbox.get", (call) => new ClaimInbox(table).get(queue, "k", call)],
   ["ClaimInbox.forget", (call) => new ClaimInbox(table).forget(queue, "k", call)],
@@ -190,24 +202,24 @@ const inProgress: [string, (meet: () => Promise<unknown>, call: { abortSignal: A
 ];
 const freshBlob = () => container.getBlockBlobClient(freshName());
 
-const outages: [string, () => FaultRule][] = [
-  ["answers 503 to everything", () => respondWith(503)],
-  ["answers nothing", () => hang()],
+const outages: [string, begin: () => unknown][] = [
+  ["answers 503 to everything", () => reset([respondWith(503)])],
+  ["answers nothing", () => reset([hang()])],
+  ["refuses all connections", () => Promise.all(ports.map((port) => port.close()))],
 ];
 
-describe.each(outages)("when the service %s", (_, rule) => {
+describe.each(outages)("when the service %s", (_, begin) => {
   it("the time limit of every helper holds within 250 ms", async () => {
-    reset([rule()]);
+    await begin();
     const late: string[] = [];
     const others: unknown[] = [];
     // A few at a time: what is measured is not to wait for the processor.
     for (let first = 0; first < calls.length; first += 5) {
       await Promise.all(
         calls.slice(first, first + 5).map(async ([name, call]) => {
-          // Compared with a timer of the same event loop: a machine that is busy delays both.
-          const timer = setTimeout(() => late.push(name), limitInMs + 250);
+          const stopTimer = startLoopTimer(limitInMs + 250, () => late.push(name));
           const error: unknown = await call().catch((thrown: unknown) => thrown);
-          clearTimeout(timer);
+          stopTimer();
           if (!isConcurrencyError(error) || !/OPERATION_TIMEOUT|LEASE_UNAVAILABLE|COMMIT_UNKNOWN|WATCH_FAILED/.test(error.code)) others.push([name, String(error)]);
         }),
       );
@@ -216,7 +228,7 @@ describe.each(outages)("when the service %s", (_, rule) => {
   });
 
   it("a call without a time limit ends within 250 ms when its signal aborts", async () => {
-    reset([rule()]);
+    await begin();
     const late: string[] = [];
     const others: unknown[] = [];
     for (let first = 0; first < endless.length; first += 5) {
@@ -225,10 +237,10 @@ describe.each(outages)("when the service %s", (_, rule) => {
           const controller = new AbortController();
           const calling = call({ abortSignal: controller.signal }).then(() => undefined, (error: unknown) => error);
           await pause(limitInMs);
-          const timer = setTimeout(() => late.push(name), 250);
+          const stopTimer = startLoopTimer(250, () => late.push(name));
           controller.abort(new Error("enough"));
           const error = await calling;
-          clearTimeout(timer);
+          stopTimer();
           if (!(error instanceof Error) || error.message !== "enough") others.push([name, String(error)]);
         }),
       );
@@ -242,36 +254,45 @@ describe.each(outages)("when the service %s", (_, rule) => {
     let go = (): void => undefined;
     const all = new Promise<void>((resolve) => (go = resolve));
     const meet = (): Promise<unknown> => {
-      if (--waiting === 0) {
-        reset([rule()]);
-        go();
-      }
+      if (--waiting === 0) void Promise.resolve(begin()).then(go);
       return all;
     };
     const controller = new AbortController();
     const pending = new Set(inProgress.map(([name]) => name));
-    const calling = inProgress.map(([name, call]) => call(meet, { abortSignal: controller.signal }).catch(() => undefined).finally(() => pending.delete(name)));
-    const once = new Once(table).run(freshName(), meet, time).catch((error: unknown) => error);
+    const early: unknown[] = [];
+    const ended = (name: string, error?: unknown): void => {
+      pending.delete(name);
+      if (waiting <= 0) return;
+      early.push([name, String(error)]);
+      go();
+    };
+    const calling = inProgress.map(([name, call]) => call(meet, { abortSignal: controller.signal }).then(() => ended(name), (error: unknown) => ended(name, error)));
+    // Not as short as the others: a part of it is spent on the claim, while all of them begin.
+    const timeoutInMs = 4_000;
+    const once = new Once(table).run(freshName(), meet, { timeoutInMs }).catch((error: unknown) => {
+      ended("Once.run with timeoutInMs", error);
+      return error;
+    });
     await all;
-    const onceIsLate = setTimeout(() => late.push("Once.run with timeoutInMs"), limitInMs + 250);
+    expect(early).toEqual([]);
+    const onceIsInTime = startLoopTimer(timeoutInMs + 250, () => late.push("Once.run with timeoutInMs"));
     expect(await once).toMatchObject({ code: "COMMIT_UNKNOWN" });
-    clearTimeout(onceIsLate);
-    // Compared with a timer of the same event loop, as above.
-    const overdue = setTimeout(() => late.push(...pending), 250);
+    onceIsInTime();
+    const allAreInTime = startLoopTimer(250, () => late.push(...pending));
     controller.abort(new Error("enough"));
     await Promise.all(calling);
-    clearTimeout(overdue);
+    allAreInTime();
     expect(late).toEqual([]);
   });
 
   it("a call that does not wait has 5 seconds for its response", async () => {
-    reset([rule()]);
+    await begin();
     const late: string[] = [];
     await Promise.all(
       tries.map(async ([name, call]) => {
-        const timer = setTimeout(() => late.push(name), 5_250);
+        const stopTimer = startLoopTimer(5_250, () => late.push(name));
         await expect(call(), name).rejects.toMatchObject({ code: expect.stringMatching(/OPERATION_TIMEOUT|LEASE_UNAVAILABLE/) as string });
-        clearTimeout(timer);
+        stopTimer();
       }),
     );
     expect(late).toEqual([]);
