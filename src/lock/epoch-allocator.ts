@@ -8,7 +8,7 @@ import type { HeldLease, PendingWrite } from "../lease/held-lease.js";
 import type { LeaseRequest } from "../lease/lease-adapters.js";
 import type { FencingToken } from "../lease/lease-handle.js";
 import type { EpochFloor } from "./epoch-floor.js";
-import { formatLockRecord, LockRecordBlob, maxEpoch, nextEpoch } from "./lock-record.js";
+import { epochOfNow, formatLockRecord, LockRecordBlob, maxEpoch, nextEpoch } from "./lock-record.js";
 import type { LockRecord, StoredRecord } from "./lock-record.js";
 
 /** Under one reservation, the record names the first of its holders: operators see the others only after {@link recordAfterInMs}. */
@@ -246,7 +246,10 @@ export class EpochAllocator {
     const write = async (base: StoredRecord): Promise<Reservation | RecordChanged> => {
       // The holder has its epoch, unless a late request has changed the record that says so: then it needs none, but its successors do.
       const given = named?.base.etag === base.etag ? named.epoch : undefined;
-      const epoch = given ?? Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record));
+      // A foreign program may have restored an old record, as a restore of the container does: epochs that were used since are not
+      // larger than the time. Not of a crash guard: its next holder tries all epochs since the last mark, one by one.
+      const leastEpoch = base.lastModified && !this.#info.guards ? epochOfNow(base.lastModified) : 1;
+      const epoch = given ?? Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record), leastEpoch);
       if (epoch > maxEpoch) throw new RangeError(`The record of ${redactUrl(this.#blob.url)} has the epoch ${epoch}, which another program has written: there is no larger one for its next holders. Delete the blob.`);
       const record = this.#recordAfter(base.record, epoch, reserved, names, who);
       const written = await blob.write(record, base.etag);

@@ -208,6 +208,18 @@ function encode(name: string): string {
 export interface StoredRecord {
   readonly record: LockRecord;
   readonly etag: string;
+  /** When the blob was last changed, by the service's clock. Undefined: this process has written the record itself. */
+  readonly lastModified?: Date | undefined;
+}
+
+/**
+ * The time in millionths of a second. It is larger than every epoch before: a process with many callers hands a lock over, or reserves
+ * epochs, far more than a thousand times a second, but not a million times.
+ */
+export function epochOfNow(lastModified: Date | undefined): number {
+  const [now, modified] = [Date.now(), lastModified?.getTime() ?? 0];
+  // The clock of this process is behind that of the service, which tells the time in seconds.
+  return Math.ceil(1_000 * (modified > now ? modified + 1_000 : now));
 }
 
 const timeoutInMs = 5_000;
@@ -229,24 +241,21 @@ export class LockRecordBlob {
 
   /**
    * The epoch to start with if there is no record: no process has used the lock yet, or a foreign program deleted the blob or replaced
-   * its metadata. The time in millionths of a second is larger than every epoch before: a process with many callers hands a lock
-   * over, or reserves epochs, far more than a thousand times a second, but not a million times. If a purge deleted
-   * it, the floor is larger in any case.
+   * its metadata. If a purge deleted it, the floor may be larger than the time.
    */
   async startEpoch({ epoch }: LockRecord, floor: EpochFloor): Promise<number> {
     if (epoch > 0) return 1;
     // Read under the lease: a purge that deleted the lock before has raised it by now.
     const [lastEpoch] = await Promise.all([floor.read(this.#request), this.#lastModified ? undefined : this.read()]);
-    const [now, lastModified] = [Date.now(), this.#lastModified?.getTime() ?? 0];
-    // The clock of this process is behind that of the service, which tells the time in seconds.
-    return Math.max(lastEpoch + 1, Math.ceil(1_000 * (lastModified > now ? lastModified + 1_000 : now)));
+    return Math.max(lastEpoch + 1, epochOfNow(this.#lastModified));
   }
 
   async read(limitInMs: number = timeoutInMs): Promise<StoredRecord> {
     const options = this.#options({ leaseId: this.#lease.leaseId });
     const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
-    this.#lastModified = (properties as { lastModified?: Date }).lastModified ?? new Date(0);
-    return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)) };
+    const { lastModified } = properties as { lastModified?: Date };
+    this.#lastModified = lastModified ?? new Date(0);
+    return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)), lastModified };
   }
 
   /** Rejects if the record could not be written. Returns a conflict, for the caller to handle. */

@@ -432,12 +432,12 @@ export class LockTurns implements LockRules {
     // This process has had the lock meanwhile, and knows more.
     if (turns !== this.#turns) return;
     const properties = found.kind === "ok" ? found.value : {};
-    const { etag, leaseState } = properties;
+    const { etag, leaseState, lastModified } = properties;
     const record = parseLockRecord(properties.metadata);
     const servedBefore = this.#epochs.known?.record.served ?? 0;
     // The response is older than what this process has written or seen meanwhile: counting has not begun anew.
     if (this.#epochs.known !== known && (record.served ?? 0) < (this.#epochs.known?.record.served ?? 0)) return;
-    this.#epochs.learn({ record, etag: etag ?? "" });
+    this.#epochs.learn({ record, etag: etag ?? "", lastModified });
     this.#observe(record.served ?? 0, etag, servedBefore);
     const isFree = leaseState !== "leased" && leaseState !== "breaking";
     if (!isFree) this.#free = undefined;

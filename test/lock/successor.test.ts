@@ -161,7 +161,7 @@ describe("the next process in line", () => {
     const [reserved, start] = [Number(server.blobs.get(blob)!.metadata["asc_reserved"]), Number(server.blobs.get(blob)!.metadata["asc_epoch"])];
     expect(start).toBe(epoch);
     const visitor = await run(locksOn(server, "visitor").acquire("a"), 3_000);
-    expect(visitor.epoch).toBe(start + reserved);
+    expect(visitor.epoch).toBeGreaterThanOrEqual(start + reserved);
     await run(visitor.release());
   });
 

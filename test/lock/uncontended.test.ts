@@ -78,7 +78,7 @@ describe("a lock that no other process wants", () => {
     const locks = locksOn(server);
     const before = await run(locks.withLock("a", ({ epoch }) => epoch));
     await pass(2_000);
-    const raised = before + 1_000_000;
+    const raised = before + 60_000_000;
     server.replaceMetadata(blob, { asc_epoch: String(raised), asc_reserved: "5" });
     server.requests.length = 0;
     const after = await run(locks.withLock("a", ({ epoch }) => epoch));
