@@ -39,7 +39,8 @@ describe("the package", () => {
       .flatMap((ending) => filesOf(join(root, "docs"), ending))
       .filter((file) => !file.startsWith("api/"))
       .map((file) => `docs/${file}`);
-    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built, ...cjs, ...page, ...pages].toSorted());
+    const samples = [".md", ".ts"].flatMap((ending) => filesOf(join(root, "samples"), ending)).map((file) => `samples/${file}`);
+    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "SUPPORT.md", "package.json", ...samples, ...built, ...cjs, ...page, ...pages].toSorted());
   });
 
   test("has no source maps: the compiled modules are the sources without their types, comments included", () => {

@@ -95,6 +95,13 @@ describe.concurrent("followed to the letter in a new project", () => {
   });
 });
 
+test("a sample of the package runs where it is installed", async () => {
+  const page = pages.find(({ path }) => path === "samples/README.md")!;
+  const command = /^npm install azure-storage-concurrency (.*)\n(node .*)$/m.exec(page.text)!;
+  const project = await Project.create({ type: "module", packages: [tarball, ...command[1]!.split(" ")] });
+  expect(await project.node(command[2]!.split(" ").slice(1))).toContain("Money between accounts");
+});
+
 test("two copies in one process lose no update, and know each other's errors", async () => {
   const project = await Project.create({ type: "module", packages: [tarball, "@azure/storage-blob"] });
   await project.write(
