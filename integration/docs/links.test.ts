@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
@@ -62,5 +62,38 @@ describe("each page of a guarantee", () => {
     expect(page.namedFiles.filter((file) => file.endsWith(".test.ts"))).not.toEqual([]);
     const index = pages.find((other) => other.path === "docs/guarantees/README.md");
     expect(index?.links.map(({ target }) => target)).toContain(path);
+  });
+});
+
+describe("the list of samples", () => {
+  test("has each sample, with its title and its helper", () => {
+    const list = pages.find(({ path }) => path === "samples/README.md")!.text;
+    const samples = readdirSync(join(root, "samples")).filter((file) => file.endsWith(".ts") && file !== "tour.ts");
+    expect(samples.length).toBeGreaterThan(20);
+    const field = (source: string, name: string): string => new RegExp(`  ${name}: "(.*)",`).exec(source)?.[1] ?? name;
+    const rows = samples.map((file) => {
+      const source = readFileSync(join(root, "samples", file), "utf8");
+      return `| [${file}](${file}) | ${field(source, "title")} | [\`${field(source, "helper")}\`](../${field(source, "section")}) |`;
+    });
+    expect(rows.filter((row) => !list.includes(row))).toEqual([]);
+  });
+});
+
+describe("the workflows", () => {
+  const workflows = ["ci", "release"].map((name) => readFileSync(join(root, `.github/workflows/${name}.yml`), "utf8"));
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string>; engines: { node: string } };
+
+  test("run scripts that exist, on the oldest Node that is supported and on newer ones", () => {
+    const named = workflows.flatMap((text) => [...text.matchAll(/npm (?:run )?(test\b[\w:]*|build|[\w]+:[\w:]+)/g)].map(([, name = ""]) => name));
+    expect(named).toContain("test:versions");
+    expect(named.filter((name) => !(name in manifest.scripts))).toEqual([]);
+    expect(workflows[0]).toContain(`node-version: ${/\d+/.exec(manifest.engines.node)![0]}\n`);
+    expect(workflows[0]).toContain("node: [22, 24, 26]");
+  });
+
+  test("may write nothing but what the release needs to be trusted", () => {
+    for (const text of workflows) expect(text).toMatch(/^permissions:\n {2}contents: read$/m);
+    expect(workflows.map((text) => text.match(/: write\b/g)?.length ?? 0)).toEqual([0, 1]);
+    expect(workflows[1]).toMatch(/id-token: write/);
   });
 });

@@ -26,7 +26,10 @@ describe("the package", () => {
   test("has a module and its types for every file of src, the pages that the README links to, and nothing else", () => {
     // The page of the dashboard is bundled.
     const modules = filesOf(join(root, "src"), ".ts").filter((file) => !file.startsWith("cli/dashboard/page/")).map((file) => `dist/${file.replace(/\.ts$/, "")}`);
-    const built = modules.flatMap((name) => [`${name}.js`, `${name}.js.map`, `${name}.d.ts`]);
+    // The command line is for Node, which needs no CommonJS.
+    const forJest = modules.filter((name) => !/^dist\/cli\/|\/cli$/.test(name)).map((name) => name.replace("dist/", "dist/cjs/"));
+    const built = [...modules, ...forJest].flatMap((name) => [`${name}.js`, `${name}.d.ts`]);
+    const cjs = ["bundled.js", "package.json"].map((file) => `dist/cjs/${file}`);
     const shipped = readdirSync(unpacked, { recursive: true, encoding: "utf8", withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name).slice(unpacked.length + 1));
@@ -36,13 +39,15 @@ describe("the package", () => {
       .flatMap((ending) => filesOf(join(root, "docs"), ending))
       .filter((file) => !file.startsWith("api/"))
       .map((file) => `docs/${file}`);
-    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", ...built, ...page, ...pages].toSorted());
+    const samples = [".md", ".ts"].flatMap((ending) => filesOf(join(root, "samples"), ending)).map((file) => `samples/${file}`);
+    expect(shipped.toSorted()).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "SUPPORT.md", "package.json", ...samples, ...built, ...cjs, ...page, ...pages].toSorted());
   });
 
-  test("has source maps that bring their sources along", () => {
-    const sourcesOf = (file: string): unknown => (JSON.parse(readFileSync(join(unpacked, file), "utf8")) as { sourcesContent?: unknown }).sourcesContent;
-    const without = filesOf(unpacked, ".js.map").filter((file) => !Array.isArray(sourcesOf(file)));
-    expect(without).toEqual([]);
+  test("has no source maps: the compiled modules are the sources without their types, comments included", () => {
+    expect(filesOf(unpacked, ".map")).toEqual([]);
+    const mapped = filesOf(unpacked, ".js").filter((file) => readFileSync(join(unpacked, file), "utf8").includes("sourceMappingURL"));
+    expect(mapped).toEqual([]);
+    expect(readFileSync(join(unpacked, "dist/core/retry.js"), "utf8")).toMatch(/^ \* /m);
   });
 
   test("has nothing that publint would like to be otherwise", async () => {
@@ -51,11 +56,8 @@ describe("the package", () => {
   });
 
   test("is resolved to the right types", async () => {
-    // The profile leaves out two ways to resolve it. TypeScript's "node10" knows no subpaths, and forwarding folders for a
-    // resolution that TypeScript itself has given up are not worth it. CommonJS gets an ES module: attw calls that
-    // "dynamic import only", but Node can require() it since 20.19, which is the oldest that is supported, and
-    // so can TypeScript since 5.8. The tests of the installed package do both.
+    // The profile leaves out TypeScript's "node10" resolution, whose subpaths attw looks up only as folders. The type tests compile with it.
     const attw = join(root, "node_modules/@arethetypeswrong/cli/dist/index.js");
-    await runProgram(process.execPath, [attw, tarball, "--profile", "esm-only", "--no-color"], { cwd: root });
+    await runProgram(process.execPath, [attw, tarball, "--profile", "node16", "--no-color"], { cwd: root });
   });
 });

@@ -50,3 +50,23 @@ test("importing nothing takes nothing: no file has an effect of its own", async 
   });
   expect(outputFiles[0]!.text.trim()).toBe("");
 });
+
+test("what is imported loads neither the testing servers nor the command line", async () => {
+  const { metafile } = await build({
+    stdin: { contents: `export * from "azure-storage-concurrency";`, resolveDir: root },
+    bundle: true,
+    format: "esm",
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    write: false,
+    metafile: true,
+    packages: "external",
+    alias: { "azure-storage-concurrency": join(root, "dist/index.js") },
+  });
+  const loaded = Object.keys(metafile.inputs);
+  expect(loaded).toContain("dist/lease/with-lease.js");
+  expect(loaded.filter((file) => /^dist\/(testing|cli|cjs)\//.test(file))).toEqual([]);
+  // No module of Node either, and of the packages only the dependencies.
+  const imported = Object.values(metafile.inputs).flatMap(({ imports }) => imports.filter(({ external }) => external).map(({ path }) => path));
+  expect([...new Set(imported)].sort()).toEqual(["@azure/core-tracing", "@azure/logger", "croner", "fast-equals", "p-retry"]);
+});

@@ -1,5 +1,7 @@
 import { spawn } from "node:child_process";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo, Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -41,6 +43,16 @@ async function untilGone(pid: number): Promise<void> {
   await vi.waitUntil(() => !isAlive(pid), { timeout: 10_000, interval: 20 });
 }
 
+/** Ports that were free a moment ago. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(Array.from({ length: count }, () => new Promise<Server>((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => resolve(server));
+  })));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
 describe("startAzurite", () => {
   it("serves blobs, queues and tables on ports of its own", async () => {
     await using azurite = await startAzurite();
@@ -62,6 +74,27 @@ describe("startAzurite", () => {
     await table.createEntity({ partitionKey: "p", rowKey: "r", n: 1 });
     expect(await table.getEntity("p", "r")).toMatchObject({ n: 1 });
     expect(table.url).toBe(azurite.tableUrl);
+  });
+
+  it("listens on the ports that the caller gives, in both spellings of a flag", async () => {
+    const ports = await freePorts(2);
+    await using azurite = await startAzurite({ args: ["--blobPort", String(ports[0]), `--queuePort=${ports[1]}`] });
+    expect([azurite.blobUrl, azurite.queueUrl].map((url) => Number(new URL(url).port))).toEqual(ports);
+    await expect(startAzurite({ args: ["--blobPort", String(ports[0])] })).rejects.toMatchObject({ code: "AZURITE_EXITED" });
+  });
+
+  it("keeps the data in the location that the caller gives: another one continues with it, on other ports", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "location-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const first = await startAzurite({ args: ["--location", folder] });
+    const containerOf = ({ connectionString }: typeof first) => BlobServiceClient.fromConnectionString(connectionString).getContainerClient("things");
+    await containerOf(first).create();
+    await containerOf(first).getBlockBlobClient("a").upload("hello", 5);
+    await Promise.all([first.stop(), first.stop()]);
+    expect(isAlive(first.pid)).toBe(false);
+
+    await using second = await startAzurite({ args: ["--location", folder] });
+    expect((await containerOf(second).getBlockBlobClient("a").downloadToBuffer()).toString()).toBe("hello");
   });
 
   it("ends the process before stop() resolves, however often it is called", async () => {

@@ -1,8 +1,13 @@
 import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BlobServiceClient } from "@azure/storage-blob";
+import { generate } from "selfsigned";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import {
   respondWith,
@@ -12,6 +17,8 @@ import {
   isBatch,
   isWrite,
   dropRequest,
+  replaceEndpoints,
+  startAzurite,
   startFaultProxy,
 } from "../../src/testing.js";
 import { azurite, connectionString, freshContainer, freshQueue, freshTable, tableClient } from "../support/clients.js";
@@ -179,8 +186,30 @@ describe("connections of the fault proxy", () => {
     await expect(container.getProperties()).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  it("must be plain http, and are refused otherwise", async () => {
-    await expect(startFaultProxy("https://account.blob.core.windows.net")).rejects.toThrow(TypeError);
+  it("must be http or https, and are refused otherwise", async () => {
+    await expect(startFaultProxy("ftp://127.0.0.1/")).rejects.toThrow(TypeError);
+    await expect(startFaultProxy("http://127.0.0.1:1", [], { ca: "certificate" })).rejects.toThrow(TypeError);
+  });
+
+  it("may use TLS: they get their own name as the host, and their certificate is checked", async () => {
+    const altNames = [{ type: 7 as const, ip: "127.0.0.1" }];
+    const { cert, private: key } = await generate([{ name: "commonName", value: "127.0.0.1" }], { extensions: [{ name: "basicConstraints", cA: true }, { name: "subjectAltName", altNames }] });
+    const folder = await mkdtemp(join(tmpdir(), "tls-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    await Promise.all([writeFile(join(folder, "cert.pem"), cert), writeFile(join(folder, "key.pem"), key)]);
+    await using secure = await startAzurite({ args: ["--cert", join(folder, "cert.pem"), "--key", join(folder, "key.pem")] });
+    expect(secure.blobUrl).toMatch(/^https:/);
+
+    await using proxy = await startFaultProxy(secure.blobUrl, [dropResponse({ when: isWrite, times: 1 })], { ca: cert });
+    const client = BlobServiceClient.fromConnectionString(replaceEndpoints(secure.connectionString, { blobUrl: proxy.url })).getContainerClient("secure");
+    await client.createIfNotExists();
+    expect(await client.exists()).toBe(true);
+    expect(proxy.faultCount()).toBe(1);
+
+    await using untrusting = await startFaultProxy(secure.blobUrl);
+    const rejected = BlobServiceClient.fromConnectionString(replaceEndpoints(secure.connectionString, { blobUrl: untrusting.url }), { retryOptions: { maxTries: 1 } });
+    await expect(rejected.getContainerClient("secure").exists()).rejects.toThrow();
+    expect(untrusting.log.at(-1)?.outcome).toBe("failed");
   });
 
   it("are used by whoever gets the connection string with the replaced endpoint", async () => {

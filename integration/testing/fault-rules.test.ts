@@ -130,9 +130,14 @@ describe("fault rules", () => {
     ["negative times", dropRequest({ times: -1 })],
     ["a status that is no error", respondWith(200)],
     ["a delay that ends before it starts", delay({ minInMs: 5, maxInMs: 1 })],
+    ["an unknown action", { action: { kind: "drop-answer" } as never }],
+    ["no action", { when: isWrite } as never],
+    ["an unknown member of an action", { action: { kind: "hang", at: "request", forMs: 5 } as never }],
+    ["an unknown stage", { action: { kind: "hang", at: "answer" } as never }],
+    ["an unknown member", { action: { kind: "drop-request" }, tiems: 1 } as never],
     ["a look at the answer before there is one", respondWith(503, { whenResponse: () => true })],
   ])("are refused at once with %s", (_, rule) => {
-    expect(() => (proxy.rules = [rule])).toThrow(/^fault rule /);
+    expect(() => (proxy.rules = [rule])).toThrow(/^fault rule\b/);
     expect(proxy.rules).toEqual([]);
   });
 });

@@ -56,8 +56,9 @@ const configurations: Readonly<Record<string, Configuration>> = {
     type: "module",
     compilerOptions: { ...allStrict, module: "esnext", moduleResolution: "bundler", lib: withDom },
   },
-  // Before 5.8, TypeScript did not know that Node can require() an ES module.
-  "strict, in CommonJS": { type: "commonjs", except: ["5.4"], compilerOptions: { strict: true, module: "nodenext", lib: withDom } },
+  "strict, in CommonJS": { type: "commonjs", compilerOptions: { strict: true, module: "nodenext", lib: withDom } },
+  // What older compilers resolve by "main", "types" and "typesVersions"; newer ones do as bundlers do, as below.
+  "strict, in CommonJS by default": { type: "commonjs", except: ["6", "7"], compilerOptions: { strict: true, module: "commonjs", lib: withDom } },
   "strict, in CommonJS as bundlers resolve": {
     type: "commonjs",
     except: ["5.4", "5.9"],

@@ -16,25 +16,38 @@ interface AzuriteProcess {
 // so a SIGKILL of the test runner leaves no Azurite behind. A string and not a file: it is the same in source and in
 // compiled code. The listener is added before Azurite loads, so that the death of the parent in between is noticed, too.
 const bootstrap = `
-  process.once("disconnect", () => process.exit());
+  const exit = () => process.exit();
+  process.once("disconnect", exit);
+  process.once("SIGTERM", () => process.off("disconnect", exit).disconnect());
   const { dirname, join } = require("node:path");
   for (const service of ["queue", "blob"]) {
     try {
       require(join(dirname(process.argv[1]), service, "utils", "constants.js")).DEFAULT_GC_INTERVAL_MS = ${24 * 3_600_000};
     } catch {}
   }
+  const { Server } = require("node:http");
+  const close = Server.prototype.close;
+  Server.prototype.close = function (...args) {
+    const closed = close.apply(this, args);
+    this.closeAllConnections();
+    return closed;
+  };
   require(process.argv[1]);
 `;
 
 // The bootstrap also postpones the garbage collection of queues, which runs every minute and can delete the text of a message
 // that is being sent at that moment: every receive that includes it fails from then on, and hides other messages. And that of
-// blobs, which runs after ten minutes: if these were busy, Azurite then does not respond for minutes.
+// blobs, which runs after ten minutes: if these were busy, Azurite then does not respond for minutes. A server that closes also
+// closes its idle connections: otherwise an orderly shutdown waits for the clients. So it does for the channel, which is no longer needed then.
 
 // Idle connections live for an hour: after Azurite's own 5 seconds, it may close one that a client is about to reuse, and
 // the client then sees a connection reset that no test has requested.
 const keepAlive = ["--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"];
 const freePorts = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"];
-const flags = [...freePorts, ...keepAlive, "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"];
+const flags = ["--skipApiVersionCheck", "--disableTelemetry", "--silent"];
+
+/** How long Azurite may take to write its data to the disk when it is stopped. */
+const shutdownLimitInMs = 10_000;
 
 const outputLimit = 8_192;
 
@@ -44,7 +57,9 @@ export async function launchAzurite(
   timeoutInMs: number,
   abortSignal: AbortSignal | undefined,
 ): Promise<AzuriteProcess> {
-  const child = spawn(process.execPath, ["--input-type=commonjs", "-e", bootstrap, "--", program, ...flags, ...args], {
+  const persistent = names(args, "--location") || names(args, "-l");
+  const all = [...unlessNamed([...freePorts, ...keepAlive], args), ...flags, ...(persistent ? [] : ["--inMemoryPersistence"]), ...args];
+  const child = spawn(process.execPath, ["--input-type=commonjs", "-e", bootstrap, "--", program, ...all], {
     stdio: ["ignore", "pipe", "pipe", "ipc"],
     windowsHide: true,
   });
@@ -52,9 +67,12 @@ export async function launchAzurite(
   const stop = async (): Promise<void> => {
     // Without this, a process that has nothing else to do would end here, before the exit is reported.
     child.ref();
-    // Not SIGTERM: Azurite's orderly shutdown waits for open connections, and there is nothing to save.
-    if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    if (child.exitCode !== null || child.signalCode !== null) return exited;
+    // An orderly shutdown saves what is in memory. Without a location, there is nothing to save.
+    if (persistent) child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), persistent ? shutdownLimitInMs : 0);
     await exited;
+    clearTimeout(timer);
   };
 
   try {
@@ -65,6 +83,15 @@ export async function launchAzurite(
     await stop();
     throw error;
   }
+}
+
+/** Of flags with a value each, those that the caller has not set. Azurite takes the first value of a flag that is there twice. */
+function unlessNamed(pairs: readonly string[], args: readonly string[]): string[] {
+  return pairs.filter((_, index) => !names(args, pairs[index - (index % 2)] ?? ""));
+}
+
+function names(args: readonly string[], flag: string): boolean {
+  return args.some((arg) => arg === flag || arg.startsWith(`${flag}=`));
 }
 
 function untilListening(

@@ -31,7 +31,8 @@ export interface StartAzuriteOptions {
   resolveFrom?: string | undefined;
 
   /**
-   * Additional command line flags of Azurite, for example `["--loose"]`.
+   * Additional command line flags of Azurite, for example `["--loose"]`. Ports that are given replace the free ones, and a
+   * `--location` keeps the data in that directory instead of in memory: {@link Azurite.stop} then lets Azurite save it.
    * @defaultValue none
    */
   args?: readonly string[] | undefined;
@@ -48,15 +49,15 @@ export interface Azurite extends StorageEndpoints, AsyncDisposable {
   readonly pid: number;
 
   /**
-   * Ends the process, and waits for its exit. All data is in memory and is lost. Idempotent.
+   * Ends the process, and waits for its exit. Data in memory is lost; without a `--location` this is all data. Idempotent.
    * @throws nothing: it also resolves if the process has ended already.
    */
   stop(): Promise<void>;
 }
 
 /**
- * Starts a new Azurite process, with the blob, queue and table services on free ports of 127.0.0.1 and all data in memory. Needs
- * the `azurite` package to be installed.
+ * Starts a new Azurite process, with the blob, queue and table services on free ports of 127.0.0.1 and all data in memory,
+ * unless `args` say otherwise. Needs the `azurite` package to be installed.
  *
  * Azurite never outlives this process, not even when it is killed with SIGKILL, and never keeps it from ending.
  *

@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { Agent, createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { Agent as SecureAgent } from "node:https";
 import type { AddressInfo } from "node:net";
 import { checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
@@ -24,9 +25,15 @@ export interface FaultProxyOptions {
    * @defaultValue 10_000
    */
   logLimit?: number | undefined;
+
+  /**
+   * For an `https:` target: the certificate that it is trusted by, in PEM, for example that of an Azurite with `--cert`.
+   * @defaultValue the certificate authorities that Node trusts
+   */
+  ca?: string | undefined;
 }
 
-const optionNames: OptionNames<FaultProxyOptions> = { seed: 1, logLimit: 1 };
+const optionNames: OptionNames<FaultProxyOptions> = { seed: 1, logLimit: 1, ca: 1 };
 
 /** Options of {@link FaultProxy.waitFor}. */
 export interface WaitForRequestOptions {
@@ -95,10 +102,13 @@ export interface FaultProxy extends AsyncDisposable {
  * Starts an HTTP proxy on a free port of 127.0.0.1 that forwards everything to a storage endpoint, except where a rule applies.
  * Paths, headers (including `Host`) and bodies are forwarded unchanged, so that shared-key signatures stay valid.
  *
+ * The target may use TLS, as an account on Azure does. The proxy itself does not: clients connect to it by `http:`, and the SDKs
+ * send no Entra ID tokens that way. Use a SAS or a key. An `https:` target gets its own name as `Host`.
+ *
  * The proxy does not keep the process from ending.
  *
- * @param targetUrl - An `http:` URL, for example `azurite.blobUrl`. A path is kept in {@link FaultProxy.url}.
- * @throws `TypeError` or `RangeError` if `targetUrl` is not an `http:` URL, or a rule is wrong.
+ * @param targetUrl - An `http:` or `https:` URL, for example `azurite.blobUrl`. A path is kept in {@link FaultProxy.url}.
+ * @throws `TypeError` or `RangeError` if `targetUrl` is no such URL, or a rule is wrong.
  */
 export async function startFaultProxy(
   targetUrl: string,
@@ -106,11 +116,12 @@ export async function startFaultProxy(
   options: FaultProxyOptions = {},
 ): Promise<FaultProxy> {
   checkOptions("startFaultProxy", options, optionNames);
-  const { seed = 1, logLimit = 10_000 } = options;
+  const { seed = 1, logLimit = 10_000, ca } = options;
   const target = new URL(targetUrl);
-  if (target.protocol !== "http:") throw new TypeError(`the fault proxy speaks http: only, not ${target.protocol}`);
+  if (!/^https?:$/.test(target.protocol)) throw new TypeError(`the target of a fault proxy must be http: or https:, not ${target.protocol}`);
+  if (ca !== undefined && target.protocol === "http:") throw new TypeError("ca: an http: target has no certificate");
 
-  const proxy = new FaultProxyServer(target, rules, seed, logLimit);
+  const proxy = new FaultProxyServer(target, rules, seed, logLimit, ca);
   await proxy.listen();
   return proxy;
 }
@@ -122,16 +133,18 @@ export class FaultProxyServer implements FaultProxy {
   readonly #seed: number;
   readonly #logLimit: number;
   readonly #server: Server;
-  // Free sockets are closed well before a server's usual 5 seconds, so that none is reused while the server closes it.
-  readonly #agent = new Agent({ keepAlive: true, timeout: 2_000 });
+  readonly #agent: Agent;
   readonly #stopped = new AbortController();
   readonly #inFlight = new Set<Promise<void>>();
   #ruleSet: RuleSet;
   #log: RequestLog;
   #stopping: Promise<void> | undefined;
 
-  constructor(target: URL, rules: readonly FaultRule[], seed: number, logLimit: number) {
+  constructor(target: URL, rules: readonly FaultRule[], seed: number, logLimit: number, ca?: string) {
     this.#target = target;
+    // Free sockets are closed well before a server's usual 5 seconds, so that none is reused while the server closes it.
+    const pooled = { keepAlive: true, timeout: 2_000 };
+    this.#agent = target.protocol === "http:" ? new Agent(pooled) : new SecureAgent({ ...pooled, ...(ca !== undefined && { ca }) });
     this.#ruleSet = new RuleSet(rules, seed);
     this.#seed = seed;
     this.#logLimit = logLimit;

@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import { request as secureRequest } from "node:https";
 import type { Agent, IncomingMessage, ServerResponse } from "node:http";
 import type { FaultResponse } from "./fault-rule.js";
 
@@ -15,13 +16,14 @@ export function forward(
   agent: Agent,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const upstream = request({
+    const secure = target.protocol === "https:";
+    const upstream = (secure ? secureRequest : request)({
       agent,
       hostname: target.hostname.replace(/^\[|\]$/g, ""),
-      port: target.port === "" ? 80 : target.port,
+      port: target.port === "" ? (secure ? 443 : 80) : target.port,
       method: message.method,
       path: message.url,
-      headers: requestHeaders(message),
+      headers: requestHeaders(message, secure ? target.host : undefined),
     });
     upstream.once("response", resolve);
     upstream.on("error", reject);
@@ -48,8 +50,9 @@ export function endToEndHeaders(message: IncomingMessage): string[] {
   return kept;
 }
 
-function requestHeaders(message: IncomingMessage): string[] {
-  const headers = endToEndHeaders(message);
+/** @param host - Replaces that of the proxy: an account on Azure is found by it. Signatures do not cover it. */
+function requestHeaders(message: IncomingMessage, host: string | undefined): string[] {
+  const headers = endToEndHeaders(message).map((each, index, all) => (host !== undefined && index % 2 === 1 && all[index - 1]?.toLowerCase() === "host" ? host : each));
   const { "content-length": length, "transfer-encoding": encoding } = message.headers;
   // Without either there is no body, but Node would send the header of a chunked one for these methods.
   const bodiless = length === undefined && encoding === undefined;

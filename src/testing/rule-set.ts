@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { checkOptions } from "../core/validate.js";
+import type { OptionNames } from "../core/validate.js";
 import { nameOf, stageOf } from "./fault-rule.js";
 import type { FaultAction, FaultResponseHead, FaultRequest, FaultRule } from "./fault-rule.js";
 
@@ -99,7 +101,32 @@ export class RuleSet {
   }
 }
 
+const ruleNames: OptionNames<FaultRule> = { name: 1, when: 1, probability: 1, times: 1, whenResponse: 1, action: 1 };
+
+/** The members of each kind of action. A misspelt kind would otherwise act as another one. */
+const actionNames: { readonly [K in FaultAction["kind"]]: OptionNames<Extract<FaultAction, { kind: K }>> } = {
+  "drop-response": { kind: 1 },
+  "drop-request": { kind: 1 },
+  "cut-body": { kind: 1, afterBytes: 1 },
+  respond: { kind: 1, at: 1, status: 1, errorCode: 1, message: 1, headers: 1 },
+  delay: { kind: 1, at: 1, minInMs: 1, maxInMs: 1 },
+  hang: { kind: 1, at: 1 },
+  "rewrite-response": { kind: 1, rewrite: 1 },
+};
+
+function checkAction(action: FaultAction | undefined): void {
+  const kind = action?.kind;
+  if (action === undefined || kind === undefined || !Object.hasOwn(actionNames, kind)) {
+    throw new TypeError(`fault rule: unknown action ${JSON.stringify(kind) ?? "undefined"}; there are ${Object.keys(actionNames).join(", ")}`);
+  }
+  checkOptions(`fault rule ${kind}`, action, actionNames[kind]);
+  const at: unknown = "at" in action ? action.at : "request";
+  if (at !== "request" && at !== "response") throw new TypeError(`fault rule ${kind}: at must be "request" or "response"`);
+}
+
 function checkRule(rule: FaultRule): void {
+  checkOptions("fault rule", rule, ruleNames);
+  checkAction(rule.action);
   const { action, probability = 1, times = Infinity, whenResponse } = rule;
   const name = nameOf(rule);
   if (!(probability >= 0 && probability <= 1)) throw new RangeError(`fault rule ${name}: probability must be 0 to 1, not ${probability}`);

@@ -79,7 +79,12 @@ export class Project {
 
   /** Runs a program, and returns the JSON that it prints. It has to end by itself. */
   async run(file: string, env: NodeJS.ProcessEnv): Promise<unknown> {
-    return JSON.parse(await this.#program("node", [file], env));
+    return JSON.parse(await this.node([file], env));
+  }
+
+  /** Runs Node, and returns what it prints. The program has to end by itself. */
+  node(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+    return this.#program("node", args, env);
   }
 
   /** Runs a command of a package that is installed here, and returns what it prints. Rejects with its exit code. */

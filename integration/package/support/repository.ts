@@ -5,7 +5,7 @@ import { join } from "node:path";
 export const root: string = join(import.meta.dirname, "../../..");
 
 interface Manifest {
-  readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string } | string>>;
+  readonly exports: Readonly<Record<string, { readonly default: { readonly types: string; readonly default: string } } | string>>;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
 }
@@ -14,5 +14,5 @@ export const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf
 
 /** `index`, `clients`, `testing`: the entries that are modules. */
 export const entries: readonly string[] = Object.values(manifest.exports).flatMap((entry) =>
-  typeof entry === "string" ? [] : [entry.default.replace("./dist/", "").replace(".js", "")],
+  typeof entry === "string" ? [] : [entry.default.default.replace("./dist/", "").replace(".js", "")],
 );
