@@ -3,7 +3,7 @@ import tseslint from "typescript-eslint";
 import layers from "./eslint.layers.js";
 
 export default tseslint.config(
-  { ignores: ["integration/docs/.examples/**", "dist/**", "site/**", "coverage/**", "node_modules/**"] },
+  { ignores: ["integration/docs/.examples/**", "dist/**", "site/**", "coverage/**", "node_modules/**", ".stryker-tmp/**"] },
   {
     files: ["**/*.ts", "**/*.tsx"],
     extends: [...tseslint.configs.strictTypeChecked],
