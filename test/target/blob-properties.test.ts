@@ -43,7 +43,8 @@ describe("blobMetadata", () => {
 
   it("leaves room for the journal when the claims fill the metadata", async () => {
     const { blob } = counterBlob();
-    const entries = Array.from({ length: 60 }, (_, n) => `${(1_000 - n).toString(36)}.idOfClaim${n}${`+operation-${"x".repeat(100)}`}`);
+    const operation = `+operation-${"x".repeat(100)}`;
+    const entries = Array.from({ length: 60 }, (_, n) => `${(1_000 - n).toString(36)}.idOfClaim${n}${operation}`);
     const claims = ["1", ...entries].join("~");
     blob.put({}, { metadata: { asc_appends: claims } });
     await optimisticUpdate(blobMetadata(blob), (metadata) => void (metadata["a"] = "1"));
