@@ -29,12 +29,14 @@ export const idempotentRequests: Sample = {
       const server = createServer((request, response) => {
         const send = (status: number, body: object): void => void response.writeHead(status).end(JSON.stringify(body));
         const key = request.headers["idempotency-key"];
-        if (typeof key !== "string") {
-          send(400, { error: "Idempotency-Key is missing" });
+        if (typeof key !== "string" || key === "" || key.length > 255) {
+          send(400, { error: "Idempotency-Key is missing, or too long" });
           return;
         }
+        // With the caller, whom a service has authenticated: a client that sends the key of another one must not get its receipt.
+        const caller = "ann";
         once
-          .runTransaction<Receipt>(key, "ann", async (tx) => {
+          .runTransaction<Receipt>(`${caller}/${key}`, caller, async (tx) => {
             const account = await tx.get<{ balance: number; receipts: number }>("account");
             if (!account || account.balance < 10) throw new Error("not enough money");
             tx.update({ rowKey: "account", balance: account.balance - 10, receipts: account.receipts + 1 });

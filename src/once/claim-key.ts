@@ -57,8 +57,10 @@ export async function claimKey<R>(store: RecordStore, call: OnceCall<R>, { resul
       const written = await store.write(place, etag, record, request);
       if (written.kind === "conflict" && written.found.record?.owner !== owner) return written.found;
       etag = written.kind === "conflict" ? written.found.record?.etag : written.etag;
-      // After a response that took so long, the claim may expire soon, or have expired: it is renewed before the function begins.
-      if (etag !== undefined && clock() < claimDurationInMs / 2) return new HeldKey(store, { place, record, etag, clock }, { abortSignal, tracingOptions });
+      const held = etag === undefined ? undefined : new HeldKey(store, { place, record, etag, clock }, { abortSignal, tracingOptions });
+      if (held?.isHeld()) return held;
+      // The response took so long that the claim may have expired: it is renewed before the function begins.
+      held?.end();
     }
   };
   try {

@@ -119,7 +119,7 @@ export class Once {
   /**
    * As {@link Once.run}, but exactly once: what the function writes and its result are one transaction of the partition. The function may
    * *run* several times, as that of {@link runTransaction}; calls with one key do not wait for each other, and one of them commits. Costs
-   * what the transaction costs, and 1 request more for a repetition.
+   * what the transaction costs, and a repetition 3 to 5 requests more.
    * @throws {@link IdempotencyMismatchError} if the key was used with another `fingerprint`.
    * @throws {@link ConflictError} if other writers kept changing what was read: nothing was written.
    * @throws {@link OperationTimeoutError} if the time was over before the commit was sent: nothing was written.

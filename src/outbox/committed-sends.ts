@@ -69,7 +69,9 @@ export class CommittedSends {
       await this.settled(isOver.signal);
     } catch {
       this.#ended.abort(isOver.signal.reason);
+      // What is committed from now on is sent. Deletes that wait for their turn end with the others, and not with these.
       this.#ended = new AbortController();
+      this.#deletes.clear();
       await this.settled();
     } finally {
       stopTimer();
@@ -104,14 +106,15 @@ export class CommittedSends {
   async #delete(partitionKey: string, rowKey: string): Promise<void> {
     let deletes = this.#deletes.get(partitionKey);
     if (!deletes) {
-      const send = (rowKeys: readonly string[]): Promise<void> => this.#table.deleteRows(partitionKey, rowKeys, { abortSignal: this.#ended.signal });
+      const { signal } = this.#ended;
+      const send = (rowKeys: readonly string[]): Promise<void> => this.#table.deleteRows(partitionKey, rowKeys, { abortSignal: signal });
       this.#deletes.set(partitionKey, (deletes = { batcher: new Batcher(send, maxOperations), users: 0 }));
     }
     deletes.users++;
     try {
       await deletes.batcher.add(rowKey);
     } finally {
-      if (--deletes.users === 0) this.#deletes.delete(partitionKey);
+      if (--deletes.users === 0 && this.#deletes.get(partitionKey) === deletes) this.#deletes.delete(partitionKey);
     }
   }
 }

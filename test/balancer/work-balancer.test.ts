@@ -496,6 +496,21 @@ describe("costs", () => {
     await stopAll(workers);
   });
 
+  it("a worker that joins: the recorded number of shards, a listing, and its member lock", async () => {
+    const server = new FakeLeaseServer();
+    const workers = await started(server, 4, { shards: 4 });
+    server.requests.length = 0;
+    const joining = worker(server, { shards: 4 });
+    await run(joining.balancer.start());
+    await pass(1_000);
+    const operations = server.requests.filter(({ operation }) => operation !== "renew").map(({ operation }) => operation);
+    expect(operations.slice(0, 3)).toEqual(["properties", "list", "acquire"]);
+    const others = operations.filter((operation) => operation === "list").length - 1;
+    const taken = operations.filter((operation) => operation === "acquire").length - 1;
+    expect(operations.length - others - taken).toBeLessThanOrEqual(7);
+    await stopAll([...workers, joining]);
+  });
+
   it("a shard that moves: 1 request of its last owner, 3 of the next one", async () => {
     const server = new FakeLeaseServer();
     const [first, second] = await started(server, 2, { shards: 2 });

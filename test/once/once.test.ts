@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { CommitUnknownError, IdempotencyMismatchError, InProgressError, isConcurrencyError, LeaseLostError, OperationTimeoutError, SchemaError } from "../../src/index.js";
 import type { OnceContext } from "../../src/index.js";
@@ -6,6 +6,7 @@ import { placeOf } from "../../src/once/once-record.js";
 import { storedError } from "../../src/once/stored-result.js";
 import { answer, busy, failAfterCommit, gate, ghost, hang, hangAfterCommit, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
 import type { Fault } from "../fakes/faults.js";
+import { hashAtOnce } from "../queue/fakes/fake-container.js";
 import { rejection } from "../support/outcome.js";
 import { inFakeTime, useFakeTimers } from "../support/timers.js";
 import { fakeFleet } from "./fakes.js";
@@ -337,6 +338,8 @@ describe("while another call runs the function", () => {
   });
 
   it("a call with whenInProgress: \"throw\", or with another fingerprint, does not wait behind one of its process that waits for another process", async () => {
+    hashAtOnce();
+    onTestFinished(() => void vi.restoreAllMocks());
     const { process, service } = fakeFleet();
     const end = deferred();
     const first = process().run("k", () => end.promise.then(() => 1), { fingerprint: 1 });

@@ -36,6 +36,8 @@ describe("a transaction with a key", () => {
     expect(await fleet.process().runTransaction("k", "p", withdraw)).toEqual({ value: { left: 9 }, replayed: false });
     expect(fleet.service.operations).toEqual(["getEntity", "submitTransaction"]);
     expect(await fleet.process().runTransaction("k", "p", withdraw)).toEqual({ value: { left: 9 }, replayed: true });
+    // What the transaction costs, why it is rejected, and the record.
+    expect(fleet.service.operations.slice(2)).toEqual(["getEntity", "submitTransaction", "getEntity", "getEntity", "getEntity", "getEntity"]);
     expect(balance(fleet)).toBe(9);
     expect(await fleet.process().runTransaction("other", "p", withdraw)).toEqual({ value: { left: 8 }, replayed: false });
   });

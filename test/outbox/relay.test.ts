@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { isLibraryRow, listEntities, runTransaction } from "../../src/index.js";
-import { answer, gate, ghost, loseAnswer, loseAnswerForGood } from "../fakes/faults.js";
+import { answer, gate, ghost, hang, loseAnswer, loseAnswerForGood } from "../fakes/faults.js";
 import { FakeQueue } from "../queue/fakes/fake-queue.js";
 import { rejection } from "../support/outcome.js";
 import { useFakeTimers } from "../support/timers.js";
@@ -437,6 +437,24 @@ describe("stop", () => {
     expect(process.errors).toEqual([]);
     await after(30_000);
     expect(await world.process().outbox.flush()).toEqual({ sent: 1, failed: 0 });
+  });
+
+  it("ends in its time although a table does not respond to deletes, and others wait for their turn", async () => {
+    const world = new OutboxWorld();
+    const process = world.process();
+    world.service.each("deleteEntity", hang);
+    await order(process, "o1");
+    await turns();
+    await order(process, "o2");
+    await after(100);
+    expect(world.payloads()).toHaveLength(2);
+    const stopping = process.outbox.stop({ drainTimeoutInMs: 5_000 });
+    let ended = false;
+    void stopping.then(() => (ended = true));
+    await after(5_100);
+    expect(ended).toBe(true);
+    expect(world.rows()).toEqual({ messages: 2, markers: 1 });
+    expect(process.errors).toEqual([]);
   });
 
   it("does not happen if a flush is aborted: what is being sent goes on", async () => {
