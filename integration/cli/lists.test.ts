@@ -1,8 +1,11 @@
+import { randomUUID } from "node:crypto";
+
 import type { QueueClient } from "@azure/storage-queue";
 import { describe, expect, it } from "vitest";
 
 import { run } from "../../src/cli/run.js";
 import { BlobLocks, enqueueMany, Outbox, redrive, runTransaction, TableLock } from "../../src/index.js";
+import { queueIdentityOf } from "../../src/queue/inbox/record.js";
 import { FakeTerminal } from "../../test/cli/fake-terminal.js";
 import { azurite, freshContainer, freshName, freshQueue, freshTable, queueClient } from "../support/clients.js";
 
@@ -176,5 +179,20 @@ describe("outbox", () => {
     await expect.poll(() => shown(...flush), { timeout: 20_000, interval: 1_000 }).toBe("1 message was sent.\n");
     expect((await orders.peekMessages()).peekedMessageItems[0]?.messageText).toContain("order-17");
     expect(await shown("outbox", "list", table.tableName)).toBe("All messages are sent.\n");
+  });
+
+  it.each(["..", "../../x", "", "%zz", "/evil.test/x", "\\evil"])("sends the others although a row names the queue %j", async (name) => {
+    const [table, orders] = await Promise.all([freshTable(), freshQueue()]);
+    const account = queueIdentityOf(orders.url).split(":")[0] ?? "";
+    for (const [partitionKey, queue] of [["forged", `${account}:${name}`], ["eu", queueIdentityOf(orders.url)]] as const) {
+      const id = randomUUID();
+      await table.createEntity({ partitionKey, rowKey: `~asc~outbox!${id}!000000000001`, outgoing0: JSON.stringify([{ queue, key: "k", text: "order-17", timing: {} }]) });
+      await table.createEntity({ partitionKey: "~asc~outbox", rowKey: `~asc~outmarker!${id}`, partition: partitionKey });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2_100));
+    const terminal = terminalWith();
+    expect(await run(["outbox", "flush", table.tableName, "--yes", "--older-than-seconds", "1"], terminal)).toBe(1);
+    expect(terminal.stderr).toMatch(/^1 message was sent, 1 could not be sent: /);
+    expect((await orders.peekMessages()).peekedMessageItems.map(({ messageText }) => messageText)).toEqual(["order-17"]);
   });
 });

@@ -46,6 +46,7 @@ const passesWithout: Readonly<Record<string, Letters>> = {
   "`Once` with raud": { table: "rd" },
   "`Once.runTransaction` with raud": { table: "aud" },
   "`Outbox` with raud on the table, a on the queue": { table: "a" },
+  "`leasedUpdate(queueMetadata)` with a lock, a SAS of the account with rw on the queue, rwca on the container": { container: "ca" },
   "`enqueue` with `overflow` with a on the queue, cw on the container": { container: "cw" },
   "`QueueConsumer` with rpu": { queue: "ru" },
   "`QueueConsumer`, a handler that fails with rpu": { queue: "ru" },

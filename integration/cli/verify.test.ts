@@ -138,7 +138,7 @@ describe("verify with a SAS instead of the account key", () => {
     expect(terminal.stdout).toMatch(/ 0 different, 0 without a result\.\n$/);
     expect(exitCode).toBe(0);
     expect(terminal.stdout).toMatch(/Not checked: Permissions: \d+ checks: they also use the service blob\./);
-    expect(terminal.stdout).toContain("Not checked: Permissions: 9 checks: it needs a connection string with the account key.");
+    expect(terminal.stdout).toContain("Not checked: Permissions: 11 checks: it needs a connection string with the account key.");
     expect(terminal.stdout + terminal.stderr).not.toContain("sig=");
     expect(await leftInAccount()).toEqual([]);
   });

@@ -3,6 +3,7 @@ import { ServiceRunner } from "../core/background-service.js";
 import type { BackgroundService, StopOptions } from "../core/background-service.js";
 import { check } from "../core/request.js";
 import { toNotFoundError } from "../core/storage-errors.js";
+import { quotedText } from "../errors.js";
 import { errorLabel, logger, withSpan } from "../core/telemetry.js";
 import { EventDispatcher } from "../core/typed-events.js";
 import type { TypedEvents } from "../core/typed-events.js";
@@ -58,11 +59,11 @@ export class WorkBalancer implements BackgroundService, TypedEvents<WorkBalancer
     const settings = checkBalancerOptions(locks, options);
     this.#locks = locks;
     this.name = name;
-    const component = `WorkBalancer ${JSON.stringify(name)}`;
+    const component = `WorkBalancer ${quotedText(name)}`;
     const events = new EventDispatcher<WorkBalancerEvents>(component, eventNames);
     this.#events = events;
     const report = (error: unknown): void => {
-      logger.warning(`balancer ${JSON.stringify(name)}: ${errorLabel(error)}`);
+      logger.warning(`balancer ${quotedText(name)}: ${errorLabel(error)}`);
       events.emit("error", error);
     };
     const parts = { locks, name, shards, settings, processShard, abandoned: new Set<number>(), report, emit: events.emit.bind(events) };

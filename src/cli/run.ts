@@ -40,7 +40,12 @@ function programFor(terminal: Terminal): Command {
     .option("--json", "results as JSON")
     .addHelpText("after", exitCodeHelp);
   // Set before the commands are added: they inherit it.
-  program.exitOverride().configureOutput({ writeOut: (text) => terminal.out(text), writeErr: (text) => terminal.err(text) });
+  program.exitOverride().configureOutput({
+    writeOut: (text) => terminal.out(text),
+    writeErr: (text) => terminal.err(text),
+    // It repeats the arguments: a name that was copied from elsewhere must not add a line.
+    outputError: (text, write) => write(`${printable(text.trim())}\n`),
+  });
   for (const add of [addLocks, addLeases, addQueue, addInbox, addOutbox, addOverflow, addSchedule, addFiles, addVerify, addDashboard, addCompletion]) add(program, terminal);
   return program;
 }

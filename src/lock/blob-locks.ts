@@ -10,7 +10,7 @@ import { describeSpan, logger, redactUrl, withAttempts, withSpan } from "../core
 import type { Attempts, CallSpan } from "../core/telemetry.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
-import { createError, isConcurrencyError, LeaseUnavailableError, TargetNotFoundError, quotedText } from "../errors.js";
+import { createError, isConcurrencyError, LeaseUnavailableError, printable, TargetNotFoundError, quotedText } from "../errors.js";
 import { leaseTerms, LeaseWaiter } from "../lease/acquire.js";
 import type { AcquireRequest, LeaseTerms, SeenHolder } from "../lease/acquire.js";
 import { rejectNested } from "../core/hold-context.js";
@@ -379,9 +379,10 @@ export class BlobLocks implements LockProviderLike {
     const seen = rules?.otherHolderSeen(longWaitInMs);
     const found = seen ? describeHolder(seen) : await this.#findHolder(name, { timeoutInMs: reportTimeoutInMs });
     if (waiter.isSettled()) return;
-    const lock = `the lock ${JSON.stringify(name)} in ${this.containerUrl}`;
+    const lock = `the lock ${quotedText(name)} in ${this.containerUrl}`;
     const who = found ? `Its holder is ${found.holder}${found.since}${found.holder === this.#holder ? ", which is this process" : ""}` : "Its holder is not known";
-    const message = `A caller has waited for ${lock} for longer than ${longWaitInMs / 1_000} s. ${who}. If that is not intended, pass waitInMs, and to the holder maxHoldInMs; BlobLocks.break takes the lock away from a holder that does not end.`;
+    // The holder is text that another program has stored: it must not add a line to the log.
+    const message = printable(`A caller has waited for ${lock} for longer than ${longWaitInMs / 1_000} s. ${who}. If that is not intended, pass waitInMs, and to the holder maxHoldInMs; BlobLocks.break takes the lock away from a holder that does not end.`);
     logger.warning(message);
     longWaits.report({ component: "BlobLocks", message, error: undefined }, JSON.stringify([this.containerUrl, this.#prefix, name, found?.holder]));
   }

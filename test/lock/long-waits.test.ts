@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { MockInstance } from "vitest";
-import { BlobLocks, LeaderElection, reportFailuresTo, Semaphore } from "../../src/index.js";
+import { BlobLocks, LeaderElection, logger, reportFailuresTo, Semaphore } from "../../src/index.js";
 import type { UnhandledFailure } from "../../src/index.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
@@ -35,6 +35,24 @@ describe("a lock that a caller has waited for longer than a minute", () => {
     expect(messages()).toHaveLength(1);
     await run(held.release());
     for (const next of waiting) await run((await run(next, 60_000)).release());
+  });
+
+  it.each(["\n[error] forged line", "\r\u001b[2K", "\u009b2J", "\u007f", "\u202egnp.exe", "\u2028x"])("names it on one line, without control characters, in the log and in the report: %j", async (text) => {
+    const logged = vi.spyOn(logger, "warning").mockReturnValue(undefined);
+    const server = new FakeLeaseServer();
+    const name = `${lockName()}${text}`;
+    const held = await run(locksOn(server, `host${text}`).acquire(name));
+    const waiting = outcomeOf(locksOn(server).acquire(name));
+    await pass(62_000);
+    const said = [...messages(), ...logged.mock.calls.map(([line]) => String(line))].filter((line) => line.includes("has waited"));
+    logged.mockRestore();
+    expect(said).toHaveLength(2);
+    for (const line of said) {
+      expect(line).toContain("Its holder is host ");
+      expect(line).not.toMatch(/[\p{Cc}\p{Cf}\u2028\u2029]/u);
+    }
+    await run(held.release(), 10_000);
+    await run((waiting.value as { release(): Promise<void> }).release(), 10_000);
   });
 
   it("names the next holder as well, and this process if it is the holder", async () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { appendExactlyOnce, BlobLocks, isConcurrencyError, jsonBlob, optimisticUpdate, QueueConsumer, redrive } from "../../src/index.js";
+import { appendExactlyOnce, BlobLocks, isConcurrencyError, jsonBlob, optimisticUpdate, QueueConsumer, redrive, Semaphore } from "../../src/index.js";
 import { parseClaims } from "../../src/append/claims.js";
 import { continueTrace } from "../../src/core/trace-context.js";
 import { epochOf, granularityOf, isConfirmed } from "../../src/lock/fence-row.js";
@@ -229,6 +229,38 @@ describe("in use, a forged record is a defined recovery or a typed error", () =>
       expect(typeof (await use("b"))).toBe("number");
     }), { ...runs, numRuns: 1_000 });
   }, 120_000);
+
+  it("of a semaphore: a slot is acquired, or a typed error says why not; no more callers hold slots than there are, and other semaphores are not affected", async () => {
+    vi.useFakeTimers({ now: Date.parse("2030-01-01T00:00:00Z") });
+    const texts = fc.oneof(damaged("2"), fc.constantFrom("", "0", "-1", "1e300", "0x2", "02", "9007199254740993", "%", "~", "2 "));
+    const names = fc.constantFrom("asc_slots", "ASC_SLOTS", "asc_waiter", "asc_epoch", "asc_reserved");
+    await fc.assert(fc.asyncProperty(fc.dictionary(names, texts), fc.constantFrom("locks/a.slots", "locks/a~2F0", "locks/a~2F1"), async (metadata, blob) => {
+      const server = new FakeLeaseServer();
+      let holders = 0;
+      let most = 0;
+      const use = async (name: string): Promise<unknown> => {
+        const semaphore = new Semaphore(new BlobLocks(server.container()), name, 2);
+        const using = semaphore.withSlot(async () => {
+          most = Math.max(most, ++holders);
+          await new Promise((resolve) => setTimeout(resolve, 1_000));
+          holders--;
+        }, { waitInMs: 20_000 }).catch((error: unknown) => error);
+        await vi.advanceTimersByTimeAsync(1);
+        return using;
+      };
+      const all = async (name: string): Promise<unknown[]> => {
+        const using = Promise.all([use(name), use(name), use(name)]);
+        await vi.advanceTimersByTimeAsync(60_000);
+        return using;
+      };
+      expect(await all("a")).toEqual([undefined, undefined, undefined]);
+      server.replaceMetadata(blob, metadata);
+      for (const outcome of await all("a")) if (outcome !== undefined) expect(isConcurrencyError(outcome) || outcome instanceof RangeError, String(outcome)).toBe(true);
+      expect(await all("b")).toEqual([undefined, undefined, undefined]);
+      expect(most).toBeLessThanOrEqual(2);
+    }), { ...runs, numRuns: 200 });
+    expectUnpolluted();
+  }, 180_000);
 
   it("of a message: a consumer settles it, and handles the one behind it", async () => {
     vi.useFakeTimers();

@@ -3,7 +3,7 @@ import { format } from "node:util";
 import { AzureLogger, setLogLevel } from "@azure/logger";
 import { afterEach, beforeEach, expect, it } from "vitest";
 
-import { BlobLocks, IdAllocator, jsonBlob } from "../../src/index.js";
+import { BlobLocks, IdAllocator, jsonBlob, reportFailuresTo, WorkBalancer } from "../../src/index.js";
 import type { LeaseUnavailableError } from "../../src/index.js";
 import { readSources } from "../architecture/source.js";
 import { FakeBlockBlob } from "../fakes/fake-block-blob.js";
@@ -56,7 +56,9 @@ it("waiters without the right to draw tickets log a URL without its signature", 
   expect(lines.join("\n")).not.toContain("secret-signature");
 });
 
-it.each(["\n[error] forged line", "\r\u001b[2K", "\u009b2J", "\u007f", "\u202egnp.exe", "\u2028x"])("the name of a holder adds no line and no control sequence to an error: %j", async (text) => {
+const hostile = ["\n[error] forged line", "\r\u001b[2K", "\u009b2J", "\u007f", "\u202egnp.exe", "\u2028x"];
+
+it.each(hostile)("the name of a holder adds no line and no control sequence to an error: %j", async (text) => {
   const server = new FakeLeaseServer();
   const holder = await new BlobLocks(server.container(), { holder: `host${text}` }).acquire("a");
   const error = await new BlobLocks(server.container()).acquire("a", { waitInMs: 0 }).catch((thrown: unknown) => thrown as LeaseUnavailableError);
@@ -66,4 +68,27 @@ it.each(["\n[error] forged line", "\r\u001b[2K", "\u009b2J", "\u007f", "\u202egn
   expect((error as Error).message).not.toMatch(/[\p{Cc}\p{Cf}\u2028\u2029]/u);
   expect(String((error as Error).stack).split("\n").slice(0, 2).join("\n")).not.toContain(text);
   expect(lines.join("\n")).not.toContain(text);
+});
+
+it.each(hostile)("the name of a balancer adds none to a line of the log, nor to a report: %j", async (text) => {
+  const reported: string[] = [];
+  reportFailuresTo(({ component, message }) => void reported.push(component, message));
+  try {
+    const server = new FakeLeaseServer();
+    const balancer = new WorkBalancer(new BlobLocks(server.container()), `feeds${text}`, 1, () => undefined);
+    const acquired = new Promise<void>((resolve) => {
+      balancer.on("acquired", () => {
+        resolve();
+        throw new Error("a listener");
+      });
+    });
+    await balancer.start();
+    await acquired;
+    await balancer.stop({ drainTimeoutInMs: 0 });
+    const said = [...lines, ...reported].filter((line) => line.includes("feeds"));
+    expect(said.length).toBeGreaterThan(1);
+    for (const line of said) expect(line).not.toMatch(/[\p{Cc}\p{Cf}\u2028\u2029]/u);
+  } finally {
+    reportFailuresTo("console");
+  }
 });

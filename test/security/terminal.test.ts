@@ -31,6 +31,14 @@ describe("what another program has written", () => {
   });
 });
 
+it.each(hostile)("an argument that the command line rejects cannot change its error: %j", async (text) => {
+  for (const args of [[`a${text}b`], ["locks", `a${text}b`], ["locks", "list", "-c", "c", `--a${text}b`], ["locks", "purge", "-c", "c", "--older-than-days", `a${text}b`], ["locks", "show", "n", `a${text}b`, "-c", "c"]]) {
+    const terminal = new FakeTerminal();
+    expect(await run(args, terminal), args.join(" ")).toBe(2);
+    expect(terminal.stderr).toMatch(/^error: [^\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]*\n$/u);
+  }
+});
+
 describe("what a caller passes, and may have from one of its users", () => {
   const { table } = fakePartition();
   const calls: [string, (text: string) => unknown][] = [

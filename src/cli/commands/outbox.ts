@@ -42,7 +42,9 @@ export function addOutbox(program: Command, terminal: Terminal): void {
       }
       // A queue of another account needs credentials that this command does not have.
       const identities = [...new Set(messages.map(({ queue }) => queue))];
-      const clients = await Promise.all(identities.map((identity) => context.account.queue(identity.slice(identity.indexOf(":") + 1))));
+      // A row may name anything: what is no queue must not keep the messages of the others.
+      const names = identities.map((identity) => identity.slice(identity.indexOf(":") + 1)).filter((name) => queueName.test(name));
+      const clients = await Promise.all(names.map((name) => context.account.queue(name)));
       const queues = clients.filter(({ url }) => identities.includes(queueIdentityOf(url)));
       if (queues.length === 0) throw new CommandError(exitCodes.failed, `The queues are in another account: ${identities.join(", ")}.`);
       await confirm(terminal, `${counted(messages.length, "message", "is", "are")} not sent yet. What is older than ${counted(olderThanSeconds, "second")} will be sent to ${queues.map(({ name }) => name).join(", ")}.`, yes);
@@ -55,6 +57,9 @@ export function addOutbox(program: Command, terminal: Terminal): void {
       printOutcome(context, `${counted(result.sent, "message", "was", "were")} sent.`, result);
     });
 }
+
+/** As the service accepts it. */
+const queueName = /^(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
 
 async function messagesIn({ account }: CommandContext, table: string): Promise<OutboxMessage[]> {
   const messages: OutboxMessage[] = [];

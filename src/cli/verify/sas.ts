@@ -52,14 +52,20 @@ export async function containerWith(account: Account, container: ContainerClient
   return new ContainerClient(`${container.url}?${generateAccountSASQueryParameters(of, new StorageSharedKeyCredential(name, key)).toString()}`, undefined, { retryOptions });
 }
 
-/** The same queue, with nothing but these permissions. */
-export async function queueWith(queue: QueueClient, permissions: string): Promise<QueueClient> {
-  const { QueueClient, QueueSASPermissions } = await import("@azure/storage-queue");
-  return new QueueClient(queue.generateSasUrl({ permissions: QueueSASPermissions.parse(permissions), expiresOn: expiresOn() }), undefined, { retryOptions });
+/** The same queue, with nothing but these permissions: by a SAS of the queue, or by one of the account. */
+export async function queueWith(account: Account, queue: QueueClient, permissions: string, kind: "queue" | "account"): Promise<QueueClient> {
+  const { AccountSASPermissions, AccountSASResourceTypes, AccountSASServices, generateAccountSASQueryParameters, QueueClient, QueueSASPermissions, StorageSharedKeyCredential } = await import("@azure/storage-queue");
+  if (kind === "queue") return new QueueClient(queue.generateSasUrl({ permissions: QueueSASPermissions.parse(permissions), expiresOn: expiresOn() }), undefined, { retryOptions });
+  const { name, key } = keyOf(account);
+  const of = { permissions: AccountSASPermissions.parse(permissions), services: AccountSASServices.parse("q").toString(), resourceTypes: AccountSASResourceTypes.parse("c").toString(), expiresOn: expiresOn() };
+  return new QueueClient(`${queue.url}?${generateAccountSASQueryParameters(of, new StorageSharedKeyCredential(name, key)).toString()}`, undefined, { retryOptions });
 }
 
-/** The same share, with nothing but these permissions. */
-export async function shareWith(share: ShareClient, permissions: string): Promise<ShareClient> {
-  const { ShareClient, ShareSASPermissions } = await import("@azure/storage-file-share");
-  return new ShareClient(share.generateSasUrl({ permissions: ShareSASPermissions.parse(permissions), expiresOn: expiresOn() }), undefined, { retryOptions });
+/** The same share, with nothing but these permissions: by a SAS of the share, or by one of the account. */
+export async function shareWith(account: Account, share: ShareClient, permissions: string, kind: "share" | "account"): Promise<ShareClient> {
+  const { AccountSASPermissions, AccountSASResourceTypes, AccountSASServices, generateAccountSASQueryParameters, ShareClient, ShareSASPermissions, StorageSharedKeyCredential } = await import("@azure/storage-file-share");
+  if (kind === "share") return new ShareClient(share.generateSasUrl({ permissions: ShareSASPermissions.parse(permissions), expiresOn: expiresOn() }), undefined, { retryOptions });
+  const { name, key } = keyOf(account);
+  const of = { permissions: AccountSASPermissions.parse(permissions), services: AccountSASServices.parse("f").toString(), resourceTypes: AccountSASResourceTypes.parse("c").toString(), expiresOn: expiresOn() };
+  return new ShareClient(`${share.url}?${generateAccountSASQueryParameters(of, new StorageSharedKeyCredential(name, key)).toString()}`, undefined, { retryOptions });
 }

@@ -5,8 +5,12 @@ import { claimPages } from "../../../../page/page-writer.js";
 import { purgeOverflow } from "../../../../queue/overflow/purge-overflow.js";
 import { downloadConsistent } from "../../../../read/download-consistent.js";
 import { jsonBlob } from "../../../../target/blob-content.js";
+import { blobHttpHeaders, blobMetadata } from "../../../../target/blob-properties.js";
+import { blobTags } from "../../../../target/blob-tags.js";
+import { containerMetadata } from "../../../../target/container-properties.js";
 import { createIfNotExists } from "../../../../update/create-if-not-exists.js";
 import { deleteIfUnchanged } from "../../../../update/delete-if-unchanged.js";
+import { leasedUpdate } from "../../../../update/leased-update.js";
 import { DELETE } from "../../../../update/mutator.js";
 import { optimisticUpdate } from "../../../../update/optimistic-update.js";
 import { readTarget } from "../../../../update/read-target.js";
@@ -20,6 +24,8 @@ interface Counter {
 const add = (value: Counter): void => {
   value.n++;
 };
+/** Metadata or tags. */
+const changed = (): Record<string, string> => ({ checked: "yes" });
 const doc = (container: ContainerClient): ReturnType<typeof jsonBlob<Counter>> => jsonBlob<Counter>(container.getBlockBlobClient("doc"));
 const createDoc = (container: ContainerClient): Promise<unknown> => container.getBlockBlobClient("doc").upload('{"n":0}', 7);
 const createLog = (container: ContainerClient): Promise<unknown> => container.getAppendBlobClient("log").create();
@@ -43,6 +49,13 @@ export const blobCases: readonly PermissionCase[] = [
     helper: "`optimisticUpdate` of a blob with tags", grants: { container: "rwct" }, requests: 4,
     before: ({ container }) => container.getBlockBlobClient("doc").upload('{"n":0}', 7, { tags: { a: "b" } }), run: ({ container }) => optimisticUpdate(doc(container), add),
   }),
+  permissionCase({ helper: "`optimisticUpdate(blobMetadata)`", grants: { container: "rw" }, requests: 3, before: ({ container }) => createDoc(container), run: ({ container }) => optimisticUpdate(blobMetadata(container.getBlobClient("doc")), changed) }),
+  permissionCase({
+    helper: "`optimisticUpdate(blobHttpHeaders)`", grants: { container: "rw" }, requests: 3, before: ({ container }) => createDoc(container),
+    run: ({ container }) => optimisticUpdate(blobHttpHeaders(container.getBlobClient("doc")), (headers) => ({ ...headers, contentLanguage: "en" })),
+  }),
+  permissionCase({ helper: "`leasedUpdate(blobTags)`", grants: { container: "wt" }, requests: 5, before: ({ container }) => createDoc(container), run: ({ container }) => leasedUpdate(blobTags(container.getBlobClient("doc")), changed) }),
+  permissionCase({ helper: "`leasedUpdate(containerMetadata)`, a SAS of the account", grants: { container: "rw" }, containerSas: "account", requests: 4, run: ({ container }) => leasedUpdate(containerMetadata(container), changed) }),
   permissionCase({ helper: "`IdAllocator`", grants: { container: "rwc" }, requests: 2, run: ({ container }) => new IdAllocator(jsonBlob(container.getBlockBlobClient("ids")), { prefetch: 0 }).next() }),
   permissionCase({
     helper: "`claimPages`", grants: { container: "rw" }, requests: 4, before: ({ container }) => container.getPageBlobClient("pages").create(512),

@@ -51,6 +51,10 @@ export interface PermissionCase<K extends Kind = Kind> {
   readonly tableSas?: "table" | "account" | undefined;
   /** `account`: one of the account for containers, as a SAS of a container is not valid for its lease. @defaultValue container */
   readonly containerSas?: "container" | "account" | undefined;
+  /** `account`: one of the account for queues, as a SAS of a queue is not valid for writing its metadata. @defaultValue queue */
+  readonly queueSas?: "queue" | "account" | undefined;
+  /** `account`: one of the account for shares, as a SAS of a share is not valid for its metadata. @defaultValue share */
+  readonly shareSas?: "share" | "account" | undefined;
 }
 
 export const serviceOf: Readonly<Record<Kind, Service>> = { container: "blob", table: "table", ownTable: "table", queue: "queue", poisonQueue: "queue", share: "file" };
@@ -78,13 +82,14 @@ export async function openClients(kinds: readonly Kind[], workspace: Workspace):
 }
 
 /** The same clients, with nothing but these permissions. */
-export async function limitTo(all: Given<Kind>, grants: Partial<Grants>, { tableSas = "account", containerSas = "container" }: Pick<PermissionCase, "tableSas" | "containerSas">): Promise<Given<Kind>> {
+export async function limitTo(all: Given<Kind>, grants: Partial<Grants>, by: Pick<PermissionCase, "tableSas" | "containerSas" | "queueSas" | "shareSas">): Promise<Given<Kind>> {
+  const { tableSas = "account", containerSas = "container", queueSas = "queue", shareSas = "share" } = by;
   const limited: Partial<{ -readonly [name in Kind]: Clients[name] }> = {};
   for (const [kind, letters] of Object.entries(grants) as [Kind, string][]) {
     if (kind === "container") limited.container = await containerWith(all.workspace.account, all.container, letters, containerSas);
     else if (kind === "table" || kind === "ownTable") limited[kind] = await tableWith(all.workspace.account, all[kind], letters, tableSas);
-    else if (kind === "share") limited.share = await shareWith(all.share, letters);
-    else limited[kind] = await queueWith(all[kind], letters);
+    else if (kind === "share") limited.share = await shareWith(all.workspace.account, all.share, letters, shareSas);
+    else limited[kind] = await queueWith(all.workspace.account, all[kind], letters, queueSas);
   }
   return { ...all, ...limited };
 }

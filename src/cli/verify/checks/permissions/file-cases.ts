@@ -2,6 +2,8 @@ import type { ShareClient } from "@azure/storage-file-share";
 import { withLease } from "../../../../lease/with-lease.js";
 import { inspectLease } from "../../../../lock/inspect-lease.js";
 import { jsonFile } from "../../../../target/file-content.js";
+import { fileHttpHeaders, fileMetadata } from "../../../../target/file-properties.js";
+import { shareMetadata } from "../../../../target/share-metadata.js";
 import { createIfNotExists } from "../../../../update/create-if-not-exists.js";
 import { leasedUpdate } from "../../../../update/leased-update.js";
 import { purgeStagingFiles } from "../../../../update/purge-staging-files.js";
@@ -30,6 +32,18 @@ export const fileCases: readonly PermissionCase[] = [
       const file = share.rootDirectoryClient.getFileClient("settings.json");
       return withLease(file, () => inspectLease(file));
     },
+  }),
+  permissionCase({
+    helper: "`leasedUpdate(fileMetadata)`", grants: { share: "rw" }, requests: 7, before: create,
+    run: ({ share }) => leasedUpdate(fileMetadata(share.rootDirectoryClient.getFileClient("settings.json")), () => ({ checked: "yes" })),
+  }),
+  permissionCase({
+    helper: "`leasedUpdate(fileHttpHeaders)`", grants: { share: "rw" }, requests: 7, before: create,
+    run: ({ share }) => leasedUpdate(fileHttpHeaders(share.rootDirectoryClient.getFileClient("settings.json")), (headers) => ({ ...headers, contentLanguage: "en" })),
+  }),
+  permissionCase({
+    helper: "`leasedUpdate(shareMetadata)`, a SAS of the account", grants: { share: "rw" }, shareSas: "account", requests: 4,
+    run: ({ share }) => leasedUpdate(shareMetadata(share), () => ({ checked: "yes" })),
   }),
   permissionCase({ helper: "`purgeStagingFiles`", grants: { share: "lrwd" }, requests: 1, run: ({ share }) => purgeStagingFiles(share) }),
 ];

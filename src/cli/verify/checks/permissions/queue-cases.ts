@@ -7,6 +7,9 @@ import { ClaimInbox } from "../../../../queue/inbox/claim-inbox.js";
 import { CommitInbox } from "../../../../queue/inbox/commit-inbox.js";
 import type { CommitConsumerOptions, QueueConsumerOptions } from "../../../../queue/options.js";
 import { redrive } from "../../../../queue/redrive.js";
+import { BlobLocks } from "../../../../lock/blob-locks.js";
+import { queueMetadata } from "../../../../target/queue-metadata.js";
+import { leasedUpdate } from "../../../../update/leased-update.js";
 import { expectDeleted } from "./blob-cases.js";
 import { permissionCase } from "./case.js";
 import type { PermissionCase } from "./case.js";
@@ -60,6 +63,10 @@ const poisonOne = (queue: QueueClient, poisonQueue: QueueClient, checkpoint?: un
 
 /** Messages, and what consumers use beside their queue. */
 export const queueCases: readonly PermissionCase[] = [
+  permissionCase({
+    helper: "`leasedUpdate(queueMetadata)` with a lock, a SAS of the account", grants: { queue: "rw", container: "rwca" }, queueSas: "account", requests: 9,
+    run: ({ queue, container }) => leasedUpdate(queueMetadata(queue), () => ({ checked: "yes" }), { lock: { locks: new BlobLocks(container), name: "metadata" } }),
+  }),
   permissionCase({ helper: "`enqueue`", grants: { queue: "a" }, requests: 1, run: ({ queue }) => enqueue(queue, payload) }),
   permissionCase({ helper: "`enqueue` with `overflow`", grants: { queue: "a", container: "cw" }, requests: 2, run: ({ queue, container }) => enqueue(queue, large, { overflow: container }) }),
   permissionCase({ helper: "`QueueConsumer`", grants: { queue: "rpu" }, requests: 4, before: ({ queue }) => enqueue(queue, payload), run: ({ queue }) => consumeOne(queue) }),

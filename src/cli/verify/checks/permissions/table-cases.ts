@@ -1,7 +1,10 @@
 import { Once } from "../../../../once/once.js";
 import { Outbox } from "../../../../outbox/outbox.js";
+import { tombstoneName } from "../../../../target/stored-entity.js";
 import { tableEntity } from "../../../../target/table-entity.js";
+import { listEntities } from "../../../../transaction/list-entities.js";
 import { runTransaction } from "../../../../transaction/run-transaction.js";
+import { purgeTombstones } from "../../../../transaction/tombstone-cleanup.js";
 import { DELETE } from "../../../../update/mutator.js";
 import { optimisticUpdate } from "../../../../update/optimistic-update.js";
 import { expectDeleted } from "./blob-cases.js";
@@ -28,6 +31,15 @@ export const tableCases: readonly PermissionCase[] = [
   permissionCase({ helper: "`optimisticUpdate(tableEntity)` with `DELETE`", grants: { table: "raud" }, tableSas: "table", requests: 3, before: createRow, run: (given) => optimisticUpdate(row(given), () => DELETE) }),
   permissionCase({ helper: "`runTransaction`", grants: { table: "raud" }, tableSas: "table", requests: 3, before: createRow, run: incrementRow, emulator: "403" }),
   permissionCase({ helper: "`runTransaction`, a SAS of the account", grants: { table: "raud" }, requests: 3, before: createRow, run: incrementRow }),
+  permissionCase({ helper: "`listEntities`", grants: { table: "r" }, tableSas: "table", requests: 2, before: createRow, run: ({ table, partitionKey }) => listEntities(table, { filter: `PartitionKey eq '${partitionKey}'` }).next() }),
+  permissionCase({
+    helper: "`purgeTombstones`", grants: { table: "rd" }, tableSas: "table", requests: 3, slow: true,
+    before: async ({ table, partitionKey, workspace }) => {
+      await table.createEntity({ partitionKey, rowKey: "row", [tombstoneName]: true });
+      await workspace.pause(5_000);
+    },
+    run: async ({ table, partitionKey }) => expectDeleted(await purgeTombstones(table, { partitionKey, olderThanInMs: 0 })),
+  }),
   permissionCase({ helper: "`Once`", grants: { table: "raud" }, tableSas: "table", requests: 2, run: ({ table, partitionKey }) => new Once(table).run(partitionKey, () => 1) }),
   permissionCase({
     helper: "`Once` with `overflow`", grants: { table: "raud", container: "rwd" }, requests: 8,
