@@ -124,6 +124,21 @@ export function rejectNested(call: string, url: string, what: string, advice: st
   );
 }
 
+/**
+ * As {@link rejectNested}, for a call that needs any one of several leases: throws if the functions around it hold all of them.
+ * `indexOf`: which of them has this URL; undefined if none has.
+ */
+export function rejectNestedInAll(call: string, count: number, indexOf: (url: string) => number | undefined, what: string): void {
+  const around = new Map<number, string>();
+  for (const { call: outer, hold } of context?.get()?.holds ?? []) {
+    const index = indexOf(hold.url);
+    if (index !== undefined && index < count && hold.isHeld()) around.set(index, outer);
+  }
+  if (around.size < count) return;
+  const [outer] = around.values();
+  throw new TypeError(`${call} would wait forever: the ${outer} around it holds ${what}, and releases it only after ${call} has ended. Move ${call} out of the function of ${outer}.`);
+}
+
 /** A value that follows the asynchronous calls of a function, as far as the platform supports it. */
 export interface AsyncContext<T> {
   /** Runs `fn` with this value, which all work that `fn` starts sees as well. */

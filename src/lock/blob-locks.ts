@@ -101,7 +101,8 @@ export class BlobLocks implements LockProviderLike {
   }
 
   /**
-   * Acquires the lock if it is free now; undefined if it is not. Costs 1 request, or 3 if another process has used the lock since.
+   * Acquires the lock if it is free now; undefined if it is not, or if others wait for it and this process released it less than a second
+   * ago. Costs 1 request, or 3 if another process has used the lock since.
    * @throws {@link TargetNotFoundError} if the container does not exist.
    */
   tryAcquire(name: string, options?: TryAcquireLockOptions): Promise<LockHandle | undefined> {
@@ -345,7 +346,8 @@ export class BlobLocks implements LockProviderLike {
     // All users of a semaphore wait for its slots in the same way, whatever their locks.
     const fair = purpose === "line" || (this.#fair && purpose !== "slot");
     const info = { holder: this.#holder, fair, visibly: purpose === "election", guards: purpose === "guard", data: checkData(options.data) };
-    return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, this.#prefix, blobNameOf(this.#prefix, name), info));
+    // No process draws tickets for a slot: those that wait for one stand in line for all of them.
+    return leaseTerms(adapter, settings, lockRulesFor(adapter, this.#container, this.#prefix, blobNameOf(this.#prefix, name), info, purpose !== "slot"));
   }
 
   #request(name: string, { abortSignal, tracingOptions }: CallOptions, trace: Attempts, span: CallSpan): Omit<AcquireRequest, "waitInMs" | "terms"> {

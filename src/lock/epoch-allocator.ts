@@ -92,6 +92,8 @@ export class EpochAllocator {
   readonly #floor: EpochFloor;
   #own: Reservation | undefined;
   #known: StoredRecord | undefined;
+  /** The largest epoch of a record that this process has seen. If a later record has a smaller one, a foreign program has written it. */
+  #largestSeen = 0;
   #stopRecording: (() => void) | undefined;
   /** The write of the record by a holder that has its epoch already, and what it replaces. Never rejects. */
   #recording: { readonly done: Promise<void>; readonly replaces: string } | undefined;
@@ -119,7 +121,13 @@ export class EpochAllocator {
   learn(stored: StoredRecord): void {
     // A waiter of the wrong mode is told now, and not when it is its turn.
     this.#checkMode(stored.record);
+    this.#saw(stored.record);
     this.#known = stored;
+  }
+
+  #saw({ epoch }: LockRecord): void {
+    // Not one that no lock can have: the blob has to be deleted then, and the lock begins anew.
+    if (epoch <= maxEpoch) this.#largestSeen = Math.max(this.#largestSeen, epoch);
   }
 
   async next(lease: HeldLease, who: EpochRequest): Promise<FencingToken> {
@@ -195,7 +203,7 @@ export class EpochAllocator {
     if (!base || ticket === undefined || base.record.nextTicket !== ticket || isBorrowed || restarted || !this.#mayName()) return undefined;
     this.#checkMode(base.record);
     const epoch = nextEpoch(base.record) - 1;
-    return epoch <= maxEpoch ? { epoch, base } : undefined;
+    return epoch <= maxEpoch && epoch > this.#largestSeen ? { epoch, base } : undefined;
   }
 
   /** Not if others must see the holder before it begins. */
@@ -248,7 +256,7 @@ export class EpochAllocator {
       const given = named?.base.etag === base.etag ? named.epoch : undefined;
       // A foreign program may have restored an old record, as a restore of the container does: epochs that were used since are not
       // larger than the time. Not of a crash guard: its next holder tries all epochs since the last mark, one by one.
-      const leastEpoch = base.lastModified && !this.#info.guards ? epochOfNow(base.lastModified) : 1;
+      const leastEpoch = base.lastModified && !this.#info.guards ? Math.max(this.#largestSeen + 1, epochOfNow(base.lastModified)) : 1;
       const epoch = given ?? Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record), leastEpoch);
       if (epoch > maxEpoch) throw new RangeError(`The record of ${redactUrl(this.#blob.url)} has the epoch ${epoch}, which another program has written: there is no larger one for its next holders. Delete the blob.`);
       const record = this.#recordAfter(base.record, epoch, reserved, names, who);
@@ -264,6 +272,7 @@ export class EpochAllocator {
       this.#own = own;
       this.#known = written;
       this.#lease = lease;
+      this.#saw(record);
       return own;
     };
     const first = await write(this.#recordFor(lease) ?? (await blob.read()));

@@ -46,7 +46,7 @@ const timeoutInMs = 5_000;
 /** What the callers of a fair lock in this process share, whatever their options: they are served in one order. */
 class CallerLine {
   /** The tickets of callers that have left. No caller comes before those behind them. */
-  readonly abandoned: Set<number> = new Set<number>();
+  readonly abandoned: Map<number, { readonly sinceLeft: Clock }> = new Map<number, { readonly sinceLeft: Clock }>();
   /** Of callers that do not wait any more: a ticket may still be drawn for them. */
   readonly left: WeakSet<PlaceInLine> = new WeakSet<PlaceInLine>();
   /** Those that wait, in their order. */
@@ -132,7 +132,7 @@ export class LockTurns implements LockRules {
     const { signal } = new AbortController();
     this.#line.waiting.add(waiter.place);
     // One after the other: the queue serves its callers in their order, so their tickets must have the same.
-    this.#line.lastDraw = this.#line.lastDraw.then(() => (waiter.isSettled() ? undefined : this.#draw(waiter.place, signal, {}))).catch(() => undefined);
+    this.#line.lastDraw = this.#line.lastDraw.then(() => (waiter.isSettled() || this.#takeAbandoned(waiter.place) ? undefined : this.#draw(waiter.place, signal, {}))).catch(() => undefined);
     this.#drawing.set(waiter.place, this.#line.lastDraw);
   }
 
@@ -144,7 +144,23 @@ export class LockTurns implements LockRules {
   }
 
   #abandonTicketOf(place: PlaceInLine): void {
-    if (place.ticket !== undefined && this.#restartsAtDraw.get(place) === this.#restarts) this.#line.abandoned.add(place.ticket);
+    if (place.ticket !== undefined && this.#restartsAtDraw.get(place) === this.#restarts) this.#line.abandoned.set(place.ticket, { sinceLeft: startStopwatch() });
+  }
+
+  /**
+   * A caller of a fair lock takes the place of one of its process that has just left. Callers with short waits would fill the line with
+   * tickets that no caller uses: all processes would wait for each of them.
+   */
+  #takeAbandoned(place: PlaceInLine): boolean {
+    const served = this.#epochs.known?.record.served ?? 0;
+    const free = [...this.#line.abandoned].filter(([ticket, { sinceLeft }]) => ticket > served && sinceLeft() < fairGraceInMs).map(([ticket]) => ticket);
+    if (free.length === 0 || this.#servedIsUnknown) return false;
+    const ticket = Math.min(...free);
+    this.#line.abandoned.delete(ticket);
+    this.#restartsAtDraw.set(place, this.#restarts);
+    place.ticket = ticket;
+    this.#putInOrder();
+    return true;
   }
 
   untilAttempt(acquisition: Acquisition): Promise<string | undefined> | undefined {
@@ -157,7 +173,8 @@ export class LockTurns implements LockRules {
 
   async mayTry(acquisition: Acquisition): Promise<boolean> {
     const { waiter, abortSignal, request } = acquisition;
-    if (!this.#fair || !this.#tickets) return true;
+    if (!this.#tickets) return true;
+    if (!this.#fair) return !(await this.#mustLeaveItToOthers(this.#tickets, acquisition));
     await this.#look(acquisition);
     if (!(await this.#lookForOthers(this.#tickets, abortSignal, request))) return true;
     const free = this.#free;
@@ -171,16 +188,28 @@ export class LockTurns implements LockRules {
     return true;
   }
 
+  /** A loop of tries would be the first to acquire the lock each time that it has released it. */
+  async #mustLeaveItToOthers(tickets: TicketDispenser, { abortSignal, request }: Acquisition): Promise<boolean> {
+    if (!this.#sinceRelease || this.#sinceRelease() > recentInMs) return false;
+    // For example a client that may not read the tickets: then it is not known whether others wait.
+    return this.#lookForOthers(tickets, abortSignal, request).catch(() => false);
+  }
+
   async next(lease: HeldLease, waiter: LeaseWaiter, waiting: number, request: Omit<LeaseRequest, "abortSignal">): Promise<FencingToken> {
     const place = this.#placeOf(waiter);
+    const { ticket, isBorrowed = false } = place;
+    // Used up: if the caller leaves now, the next one of this process must not get it, and with it the epoch that is reserved for it.
+    place.ticket = undefined;
     // Of a lease that is handed over within this process, it has written the record itself.
-    if (place.ticket !== undefined && this.#lease !== lease) await this.#findRecord(lease, request);
+    if (ticket !== undefined && this.#lease !== lease) await this.#findRecord(lease, request);
     this.#lease = lease;
-    const { isBorrowed = false } = place;
-    // Of a ticket from before a restart, no process knows the turn.
-    const ticket = place.ticket;
     this.#turns++;
-    const token = await this.#epochs.next(lease, { waiting, ticket, isBorrowed, restarted: this.#servedIsUnknown, request });
+    // Of a ticket from before a restart, no process knows the turn.
+    const token = await this.#epochs.next(lease, { waiting, ticket, isBorrowed, restarted: this.#servedIsUnknown, request }).catch((error: unknown) => {
+      place.ticket ??= ticket;
+      if (this.#line.left.has(place)) this.#abandonTicketOf(place);
+      throw error;
+    });
     if (ticket !== undefined) {
       // What was seen before a restart says nothing about the tickets from now on.
       if (this.#servedIsUnknown) this.#pace.forget();
@@ -189,7 +218,6 @@ export class LockTurns implements LockRules {
       this.#othersWait = true;
       this.#sinceLookForOthers = undefined;
     } else this.#wasContended = false;
-    place.ticket = undefined;
     this.#free = undefined;
     return { ...token, raiseGuarding: (epoch) => this.#epochs.raiseGuarding(lease, epoch) };
   }
@@ -276,10 +304,11 @@ export class LockTurns implements LockRules {
     }
   }
 
-  async #untilTry({ pacing, abortSignal }: Acquisition): Promise<void> {
+  async #untilTry({ waiter, pacing, abortSignal }: Acquisition): Promise<void> {
     const waitInMs = this.#pace.untilTry();
     if (waitInMs > 0) await delay(pacing.slowed(waitInMs), abortSignal);
-    this.#pace.tried();
+    // A caller that has left meanwhile makes no attempt. If its wait counted, a row of callers with shorter waits would never make one.
+    if (!waiter.isSettled()) this.#pace.tried();
   }
 
   /** A look at the same time as the attempt that follows. */
@@ -378,6 +407,11 @@ export class LockTurns implements LockRules {
    */
   async #drawAgain(place: PlaceInLine, abortSignal: AbortSignal, request: Omit<LeaseRequest, "abortSignal">): Promise<void> {
     await this.#draw(place, abortSignal, request);
+    this.#putInOrder();
+  }
+
+  /** The callers of this process are served in their order. */
+  #putInOrder(): void {
     const places = [...this.#line.waiting].filter((other) => this.#isUsable(other));
     const tickets = places.map(({ ticket = 0 }) => ticket).sort((a, b) => a - b);
     for (const [i, other] of places.entries()) other.ticket = tickets[i];
@@ -400,7 +434,7 @@ export class LockTurns implements LockRules {
     const served = this.#epochs.known?.record.served;
     if (served === undefined || this.#servedIsUnknown) return 0;
     let abandoned = 0;
-    for (const other of this.#line.abandoned) {
+    for (const other of this.#line.abandoned.keys()) {
       if (other <= served) this.#line.abandoned.delete(other);
       else if (other < ticket) abandoned++;
     }
@@ -478,15 +512,15 @@ export class LockTurns implements LockRules {
 const maxRemembered = 1_000;
 const remembered = new WeakMap<object, { readonly locks: Recent<LockTurns>; readonly lines: Recent<CallerLine> }>();
 
-export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerLike, prefix: string, blobName: string, info: HolderInfo): LockTurns {
+export function lockRulesFor({ owner, key }: LeaseAdapter, container: ContainerLike, prefix: string, blobName: string, info: HolderInfo, takesTurns: boolean): LockTurns {
   let known = remembered.get(owner);
   if (!known) remembered.set(owner, (known = { locks: new Recent<LockTurns>(maxRemembered), lines: new Recent<CallerLine>(maxRemembered) }));
   const { locks, lines } = known;
   // One that is in use stays alive with its queue, even if it is forgotten here.
-  return locks.get(JSON.stringify([key, prefix, info]), () => {
+  return locks.get(JSON.stringify([key, prefix, info, takesTurns]), () => {
     const blob = container.getBlockBlobClient(blobName);
-    const tickets = container.getAppendBlobClient && new TicketDispenser((generation) => ticketBlobOf(container, blobName, generation));
-    return new LockTurns(blob, new EpochAllocator(blob, info, new EpochFloor(container, prefix)), tickets, info.fair, lines.get(key, () => new CallerLine()));
+    const tickets = takesTurns && container.getAppendBlobClient && new TicketDispenser((generation) => ticketBlobOf(container, blobName, generation));
+    return new LockTurns(blob, new EpochAllocator(blob, info, new EpochFloor(container, prefix)), tickets || undefined, info.fair, lines.get(key, () => new CallerLine()));
   });
 }
 

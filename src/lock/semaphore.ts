@@ -1,7 +1,9 @@
 import type { CallOptions } from "../clients/call.js";
+import { rejectNestedInAll } from "../core/hold-context.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
 import { checkNumber, checkOptions } from "../core/validate.js";
+import { quotedText } from "../errors.js";
 import type { LockHandle, LockHandleImpl } from "../lease/lease-handle.js";
 import { checkWait } from "../lease/lease-options.js";
 import { checkFunction, useLease } from "../lease/with-lease.js";
@@ -46,12 +48,13 @@ export class Semaphore {
    * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`.
    * @throws {@link LeaseLostError} if the slot was lost while `fn` ran.
    * @throws {@link LockModeMismatchError} if another process uses the semaphore with another number of slots.
+   * @throws `TypeError` if the call is made inside functions that hold all slots.
    */
   withSlot<R>(fn: (slot: LockHandle) => Promise<R> | R, options: AcquireLockOptions = {}): Promise<R> {
     return withSpan("Semaphore.withSlot", options, async (tracingOptions, span) => {
       checkOptions("Semaphore.withSlot", options, acquireLockOptionNames);
       checkFunction("Semaphore.withSlot", fn);
-      const slot = await this.#acquireSlot({ ...options, tracingOptions });
+      const slot = await this.#acquireSlot("Semaphore.withSlot", { ...options, tracingOptions });
       describeSpan(span, { url: slot.url, epoch: slot.epoch });
       return useLease("Semaphore.withSlot", slot, fn, options.abortSignal);
     }, spanDetails);
@@ -61,9 +64,10 @@ export class Semaphore {
    * Waits for a slot. The caller releases it. While all slots are taken, one poll costs 1 request for all callers of this process.
    * @throws {@link LeaseUnavailableError} if all slots are still taken after `waitInMs`.
    * @throws {@link LockModeMismatchError} if another process uses the semaphore with another number of slots.
+   * @throws `TypeError` if the call is made inside functions that hold all slots.
    */
   acquire(options?: AcquireLockOptions): Promise<LockHandle> {
-    return this.#acquireSlot(options);
+    return this.#acquireSlot("Semaphore.acquire", options);
   }
 
   /**
@@ -94,10 +98,11 @@ export class Semaphore {
     }, spanDetails);
   }
 
-  #acquireSlot(options: AcquireLockOptions | undefined): Promise<LockHandleImpl> {
+  #acquireSlot(call: string, options: AcquireLockOptions | undefined): Promise<LockHandleImpl> {
     const merged = this.#locks.withDefaults(options);
     return withAttempts("Semaphore.acquire", merged, async (trace, span) => {
-      checkOptions("Semaphore.acquire", options, acquireLockOptionNames);
+      checkOptions(call, options, acquireLockOptionNames);
+      this.#rejectNested(call);
       const slot = await this.#enqueue(merged, checkWait(merged.waitInMs), trace);
       if (!slot) throw new TypeError("no slot was granted");
       describeSpan(span, { outcome: "acquired", url: slot.url, epoch: slot.epoch });
@@ -127,14 +132,26 @@ export class Semaphore {
     return waiter.promise;
   }
 
+  #rejectNested(call: string): void {
+    const firstSlot = redactUrl(this.#locks.blobOf(`${this.name}/0`).url);
+    const prefix = firstSlot.slice(0, -1);
+    const indexOf = (url: string): number | undefined => (url.startsWith(prefix) ? slotOf(url.slice(prefix.length)) : undefined);
+    rejectNestedInAll(call, this.slots, indexOf, `the ${this.slots === 1 ? "only slot" : "last slot"} of ${quotedText(this.name)}`);
+  }
+
   async *#listHeld(options: CallOptions): AsyncGenerator<{ slot: number; status: LockStatus }> {
     const prefix = `${this.name}/`;
     for await (const status of this.#locks.list({ ...options, prefix })) {
       const isHeld = status.state === "leased" || status.state === "breaking";
-      const number = status.name.slice(prefix.length);
-      if (isHeld && /^(0|[1-9]\d*)$/.test(number)) yield { slot: Number(number), status };
+      const slot = slotOf(status.name.slice(prefix.length));
+      if (isHeld && slot !== undefined) yield { slot, status };
     }
   }
+}
+
+/** The number of a slot, which is the end of the name of its lock. */
+function slotOf(text: string): number | undefined {
+  return /^(0|[1-9]\d*)$/.test(text) ? Number(text) : undefined;
 }
 
 const spanDetails = { targetKind: "semaphore" };

@@ -14,7 +14,7 @@ import { LockHandleImpl } from "../lease/lease-handle.js";
 import { FailureStreak } from "../lease/poll-pacing.js";
 import type { BlobLocks, SlotGrant } from "./blob-locks.js";
 import type { TryAcquireLockOptions } from "./lock-options.js";
-import { SlotChoice, SlotPoll, yieldInMs } from "./slot-choice.js";
+import { SlotChoice, SlotPoll } from "./slot-choice.js";
 import { SlotLine } from "./slot-line.js";
 import { SlotRecord } from "./slot-record.js";
 
@@ -52,15 +52,12 @@ export class SlotWaiter extends Waiter<LockHandleImpl> {
   readonly options: TryAcquireLockOptions;
   /** Callers with the same key can hand a slot over to each other. */
   readonly key: string;
-  /** Whether it waits long enough to let another process go first. */
-  readonly mayYield: boolean;
 
   constructor(locks: BlobLocks, options: TryAcquireLockOptions, request: WaitRequest) {
     super(request);
     this.locks = locks;
     this.options = options;
     this.key = locks.holderKey(options);
-    this.mayYield = typeof request.waitInMs === "number" && request.waitInMs >= 2 * yieldInMs;
   }
 }
 
@@ -129,7 +126,7 @@ export class SlotQueue {
     }
     if (this.#waiters.size === 0) {
       this.#sinceProgress = startStopwatch();
-      if (waiter.mayYield) this.#yieldInLoop();
+      this.#yieldInLoop();
     }
     waiter.onSettled = () => this.#leave(waiter);
     this.#waiters.add(waiter);
@@ -138,7 +135,10 @@ export class SlotQueue {
     if (!this.#pausing) this.#continue();
   }
 
-  /** A loop of single calls releases its slot each time, and would always be the first to acquire it again. */
+  /**
+   * A loop of single calls releases its slot each time, and would always be the first to acquire it again. Callers that wait for less than
+   * that, or not at all, get no slot then.
+   */
   #yieldInLoop(): void {
     if (!this.#sinceRelease || this.#sinceRelease() > recentInMs || this.#usedForInMs() < minTurnInMs || this.#isLooking) return;
     void this.#look(async () => {

@@ -50,6 +50,30 @@ describe("inside a function that holds a lock, a call that waits for the same lo
   });
 });
 
+describe("inside functions that hold all slots of a semaphore, a call that waits for one", () => {
+  it.each<[string, number, string, (semaphore: Semaphore, locks: BlobLocks) => Promise<unknown>]>([
+    ["withSlot in withSlot", 1, "Semaphore.withSlot would wait forever: the Semaphore.withSlot around it holds the only slot", (semaphore) => semaphore.withSlot(() => semaphore.withSlot(() => 1))],
+    ["acquire in withSlot", 1, "Semaphore.acquire would wait forever: the Semaphore.withSlot around it holds the only slot", (semaphore) => semaphore.withSlot(() => semaphore.acquire())],
+    ["withSlot in two withSlot", 2, "holds the last slot", (semaphore) => semaphore.withSlot(() => semaphore.withSlot(() => semaphore.withSlot(() => 1)))],
+    ["withSlot in withLock of the slot", 1, "Semaphore.withSlot would wait forever: the BlobLocks.withLock around it holds the only slot", (semaphore, locks) => locks.withLock("s/0", () => semaphore.withSlot(() => 1))],
+  ])("rejects at once: %s", async (_, slots, message, call) => {
+    const server = new FakeLeaseServer();
+    const locks = locksOn(server);
+    const outcome = outcomeOf(call(new Semaphore(locks, "s", slots), locks));
+    await pass(100);
+    expect(outcome.error).toBeInstanceOf(TypeError);
+    expect((outcome.error as Error).message).toContain(message);
+    expect(["s/0", "s/1"].filter((name) => server.isLeased(`locks/${name.replace("/", "~2F")}`))).toEqual([]);
+  });
+
+  it("resolves while a slot is left, and with undefined if it does not wait", async () => {
+    const semaphore = new Semaphore(locksOn(new FakeLeaseServer()), "s", 2);
+    expect(await run(semaphore.withSlot(() => semaphore.withSlot(() => semaphore.tryAcquire())), 1_000)).toBeUndefined();
+    const other = new Semaphore(locksOn(new FakeLeaseServer()), "s", 12);
+    expect(await run(semaphore.withSlot(() => other.withSlot(() => "done")), 1_000)).toBe("done");
+  });
+});
+
 describe("functions of callers that share requests", () => {
   it("have their own holds: the mutator of another caller is not nested, that of the holder is", async () => {
     const server = new FakeLeaseServer();

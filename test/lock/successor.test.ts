@@ -150,6 +150,23 @@ describe("the next process in line", () => {
     expect(server.isLeased(blob)).toBe(false);
   });
 
+  it("does not use an epoch that a foreign program has written for its ticket, if it has seen a larger one", async () => {
+    const server = new FakeLeaseServer();
+    const first = await run(locksOn(server).acquire("a"));
+    const second = outcomeOf(locksOn(server).acquire("a"));
+    await pass(300);
+    const third = outcomeOf(locksOn(server).acquire("a"));
+    await pass(300);
+    await run(first.release(), 300);
+    const { metadata } = server.blobs.get(blob)!;
+    expect(metadata["asc_next"]).toBe("2");
+    server.replaceMetadata(blob, { ...metadata, asc_epoch: "5" });
+    await pass(1_000);
+    await run(second.value!.release(), 300);
+    expect(third.value!.epoch).toBeGreaterThan(second.value!.epoch);
+    await run(third.value!.release(), 300);
+  });
+
   it("does not use the epoch of a ticket that it has not drawn", async () => {
     const server = new FakeLeaseServer();
     const { second, third } = await thirdInLine(server);
