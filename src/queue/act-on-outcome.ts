@@ -7,9 +7,10 @@ import type { InboxClaimResult } from "./inbox/inbox.js";
 import { processMessage } from "./process-message.js";
 import type { Successor } from "./process-message.js";
 import type { ReceivedMessage } from "./received-message.js";
-import { deleteStoredPayload } from "./settle.js";
+import { deleteStoredPayload, endsBeforeRetry, giveBackWaiting } from "./settle.js";
 
 const unusedReleaseTimeoutInMs = 5_000;
+const endsInGroup = "its time to live ends while it waits for its group";
 
 /** What becomes of a message that was received. Undefined: it is given back at once. */
 export type Outcome = InboxClaimResult | "no inbox" | { readonly kind: "excess"; readonly delayInMs: number } | undefined;
@@ -35,8 +36,7 @@ async function drop<T>({ emit, dropAll }: ConsumerContext<T>, { info, lease }: R
 
 async function act<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, outcome: Outcome, takeSuccessor: () => Successor | undefined): Promise<void> {
   if (outcome === undefined) {
-    await message.giveBack();
-    return;
+    return giveBackUnclaimed(consumer, message);
   }
   if (outcome === "no inbox") return processMessage(consumer, message, undefined);
   switch (outcome.kind) {
@@ -44,35 +44,42 @@ async function act<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>,
       message.setClaimCounts(outcome.claim);
       return processMessage(consumer, message, outcome.claim, takeSuccessor);
     case "completed": {
+      consumer.pace.handlerNotRun();
       const settled = await message.lease.delete();
       consumer.emit("duplicate", message.info);
       if (settled === "done" && message.storedPayload) await deleteStoredPayload(consumer, message);
       return;
     }
     case "busy":
-      await message.giveBack(busyDelayInMs(outcome.retryAfterInMs, message.givenBack));
-      return;
+      return giveBackWaiting(consumer, message, busyDelayInMs(outcome.retryAfterInMs, message.givenBack), "its time to live ends while another message with its key or group is handled");
     case "excess":
-      await message.giveBack(outcome.delayInMs);
-      return;
+      return giveBackWaiting(consumer, message, outcome.delayInMs, endsInGroup);
     case "gap":
       return waitForPredecessor(consumer, message, outcome);
     case "sequenceUsed":
+      consumer.pace.handlerNotRun();
       await deadLetter(consumer, message, "its sequence was used before in its group: by another message, or it was skipped", undefined);
       return;
     case "payloadMismatch":
+      consumer.pace.handlerNotRun();
       await deadLetter(consumer, message, "its idempotency key was used before, for another payload", undefined);
       return;
     case "superseded": // another consumer has the message
   }
 }
 
+/** The consumer stops, or the inbox could not be used for as long as a message may wait for it. */
+async function giveBackUnclaimed<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>): Promise<void> {
+  // Another consumer can have it at once. In an outage, it may be too late for that.
+  if (consumer.stopping.aborted || !endsBeforeRetry(consumer, message, 0)) await message.giveBack();
+  else await deadLetter(consumer, message, "its time to live ends while the inbox cannot be used", undefined);
+}
+
 /** Not for longer than it lives: the queue would delete it, and its group would wait for ever. */
 async function waitForPredecessor<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, { lastSequence, retryAfterInMs }: Extract<InboxClaimResult, { kind: "gap" }>): Promise<void> {
-  const { poisonQueue, maxPollInMs } = consumer.settings;
   if (message.sequence === undefined) consumer.emit("error", otherOrder(consumer, message));
   const delayInMs = busyDelayInMs(retryAfterInMs, message.givenBack);
-  if (poisonQueue && message.lifeInMs < delayInMs + maxPollInMs + 1_000) {
+  if (endsBeforeRetry(consumer, message, delayInMs)) {
     await deadLetter(consumer, message, `its time to live ends while it waits for sequence ${lastSequence + 1} of its group`, undefined);
   } else {
     logger.verbose(`message ${message.info.messageId} of queue ${consumer.queue.name} waits for sequence ${lastSequence + 1} of its group`);
@@ -96,7 +103,7 @@ function busyDelayInMs(retryAfterInMs: number, earlierDeliveries: number): numbe
 /** The queue would delete the message while it waits for its group. */
 export async function actOnExpiry<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>): Promise<void> {
   try {
-    if (consumer.settings.poisonQueue) await deadLetter(consumer, message, "its time to live ends while it waits for its group", undefined);
+    if (consumer.settings.poisonQueue) await deadLetter(consumer, message, endsInGroup, undefined);
     else consumer.emit("lost", { ...message.info, error: message.lease.lostError });
   } finally {
     message.lease.abandon();

@@ -10,6 +10,7 @@ import type { CommitResult } from "./inbox/commit-inbox.js";
 import type { MessageProperties } from "./message-properties.js";
 import type { ConsumerSettings } from "./options.js";
 import type { OutgoingMessage, OutgoingQueues } from "./outgoing.js";
+import type { PoisonSender } from "./poison-sender.js";
 
 /** What events and handlers know of a message. See {@link QueueConsumer}. */
 export interface MessageInfo extends MessageProperties {
@@ -213,6 +214,10 @@ export interface WorkObserver {
   /** Returns for how long to give the message back. */
   infrastructureFailed(error: unknown): number;
   infrastructureWorks(): void;
+  /** A message has ended without a handler: this shows nothing of handlers. */
+  handlerNotRun(): void;
+  /** A message that was given back becomes visible after so long. */
+  expectMessages(inMs: number): void;
 }
 
 /** What the processing of a message needs of its consumer. */
@@ -224,12 +229,15 @@ export interface ConsumerContext<T> {
   readonly emit: Emit;
   /** The clients of the queues that handlers send to. */
   readonly outgoingQueues: OutgoingQueues;
+  readonly poisonSender: PoisonSender;
   /** What the handlers and the inbox show about when to poll. */
   readonly pace: WorkObserver;
   /** The delay before the next attempt. Never throws. */
   readonly retryDelay: (attempt: number, error: unknown) => number;
   /** A handler that goes on although the consumer does not wait for it any more. */
   readonly abandon: (handling: Promise<unknown>) => void;
+  /** Aborts when the consumer begins to stop: no handler is started any more. */
+  readonly stopping: AbortSignal;
   /** Aborts when the consumer is stopping and has waited long enough for handlers: they must end. */
   readonly stopHandlers: AbortSignal;
   /** Aborts when it has waited long enough after that, too: all messages are dropped as they are. */

@@ -1,6 +1,5 @@
-import type { QueueCallOptions, QueueLike } from "../clients/queue.js";
 import { onAbort } from "../core/deadline.js";
-import { request } from "../core/request.js";
+import { fullJitter } from "../core/retry.js";
 import { logger } from "../core/telemetry.js";
 import { isConcurrencyError } from "../errors.js";
 import type { SchemaError } from "../errors.js";
@@ -11,6 +10,9 @@ import type { ReceivedMessage } from "./received-message.js";
 
 /** How long a message stays hidden that should be dead-lettered and cannot. */
 const blockedDelayInMs = 300_000;
+
+/** While the poison queue cannot be reached, messages come back after this long at most. */
+const maxUnpoisonedDelayInMs = 60_000;
 
 /**
  * Moves a message to the poison queue: first sends it there, then deletes it. A crash in between leaves two copies with the same
@@ -43,13 +45,12 @@ export async function deadLetter<T>(consumer: ConsumerContext<T>, received: Rece
     ...(!content && { raw: true as const }),
   };
   const text = poisonText(info.idempotencyKey, content ? { ...content, checkpoint: received.checkpoint } : { asc: 1, text: message.messageText }, details, message.messageText);
-  const sent = await request((abortSignal) => sendPoison(poisonQueue, text, { abortSignal }), {
-    timeoutInMs: Math.max(1, Math.min(30_000, lease.remainingInMs)),
-    abortSignal: dropAll,
-  });
-  if (sent.kind !== "ok") {
-    emit("error", sent.error);
-    await received.releaseUnpoisoned(consumer.retryDelay(info.attempt, sent.error), truncate(reason, 2_000), error === undefined ? undefined : truncate(describe(error), 2_000));
+  const sent = await consumer.poisonSender.send(poisonQueue, text, { remainingInMs: lease.remainingInMs, abortSignal: dropAll });
+  if (sent.kind === "failed") {
+    if (!sent.skipped) emit("error", sent.error);
+    // No attempt is counted meanwhile, so the delay of the attempt does not grow: that of the deliveries does.
+    const delayInMs = Math.max(consumer.retryDelay(info.attempt, sent.error), fullJitter(received.deliveries - 1, 1_000, maxUnpoisonedDelayInMs));
+    await received.releaseUnpoisoned(delayInMs, truncate(reason, 2_000), error === undefined ? undefined : truncate(describe(error), 2_000));
     return false;
   }
   const off = onAbort(dropAll, () => lease.abandon());
@@ -110,11 +111,6 @@ function trySeal(envelope: Envelope): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Poison messages wait until an operator inspects them, so they never expire. */
-export async function sendPoison(poisonQueue: QueueLike, text: string, options: QueueCallOptions): Promise<void> {
-  await poisonQueue.sendMessage(text, { ...options, messageTimeToLive: -1 });
 }
 
 function truncate(text: string, limit: number): string {

@@ -7,6 +7,7 @@ import type { ConsumerContext } from "./context.js";
 import type { InboxClaimResult } from "./inbox/inbox.js";
 import type { PollPace } from "./poll-pace.js";
 import type { Successor } from "./process-message.js";
+import { maxWaitInMs } from "./received-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 import { WaitingMessages } from "./waiting-messages.js";
 import type { Excess } from "./waiting-messages.js";
@@ -19,6 +20,9 @@ const minParkInMs = 30_000;
 
 /** Messages of groups whose predecessors end within this time are claimed together. */
 const claimTogetherInMs = 5;
+
+/** Messages whose lives end within this time are given up together. */
+const expireTogetherInMs = 1_000;
 
 /** Claims the messages of a consumer, and runs a handler for each, at most `concurrency` at a time and one of a group. */
 export class Dispatcher<T> {
@@ -36,11 +40,11 @@ export class Dispatcher<T> {
   /** Messages whose slot the next one of their group has. */
   readonly #handedOver = new Set<ReceivedMessage<T>>();
 
-  constructor(consumer: ConsumerContext<T>, pace: PollPace, stopping: AbortSignal) {
+  constructor(consumer: ConsumerContext<T>, pace: PollPace) {
     const { concurrency, visibilityTimeoutInSeconds } = consumer.settings;
     this.#consumer = consumer;
     this.#pace = pace;
-    this.#stopping = stopping;
+    this.#stopping = consumer.stopping;
     this.capacity = new Capacity(concurrency);
     const expire = (message: ReceivedMessage<T>): void => this.track(actOnExpiry(consumer, message).finally(() => this.messages.delete(message)));
     this.#waiting = new WaitingMessages(concurrency, Math.max(minParkInMs, visibilityTimeoutInSeconds * 1_000), expire);
@@ -88,14 +92,26 @@ export class Dispatcher<T> {
     return this.#claimAndDispatch(ready);
   }
 
-  /** Claims messages, and dispatches each of them, except those that wait for another consumer. */
-  async #claimAndDispatch(messages: readonly ReceivedMessage<T>[]): Promise<void> {
-    const outcomes = await this.#claim(messages);
+  /**
+   * Claims messages, and dispatches each of them, except those that wait for another consumer. While the inbox cannot be used, they wait
+   * for it; those whose life is about to end are given up before the others.
+   */
+  async #claimAndDispatch(messages: readonly ReceivedMessage<T>[], timeoutInMs: number = this.#consumer.settings.visibilityTimeoutInSeconds * 1_000): Promise<void> {
+    const elapsedInMs = startStopwatch();
+    const expires = this.#consumer.settings.poisonQueue !== undefined;
+    const waits = messages.map(({ lifeInMs }) => (expires ? maxWaitInMs(lifeInMs) : Infinity));
+    const shortestInMs = Math.min(timeoutInMs, ...waits);
+    const outcomes = await this.#claim(messages, shortestInMs);
+    const mayWait = outcomes.length === 0 && shortestInMs < timeoutInMs && !this.#stopping.aborted;
+    // Those that were sent together expire together: they should not be tried one by one.
+    const others = mayWait ? messages.filter((_, i) => (waits[i] ?? 0) > shortestInMs + expireTogetherInMs) : [];
     messages.forEach((message, i) => {
+      if (others.includes(message)) return;
       const outcome = outcomes[i];
       if (message.group !== undefined && typeof outcome === "object" && outcome.kind === "claimed") this.#waiting.claimed(message.group);
       this.#proceed(message, outcome);
     });
+    if (others.length > 0) await this.#claimAndDispatch(others, Math.max(1, timeoutInMs - elapsedInMs()));
   }
 
   #proceed(message: ReceivedMessage<T>, outcome: Outcome): void {
@@ -180,7 +196,6 @@ export class Dispatcher<T> {
 
   #giveBackExcess(excess: readonly Excess<T>[]): void {
     for (const { message, delayInMs } of excess) {
-      this.#pace.expectMessages(delayInMs);
       this.#giveBackWaiting(message, { kind: "excess", delayInMs });
     }
   }
@@ -190,15 +205,15 @@ export class Dispatcher<T> {
     this.track(actOnOutcome(this.#consumer, message, outcome, () => undefined).finally(() => this.messages.delete(message)));
   }
 
-  /** A message without an outcome is to be given back. */
-  async #claim(batch: readonly ReceivedMessage<T>[]): Promise<readonly (InboxClaimResult | "no inbox")[]> {
-    const { inbox, commits, overflow, visibilityTimeoutInSeconds } = this.#consumer.settings;
+  /** Retries while the inbox cannot be used, as long as `timeoutInMs`. A message without an outcome is to be given back. */
+  async #claim(batch: readonly ReceivedMessage<T>[], timeoutInMs: number): Promise<readonly (InboxClaimResult | "no inbox")[]> {
+    const { inbox, commits, overflow } = this.#consumer.settings;
     if (this.#stopping.aborted || batch.length === 0) return [];
     // A container that cannot be read delays its own messages only, and those without a blob show that others can be handled.
     if (overflow && !inbox && !commits) this.#pace.infrastructureWorks();
     if (!inbox) return batch.map(() => "no inbox");
     const outcomes = await claimBatch(inbox, batch, {
-      timeoutInMs: visibilityTimeoutInSeconds * 1_000,
+      timeoutInMs,
       abortSignal: this.#stopping,
       onFailure: (error) => void this.#pace.infrastructureFailed(error),
     });

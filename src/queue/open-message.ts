@@ -5,7 +5,7 @@ import type { ConsumerContext } from "./context.js";
 import { deadLetter } from "./dead-letter.js";
 import { PayloadUnavailableError, UnusablePayloadError } from "./overflow/reference.js";
 import type { ReceivedMessage } from "./received-message.js";
-import { failMessage, giveBackMessage } from "./settle.js";
+import { failMessage, giveBackUncharged } from "./settle.js";
 
 /** While its payload cannot be read, a message is given back for this long at most. */
 const maxUnavailableDelayInMs = 60_000;
@@ -42,6 +42,7 @@ export async function openMessage<T>(consumer: ConsumerContext<T>, message: Rece
     return undefined;
   } catch (error) {
     const timedOut = limit.signal.aborted && error === limit.signal.reason;
+    if (!timedOut) consumer.pace.handlerNotRun();
     return settle(() => (timedOut ? failMessage(consumer, message, { error }) : deadLetter(consumer, message, unopenedReasonOf(error), error)));
   } finally {
     limit.dispose();
@@ -50,11 +51,12 @@ export async function openMessage<T>(consumer: ConsumerContext<T>, message: Rece
 
 function settleUnloaded<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, error: unknown): Promise<unknown> {
   if (!(error instanceof PayloadUnavailableError)) {
+    consumer.pace.handlerNotRun();
     return deadLetter(consumer, message, error instanceof UnusablePayloadError ? error.message : "cannot be decoded", error);
   }
   // Other messages may show that the inbox works, so that the pace of the poller recovers: the delay of this one grows all the same.
   const delayInMs = Math.max(consumer.pace.infrastructureFailed(error), fullJitter(message.givenBack, 1_000, maxUnavailableDelayInMs));
-  return giveBackMessage(consumer, message, delayInMs, error);
+  return giveBackUncharged(consumer, message, delayInMs, error);
 }
 
 function unopenedReasonOf(error: unknown): string {

@@ -139,6 +139,11 @@ export class PollPace implements WorkObserver {
     if (paused) this.#wake();
   }
 
+  /** The message that was to show whether handlers work again had none: the next one need not wait for that. */
+  handlerNotRun(): void {
+    if (this.#failuresOver > 0 && this.#infrastructureErrors === 0) this.#wake();
+  }
+
   get #probes(): boolean {
     return this.#infrastructureErrors > 0 || this.#failuresOver > 0;
   }

@@ -10,6 +10,7 @@ import { openMessage } from "./open-message.js";
 import { defaultRetryDelay } from "./options.js";
 import type { ConsumerSettings } from "./options.js";
 import { OutgoingQueues } from "./outgoing.js";
+import { PoisonSender } from "./poison-sender.js";
 import { PollPace } from "./poll-pace.js";
 import { QueueLength } from "./queue-length.js";
 import { ReceivedMessage } from "./received-message.js";
@@ -67,6 +68,7 @@ export class PollingLoop<T> {
         emit(event, detail);
       },
       outgoingQueues: new OutgoingQueues(settings.outgoingQueues),
+      poisonSender: new PoisonSender(),
       pace: this.#pace,
       retryDelay: (attempt, error) => {
         try {
@@ -81,10 +83,11 @@ export class PollingLoop<T> {
         abandoned.count++;
         void handling.finally(() => abandoned.count--);
       },
+      stopping: this.#stopping.signal,
       stopHandlers: this.#stopHandlers.signal,
       dropAll: this.#dropAll.signal,
     };
-    this.#dispatcher = new Dispatcher(this.#consumer, this.#pace, this.#stopping.signal);
+    this.#dispatcher = new Dispatcher(this.#consumer, this.#pace);
     this.#observed = this.#observe(queue.name);
     observed.consumers.add(this.#observed);
     this.#polling = this.#poll();

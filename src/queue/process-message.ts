@@ -13,7 +13,7 @@ import { maxDelayInMs } from "./envelope.js";
 import { HandlerCommits } from "./handler-commits.js";
 import type { InboxClaim, InboxClaimResult, InboxDelivery } from "./inbox/inbox.js";
 import type { ReceivedMessage } from "./received-message.js";
-import { deleteStoredPayload, failMessage, giveBackMessage, poisonMessage, retryConflict } from "./settle.js";
+import { deleteStoredPayload, failMessage, giveBackMessage, giveBackUncharged, poisonMessage, retryConflict } from "./settle.js";
 
 /**
  * Processes one delivery of a message: runs the handler, and settles the message according to its outcome.
@@ -104,13 +104,13 @@ class Delivery<T> {
   }
 
   async #run(tracingOptions: OperationTracingOptions, span: CallSpan): Promise<void> {
-    const { settings, pace } = this.#consumer;
+    const { pace } = this.#consumer;
     const message = this.#message;
-    const pending = message.poisonPending;
-    if (pending) return this.#poison(pending.reason, pending.error);
-    if (message.deliveries > settings.maxDeliveries) return this.#poison(`delivered ${message.deliveries} times without an outcome (maxDeliveries)`, undefined);
-    // Another message with this key and payload has completed, and its blob was deleted; but there is no record of it.
-    if (message.payloadMissing) return this.#poison("its payload is missing in the overflow container", undefined);
+    const unhandled = this.#unhandled();
+    if (unhandled) {
+      pace.handlerNotRun();
+      return this.#poison(unhandled.reason, unhandled.error);
+    }
     // The inbox may have taken so long that the claim has expired since: then another message with the key may be processed.
     this.#isHeld();
     const elapsedInMs = startStopwatch();
@@ -126,7 +126,7 @@ class Delivery<T> {
     if (failed && commitFailure && commitFailure.kind !== "failure") {
       switch (commitFailure.kind) {
         case "infrastructure":
-          return giveBackMessage(this.#consumer, message, pace.infrastructureFailed(commitFailure.error), error);
+          return giveBackUncharged(this.#consumer, message, pace.infrastructureFailed(commitFailure.error), error);
         case "conflict":
           return retryConflict(this.#consumer, message, error);
         case "mismatch":
@@ -139,6 +139,16 @@ class Delivery<T> {
     }
     if (error !== undefined) pace.handlerFailed(error);
     return failMessage(this.#consumer, message, { error, delayInMs: this.#request?.delayInMs, claim: this.#claim });
+  }
+
+  /** Why no handler may have the message: it is moved to the poison queue. */
+  #unhandled(): { readonly reason: string; readonly error: string | undefined } | undefined {
+    const { poisonPending, deliveries, payloadMissing } = this.#message;
+    if (poisonPending) return poisonPending;
+    const because = (reason: string): { reason: string; error: undefined } => ({ reason, error: undefined });
+    if (deliveries > this.#consumer.settings.maxDeliveries) return because(`delivered ${deliveries} times without an outcome (maxDeliveries)`);
+    // Another message with this key and payload has completed, and its blob was deleted; but there is no record of it.
+    return payloadMissing ? because("its payload is missing in the overflow container") : undefined;
   }
 
   /** The message is retried, or given back: others of its group need not wait for that, nor until the claim expires. */

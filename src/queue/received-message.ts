@@ -27,6 +27,14 @@ const shareOfUncounted = 1 / 20;
 /** With this room, the counts of a message can be written into its envelope: in base64, too. */
 const roomForCounts = 128;
 
+/** How long before the end of its life a message waits no longer. */
+const expiryMarginInMs = 2_000;
+
+/** How long a message with so much life may wait in a consumer. Then it has to be moved to the poison queue, while it exists. */
+export function maxWaitInMs(lifeInMs: number): number {
+  return Math.max(0, lifeInMs / 2, lifeInMs - expiryMarginInMs);
+}
+
 /** A message from its receipt until it is settled. */
 export class ReceivedMessage<T> {
   readonly message: QueueMessageLike;

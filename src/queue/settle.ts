@@ -26,15 +26,50 @@ export async function failMessage<T>(consumer: ConsumerContext<T>, message: Rece
   const { attempt } = message;
   if (attempt >= settings.maxAttempts) return poisonMessage(consumer, message, `failed ${attempt} times`, error, claim);
   const delayInMs = failed.delayInMs ?? consumer.retryDelay(attempt, error);
-  if (settings.poisonQueue && message.lifeInMs < delayInMs + settings.maxPollInMs + 1_000) {
-    return poisonMessage(consumer, message, `its time to live would be over before the next attempt, in ${delayInMs} ms`, error, claim);
-  }
+  if (endsBeforeRetry(consumer, message, delayInMs)) return poisonMessage(consumer, message, noNextAttempt(delayInMs), error, claim);
   // The message cannot carry the count: the inbox does.
   if (message.needsClaimFailures) await claim?.release(true).catch((notReleased: unknown) => consumer.emit("error", notReleased));
   report(consumer, message, await message.releaseFailed(delayInMs), delayInMs, error);
 }
 
-/** Gives a message back whose attempt says nothing about it: the consumer stops, or the inbox cannot be used. It is not counted. */
+/** Whether the queue would delete a message before its next attempt could begin, although there is a queue that can keep it. */
+export function endsBeforeRetry<T>({ settings }: ConsumerContext<T>, message: ReceivedMessage<T>, delayInMs: number): boolean {
+  return settings.poisonQueue !== undefined && message.lifeInMs < delayInMs + settings.maxPollInMs + 1_000;
+}
+
+function noNextAttempt(delayInMs: number): string {
+  return `its time to live would be over before the next attempt, in ${Math.round(delayInMs)} ms`;
+}
+
+/** With less, a message that is given back for a second or two may be gone before the next poll. */
+const minLifeInMs = 5_000;
+
+/**
+ * Gives a message back that waits for another one. Its consumer polls in time, so it may come back as long as it lives: most of those that
+ * wait for their key are duplicates, which are no more than noise in the poison queue.
+ */
+export async function giveBackWaiting<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, delayInMs: number, reason: string): Promise<void> {
+  if (consumer.settings.poisonQueue && message.lifeInMs < minLifeInMs) {
+    await deadLetter(consumer, message, reason, undefined);
+    return;
+  }
+  consumer.pace.expectMessages(shortened(message, delayInMs));
+  await message.giveBack(delayInMs);
+}
+
+/** The delay is the choice of the consumer: at half of its life at the latest, the message is tried again. */
+function shortened<T>({ lifeInMs }: ReceivedMessage<T>, delayInMs: number): number {
+  return Math.max(0, Math.min(delayInMs, lifeInMs / 2));
+}
+
+/** Gives a message back because the inbox, its payload or a queue to send to cannot be used. It is not counted, however often that happens. */
+export async function giveBackUncharged<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, longestInMs: number, error: unknown): Promise<void> {
+  const delayInMs = shortened(message, longestInMs);
+  if (endsBeforeRetry(consumer, message, delayInMs)) await deadLetter(consumer, message, noNextAttempt(delayInMs), error);
+  else await giveBackMessage(consumer, message, delayInMs, error);
+}
+
+/** Gives a message back at once, or after a delay. It is not counted. */
 export async function giveBackMessage<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, delayInMs: number, error: unknown): Promise<void> {
   report(consumer, message, await message.giveBack(delayInMs), delayInMs, error);
 }
@@ -42,7 +77,8 @@ export async function giveBackMessage<T>(consumer: ConsumerContext<T>, message: 
 /** Another writer has changed the entities of the effect. This is no failure; but the delivery counts, as some conflicts never end. */
 export async function retryConflict<T>(consumer: ConsumerContext<T>, message: ReceivedMessage<T>, error: unknown): Promise<void> {
   const longestInMs = Math.min(maxConflictDelayInMs, 500 * 2 ** Math.min(message.deliveries, 10));
-  const delayInMs = 1_000 * Math.floor((Math.random() * longestInMs) / 1_000);
+  const delayInMs = shortened(message, 1_000 * Math.floor((Math.random() * longestInMs) / 1_000));
+  if (endsBeforeRetry(consumer, message, delayInMs)) return poisonMessage(consumer, message, noNextAttempt(delayInMs), error, undefined);
   report(consumer, message, await message.release(delayInMs), delayInMs, error);
 }
 

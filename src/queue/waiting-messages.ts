@@ -3,6 +3,7 @@ import type { Clock } from "../core/deadline.js";
 import { jitter, pollDelay } from "../core/retry.js";
 import { gapShare, minGapDelayInMs } from "./inbox/group-row.js";
 import type { InboxClaimResult } from "./inbox/inbox.js";
+import { maxWaitInMs } from "./received-message.js";
 import type { ReceivedMessage } from "./received-message.js";
 
 /** How many messages of one group wait at the same time: each of them is renewed, and no other consumer can have it. */
@@ -26,8 +27,6 @@ const minExcessDelayInMs = 1_000;
 const maxExcessDelayInMs = 30_000;
 /** Early: one that comes back too late keeps the group idle, and one that is too early is given back once more. */
 const earlyFactor = 0.25;
-/** How long before the end of its life a message waits no longer: it has to be moved to the poison queue. */
-const expiryMarginInMs = 2_000;
 /** How long a message of a group is assumed to take, until it is known. */
 const firstEstimateInMs = 50;
 
@@ -232,8 +231,7 @@ export class WaitingMessages<T> {
     group.waiting.splice(position, 0, message);
     this.#count++;
     this.#countStored(message, 1);
-    const { lifeInMs } = message;
-    this.#timers.set(message, startTimer(Math.max(0, lifeInMs / 2, lifeInMs - expiryMarginInMs), () => this.#expire(group, message)));
+    this.#timers.set(message, startTimer(maxWaitInMs(message.lifeInMs), () => this.#expire(group, message)));
     const excess = this.#excessIn(group);
     if (!excess) return [];
     group.waiting.splice(group.waiting.indexOf(excess), 1);

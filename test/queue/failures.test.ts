@@ -291,6 +291,65 @@ describe("a message whose life ends", () => {
   });
 });
 
+describe("a message whose life ends, and that no handler can have,", () => {
+  const briefly = { timeToLiveInSeconds: 40 };
+
+  it("because the inbox does not work, is moved to the poison queue; those that live longer are handled", async () => {
+    const handler = vi.fn<Handler>();
+    await bench.consume(handler, { ...often, inbox: new ClaimInbox(bench.table) });
+    bench.table.faults.always("transaction", "busy");
+    await enqueue(bench.queue, "short", briefly);
+    await enqueue(bench.queue, "shorter", { timeToLiveInSeconds: 20 });
+    await enqueue(bench.queue, "long");
+    await bench.pass(41_000);
+    expect(bench.poisons.map(({ body }) => body)).toEqual(["shorter", "short"]);
+    expect(bench.details("poisoned")).toMatchObject(Array.from({ length: 2 }, () => ({ reason: "its time to live ends while the inbox cannot be used" })));
+    bench.table.faults.always("transaction", "ok");
+    await bench.pass(120_000);
+    expect(handler.mock.calls.map(([payload]) => payload)).toEqual(["long"]);
+    expect(bench.details("lost")).toEqual([]);
+  });
+
+  it("is given back at once if the consumer stops, as another one can have it", async () => {
+    const consumer = await bench.consume(() => undefined, { ...often, maxPollIntervalInMs: 10_000, inbox: new ClaimInbox(bench.table) });
+    bench.table.faults.always("transaction", "busy");
+    await enqueue(bench.queue, "p", { timeToLiveInSeconds: 5 });
+    await bench.pass(300);
+    const stopping = consumer.stop();
+    await bench.pass(1_000);
+    await stopping;
+    expect([bench.poisons.length, bench.queue.messages.length]).toEqual([0, 1]);
+  });
+
+  it.each<[string, CommitHandler]>([
+    ["is given back, as the table does not work", (_, { commit }) => { bench.table.faults.always("transaction", "busy"); return commit([]); }], // prettier-ignore
+    ["meets conflicts again and again", (_, { commit }) => commit([["update", { rowKey: "missing" }]])],
+    ["has outgoing messages for a queue that is missing", (_, { commit }) => { const mails = new FakeQueue("mails"); mails.exists = false; return commit([], { send: [{ queue: mails, payload: 1 }] }); }], // prettier-ignore
+  ])("because it %s, is moved to the poison queue", async (_, handler) => {
+    await enqueue(bench.queue, "p", briefly);
+    await bench.consumeAndCommit(handler, often);
+    await bench.pass(60_000);
+    expect(bench.poisons).toMatchObject([{ body: "p", poison: { reason: expect.stringContaining("its time to live would be over before the next attempt") as string } }]);
+    expect(bench.queue.messages).toEqual([]);
+  });
+
+  it.each<[string, Partial<QueueConsumerOptions<unknown>>]>([
+    ["key", { idempotencyKeyOf: () => "k" }],
+    ["group", { groupOf: () => "g" }],
+  ])("because another consumer handles its %s, is moved to the poison queue shortly before", async (_, options) => {
+    const handler: Handler = (_payload, context) => untilAborted(context);
+    await bench.queue.sendMessage("first");
+    await bench.consume(handler, { ...often, ...options, inbox: new ClaimInbox(bench.table) });
+    await bench.pass(100);
+    await bench.queue.sendMessage("second", { messageTimeToLive: 100 });
+    await bench.consume(handler, { ...options, inbox: new ClaimInbox(bench.table) });
+    await bench.pass(90_000);
+    expect(bench.poisons).toEqual([]);
+    await bench.pass(10_000);
+    expect(bench.poisons).toMatchObject([{ text: "second", poison: { reason: expect.stringContaining("its time to live ends while") as string } }]);
+  });
+});
+
 describe("a table that cannot be used, in the commits of handlers,", () => {
   const commitOne = { rowKey: "effect" };
 
@@ -395,7 +454,8 @@ describe("an outage of the poison queue", () => {
     await bench.pass(20_000);
     expect(bench.envelopes).toMatchObject([{ poisonPending: { reason: "no such customer" } }]);
     bench.poisonQueue.faults.always("send", "ok");
-    await bench.pass(10_000);
+    // As long as the outage was, at most.
+    await bench.pass(20_000);
     expect(handler).toHaveBeenCalledTimes(1);
     expect(bench.poisons).toEqual([{ asc: 1, key: "k", body: "p", poison: expect.objectContaining({ reason: "no such customer" }) as unknown }]);
   });
@@ -411,9 +471,59 @@ describe("an outage of the poison queue", () => {
     await bench.pass(10_000);
     expect([bench.names, bench.poisons]).toEqual([["lost"], []]);
   });
+
+  const bad: Handler = (payload) => (payload === "bad" ? Promise.reject(new Error("no luck")) : undefined);
+  const undecodable = { decode: (text: string): unknown => { if (text === '"bad"') throw new Error("no luck"); return text; } }; // prettier-ignore
+
+  it.each<[string, Handler, Partial<QueueConsumerOptions<unknown>>]>([
+    ["of handlers that fail", bad, {}],
+    ["that cannot be decoded", () => undefined, undecodable],
+  ])("that does not respond delays no messages but those %s", async (_, handler, options) => {
+    bench.poisonQueue.faults.always("send", "hang");
+    for (let i = 0; i < 40; i++) await enqueue(bench.queue, "bad");
+    await bench.consume(handler, { ...often, maxAttempts: 1, retryDelayInMs: 0, inbox: new ClaimInbox(bench.table), ...options });
+    await bench.pass(60_000);
+    for (let i = 0; i < 40; i++) await enqueue(bench.queue, "good");
+    await bench.pass(10_000);
+    expect(bench.details("completed")).toHaveLength(40);
+    bench.poisonQueue.faults.always("send", "ok");
+    await bench.pass(90_000);
+    expect([bench.poisons.length, bench.queue.messages]).toEqual([40, []]);
+  });
+
+  it("makes its messages come back less and less often, and is over for all of them within a minute", async () => {
+    bench.poisonQueue.exists = false;
+    for (let i = 0; i < 10; i++) await enqueue(bench.queue, "bad");
+    await bench.consume(() => undefined, { ...often, ...undecodable });
+    bench.poisonQueue.exists = false; // The start has created it.
+    await bench.pass(600_000);
+    const sends = bench.poisonQueue.faults.count("send");
+    await bench.pass(300_000);
+    expect(bench.poisonQueue.faults.count("send") - sends).toBeLessThanOrEqual(110);
+    bench.poisonQueue.exists = true;
+    await bench.pass(60_000);
+    expect(bench.poisons).toHaveLength(10);
+  });
 });
 
 describe("handlers that fail one after the other", () => {
+  it.each<[string, Partial<QueueConsumerOptions<unknown>>, unknown]>([
+    ["are duplicates", { inbox: new MemoryInbox() }, "again"],
+    ["cannot be decoded", { decode: (text) => JSON.parse(text) as unknown }, undefined],
+  ])("do not make messages wait that need no handler, as they %s", async (_, options, payload) => {
+    if (payload !== undefined) await enqueue(bench.queue, payload, { idempotencyKey: "k" });
+    const consumer = await bench.consume((given) => (given === "bad" ? fail(given, undefined as never) : undefined), { ...options, maxAttempts: 1, concurrency: 4 });
+    await bench.pass(100);
+    for (let i = 0; i < 25; i++) await enqueue(bench.queue, "bad");
+    await bench.pass(5_000);
+    expect(consumer.health().isPaused).toBe(true);
+    for (let i = 0; i < 100; i++) await (payload === undefined ? bench.queue.sendMessage("{no JSON") : enqueue(bench.queue, payload, { idempotencyKey: "k" }));
+    await enqueue(bench.queue, "good");
+    await bench.pass(120_000);
+    expect(consumer.health().isPaused).toBe(false);
+    expect(bench.queue.messages).toEqual([]);
+  });
+
   it("slow polling down, one message at a time, until one succeeds", async () => {
     let broken = true;
     for (let i = 0; i < 200; i++) await enqueue(bench.queue, i);
