@@ -27,3 +27,5 @@ export type { FileShareClock } from "./testing/file-share/server-clock.js";
 export type { SmbClient, SmbHandle, SmbOpenOptions } from "./testing/file-share/smb-client.js";
 export type { SmbAccess } from "./testing/file-share/tree.js";
 export type { LoggedRequest, RequestOutcome } from "./testing/request-record.js";
+export { createStorageFixture, openTestStorage, startTestRun } from "./testing/test-storage.js";
+export type { StorageFixture, TestClientClass, TestClientClasses, TestStorage, TestTableClass } from "./testing/test-storage.js";

@@ -95,6 +95,14 @@ describe.concurrent("followed to the letter in a new project", () => {
   });
 });
 
+test("Vitest runs the recipe with the fixture", async () => {
+  const files = ["storage.setup.ts", "vitest.config.ts", "orders.test.ts"];
+  const sdks = ["@azure/storage-blob", "@azure/data-tables", "@azure/storage-queue"];
+  const project = await Project.create({ type: "module", packages: [tarball, ...sdks, "azurite", "vitest@4.1"] });
+  for (const file of files) await project.write(file, recipe("docs/testing.md", `// ${file}`).code);
+  expect(await project.npx(["vitest", "run", "--no-color"])).toMatch(/Tests {2}4 passed \(4\)/);
+});
+
 test("a sample of the package runs where it is installed", async () => {
   const page = pages.find(({ path }) => path === "samples/README.md")!;
   const command = /^npm install azure-storage-concurrency (.*)\n(node .*)$/m.exec(page.text)!;

@@ -117,7 +117,7 @@ const actionNames: { readonly [K in FaultAction["kind"]]: OptionNames<Extract<Fa
 function checkAction(action: FaultAction | undefined): void {
   const kind = action?.kind;
   if (action === undefined || kind === undefined || !Object.hasOwn(actionNames, kind)) {
-    throw new TypeError(`fault rule: unknown action ${JSON.stringify(kind) ?? "undefined"}; there are ${Object.keys(actionNames).join(", ")}`);
+    throw new TypeError(`fault rule: unknown action ${String(kind)}; there are ${Object.keys(actionNames).join(", ")}`);
   }
   checkOptions(`fault rule ${kind}`, action, actionNames[kind]);
   const at: unknown = "at" in action ? action.at : "request";
