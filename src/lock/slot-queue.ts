@@ -56,10 +56,12 @@ export class SlotWaiter extends Waiter<LockHandleImpl> {
   readonly mayYield: boolean;
 
   constructor(locks: BlobLocks, options: TryAcquireLockOptions, request: WaitRequest) {
+    // It checks the options. After the call exists, an error would leave its promise to no caller: if its signal has aborted, an unhandled rejection.
+    const key = locks.holderKey(options);
     super(request);
     this.locks = locks;
     this.options = options;
-    this.key = locks.holderKey(options);
+    this.key = key;
     this.mayYield = typeof request.waitInMs === "number" && request.waitInMs >= 2 * yieldInMs;
   }
 }
