@@ -147,12 +147,12 @@ export class ServiceRunner {
 
   async run(options: CallOptions & { abortSignal: AbortSignalLike }): Promise<void> {
     checkOptions("run", options, callNames);
-    const { abortSignal } = options;
-    if (typeof (abortSignal as Partial<AbortSignalLike> | undefined)?.addEventListener !== "function") {
+    const given = options as Partial<typeof options> | undefined;
+    if (typeof (given?.abortSignal as Partial<AbortSignalLike> | undefined)?.addEventListener !== "function") {
       throw new TypeError("run: abortSignal must be an AbortSignal. To start without one, call start.");
     }
     try {
-      if (!abortSignal.aborted) await this.#runUntil(options);
+      if (!options.abortSignal.aborted) await this.#runUntil(options);
     } finally {
       await this.stop();
     }

@@ -79,13 +79,15 @@ export async function inSpan<R>(
   details: SpanDetails = {},
   spanOptions?: TracingSpanOptions,
 ): Promise<R> {
-  const { span, tracingOptions } = startSpan(name, options.tracingOptions, spanOptions ? { spanKind: "internal", ...spanOptions } : internalSpan);
+  // A caller without TypeScript may pass anything: `fn` rejects what is no object of options.
+  const given = options as CallOptions | null | undefined;
+  const { span, tracingOptions } = startSpan(name, given?.tracingOptions, spanOptions ? { spanKind: "internal", ...spanOptions } : internalSpan);
   describeSpan(span, details);
   try {
     // The status of a success stays unset, as OpenTelemetry recommends. A message whose handler failed counts as processed.
     return await inContext(tracingOptions, () => fn(tracingOptions, span));
   } catch (error) {
-    describeSpan(span, { outcome: options.abortSignal?.aborted ? "aborted" : "failed" });
+    describeSpan(span, { outcome: given?.abortSignal?.aborted ? "aborted" : "failed" });
     failSpan(span, error);
     throw error;
   } finally {

@@ -75,7 +75,7 @@ export class EventDispatcher<E> {
 
   // A caller without TypeScript may pass anything; a listener of a misspelt event would never be called.
   #check(event: string, listener: unknown): void {
-    if (!Object.hasOwn(this.#names, event)) {
+    if (typeof event !== "string" || !Object.hasOwn(this.#names, event)) {
       throw new TypeError(`Unknown event ${quotedText(event)}. Known events: ${Object.keys(this.#names).join(", ")}`);
     }
     if (typeof listener !== "function") throw new TypeError(`The listener of ${JSON.stringify(event)} must be a function, not ${errorType(listener)}`);

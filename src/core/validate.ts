@@ -119,7 +119,7 @@ export function checkOptions<O extends object>(call: string, options: O | undefi
     throw new TypeError(`${call}: unknown option ${quotedText(name)}. Known options: ${Object.keys(names).join(", ")}.`);
   }
   const { abortSignal } = options as { readonly abortSignal?: { readonly addEventListener?: unknown } };
-  if (abortSignal && !abortSignal.addEventListener) throw new TypeError(`${call}: abortSignal is not a signal. Pass the signal of an AbortController.`);
+  if (abortSignal && typeof abortSignal.addEventListener !== "function") throw new TypeError(`${call}: abortSignal is not a signal. Pass the signal of an AbortController.`);
 }
 
 /** The options of a call on top of defaults. An explicit `undefined` does not remove a default. What is not an object stays: the call rejects it. */

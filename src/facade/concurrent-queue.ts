@@ -1,5 +1,6 @@
 import type { CallOptions } from "../clients/call.js";
 import type { QueueLike } from "../clients/queue.js";
+import { observed } from "../core/pending-call.js";
 import { checkOptions, mergeDefined } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { QueueConsumer } from "../queue/consumer.js";
@@ -83,7 +84,7 @@ export class ConcurrentQueue<T = unknown> {
   ): Promise<readonly (EnqueueResult | { readonly error: unknown })[]> {
     const { timeToLiveInSeconds, encoding, overflow } = this.#enqueueDefaults;
     // What is not a function, or not a message, is passed on: the call rejects it.
-    const withDefaults = (item: T): { payload: unknown } => mergeDefined<EnqueueOptions & { payload: unknown }>({ timeToLiveInSeconds }, toMessage ? toMessage(item) : { payload: item });
+    const withDefaults = (item: T): { payload: unknown } => mergeDefined<EnqueueOptions & { payload: unknown }>({ timeToLiveInSeconds }, toMessage ? observed(toMessage(item)) : { payload: item });
     const isWrong = toMessage !== undefined && typeof toMessage !== "function";
     return enqueueMany(this.#client, messages, isWrong ? toMessage : withDefaults, mergeDefined({ encoding, overflow }, options));
   }

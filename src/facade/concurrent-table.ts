@@ -92,7 +92,7 @@ export class ConcurrentTable<T extends object = Record<string, unknown>, G exten
   entity<E extends object = T>(key: EntityKeyLike): ConcurrentTarget<Entity<E>, E>;
   entity<E extends object = T>(key: string | EntityKeyLike, rowKey?: string): ConcurrentTarget<Entity<E>, E> {
     const { types, defaults } = this.#options;
-    const { partitionKey, rowKey: row } = typeof key === "object" ? key : { partitionKey: key, rowKey };
+    const { partitionKey, rowKey: row } = typeof key === "object" && (key as EntityKeyLike | null) !== null ? key : { partitionKey: key, rowKey };
     const target = tableEntity<E>(this.#client, partitionKey as string, row as string, { types });
     return new TargetFacade<Entity<E>, E>(target, { ...defaults });
   }

@@ -106,6 +106,7 @@ export function targetDefaults({ timeoutInMs, tryTimeoutInMs, conditions, journa
 
 /** Throws for defaults that belong to one call: with the same operation id, all calls but the first would be taken for repetitions. */
 export function checkDefaults<D extends object>(facade: string, defaults: D): D {
+  if (typeof defaults !== "object") throw new TypeError(`${facade}: defaults must be an object.`);
   for (const name of ["startFrom", "ifMatch", "operationId"]) {
     if (name in defaults) throw new TypeError(`${facade}: ${name} belongs to one call, and cannot be a default.`);
   }

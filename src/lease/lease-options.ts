@@ -108,6 +108,8 @@ export function checkLeaseOptions(options: TryAcquireLeaseOptions & { maxHoldInM
   const renewEvery = options.renewIntervalInMs ?? (Number.isFinite(durationInMs) ? durationInMs / 3 : defaults.infiniteRenewEveryInMs);
   const span = Number.isFinite(durationInMs) ? durationInMs : 2 ** 31 - 1;
   if (leaseId !== undefined) checkLeaseId("leaseId", leaseId);
+  checkNumber("safetyMarginInMs", margin, { min: 0 });
+  checkNumber("renewIntervalInMs", renewEvery, { min: 0 });
   if (autoRenew && renewEvery >= durationInMs - margin) {
     throw new RangeError(`renewIntervalInMs must be less than the duration without safetyMarginInMs; got ${renewEvery}`);
   }

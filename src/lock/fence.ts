@@ -1,5 +1,6 @@
 import type { OperationTracingOptions } from "@azure/core-tracing";
 import type { TableCallOptions, TransactionActionLike, TableLike } from "../clients/table.js";
+import { formatVersionName, isLaterFormat, laterFormatError } from "../core/format-version.js";
 import { tryLimitOf } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
 import { retry } from "../core/retry.js";
@@ -200,9 +201,10 @@ export class Fence {
     );
   }
 
-  /** Locks of another granularity do not exclude this one, and their epochs cannot be compared with this holder's. */
+  /** Locks of another granularity do not exclude this one, and their epochs cannot be compared with this holder's. Nor is anything known of a row of a later format. */
   #checkGranularity(row: Row): Row {
     const { table, partitionKey, granularity } = this.#settings;
+    if (isLaterFormat(row.stored?.get(formatVersionName)?.value)) throw laterFormatError(`The row that stores who may write to partition ${JSON.stringify(partitionKey)}`, this.#url);
     const found = granularityOf(row);
     if (found === undefined || found === granularity) return row;
     throw createError(

@@ -1,7 +1,7 @@
 import type { CallOptions } from "../clients/call.js";
 import type { TableLike, TransactionActionLike } from "../clients/table.js";
 import { onAbort, throwIfAborted } from "../core/deadline.js";
-import { WriteCall } from "../core/pending-call.js";
+import { observed, WriteCall } from "../core/pending-call.js";
 import { read, request, tryLimitOf } from "../core/request.js";
 import type { TryLimit } from "../core/request.js";
 import { fullJitter, retry } from "../core/retry.js";
@@ -133,7 +133,7 @@ class FencedRun<T extends object> {
     call.attempts++;
     call.currentETag = row.etag;
     const { mutator, initial } = this.#update;
-    const start = typeof initial === "function" ? (initial as () => object)() : initial;
+    const start = typeof initial === "function" ? observed((initial as () => object)()) : initial;
     const keys = { partitionKey: this.#row.partitionKey, rowKey: this.#row.rowKey };
     const base = row.stored ?? (start === undefined ? undefined : encodeEntity(start, undefined, keys, {}));
     if (!base) throw createError(TargetNotFoundError, `${this.#url} does not exist: pass initial to create it.`, { url: this.#url });

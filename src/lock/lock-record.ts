@@ -1,4 +1,5 @@
 import type { BlobCallOptions, BlobConditions, BlobLike } from "../clients/blob.js";
+import { isLaterMetadata, laterFormatError } from "../core/format-version.js";
 import { read } from "../core/request.js";
 import { resolveWrite } from "../core/resolve-write.js";
 import { redactUrl } from "../core/telemetry.js";
@@ -74,6 +75,11 @@ export function parseLockRecord(metadata: Record<string, string> | undefined): L
     data: decode(read(names.data)),
     lowestGuarding: numberFrom(read(names.lowestGuarding), undefined),
   };
+}
+
+/** Before a record is believed or replaced. @throws {@link SchemaError} if it is of a later version of the library. */
+export function checkRecordFormat(metadata: Record<string, string> | undefined, url: string): void {
+  if (isLaterMetadata(metadata)) throw laterFormatError("The record of the lock", redactUrl(url));
 }
 
 /** What the holder wants others to see, without the rest of the record. */
@@ -255,6 +261,7 @@ export class LockRecordBlob {
     const properties = await read((abortSignal) => this.#blob.getProperties({ ...options, abortSignal }), { timeoutInMs: this.#timeout(limitInMs) });
     const { lastModified } = properties as { lastModified?: Date };
     this.#lastModified = lastModified ?? new Date(0);
+    checkRecordFormat(properties.metadata, this.#blob.url);
     return { record: parseLockRecord(properties.metadata), etag: requireETag(properties.etag, redactUrl(this.#blob.url)), lastModified };
   }
 

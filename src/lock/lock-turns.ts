@@ -15,7 +15,7 @@ import type { LeaseAdapter, LeaseRequest } from "../lease/lease-adapters.js";
 import { EpochAllocator } from "./epoch-allocator.js";
 import type { HolderInfo } from "./epoch-allocator.js";
 import { EpochFloor } from "./epoch-floor.js";
-import { parseLockRecord } from "./lock-record.js";
+import { checkRecordFormat, parseLockRecord } from "./lock-record.js";
 import { ticketBlobName, TicketDispenser } from "./tickets.js";
 import { TurnPace } from "./turn-pace.js";
 
@@ -467,6 +467,7 @@ export class LockTurns implements LockRules {
     if (turns !== this.#turns) return;
     const properties = found.kind === "ok" ? found.value : {};
     const { etag, leaseState, lastModified } = properties;
+    checkRecordFormat(properties.metadata, this.#blob.url);
     const record = parseLockRecord(properties.metadata);
     const servedBefore = this.#epochs.known?.record.served ?? 0;
     // The response is older than what this process has written or seen meanwhile: counting has not begun anew.

@@ -1,6 +1,7 @@
 import type { BlobCallOptions, BlobItemLike, ContainerLike } from "../clients/blob.js";
 import type { CallOptions, PurgeOptions, PurgeResult } from "../clients/call.js";
 import { RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
+import { isLaterMetadata } from "../core/format-version.js";
 import { iterate } from "../core/iterate.js";
 import { inParallel } from "../core/parallel.js";
 import { read, request } from "../core/request.js";
@@ -110,7 +111,7 @@ class Purge {
     // deleted. The blob of a table lock has content, which says how the table is locked.
     if (lockNameOf(this.#prefix, name) === undefined || (record.epoch === 0 && !isReader(record)) || contentLength !== 0) return;
     const lastEpoch = nextEpoch(record) - 1;
-    if (leaseState === "leased" || leaseState === "breaking" || mayGuard(record) || lastEpoch > maxEpoch) this.#kept++;
+    if (leaseState === "leased" || leaseState === "breaking" || isLaterMetadata(metadata) || mayGuard(record) || lastEpoch > maxEpoch) this.#kept++;
     else this.#locks.push({ ...blob, lastEpoch });
   }
 

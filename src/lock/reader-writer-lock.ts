@@ -6,7 +6,7 @@ import { pollDelay, retry } from "../core/retry.js";
 import { isTransient } from "../core/storage-errors.js";
 import { describeSpan, redactUrl, withAttempts, withSpan } from "../core/telemetry.js";
 import type { Attempts } from "../core/telemetry.js";
-import { checkOptions } from "../core/validate.js";
+import { checkNumber, checkOptions } from "../core/validate.js";
 import { createError, isConcurrencyError, LeaseUnavailableError, quotedText } from "../errors.js";
 import { remainingWait, Waiter } from "../lease/acquire.js";
 import type { LockHandle, LockHandleImpl, LockHandleLike } from "../lease/lease-handle.js";
@@ -174,6 +174,7 @@ export class ReaderWriterLock {
 
   async #enqueue(merged: AcquireLockOptions, waitInMs: number | "try", trace: Attempts): Promise<ReadLockHandle | undefined> {
     const { abortSignal, tracingOptions, durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data, maxHoldInMs } = merged;
+    if (maxHoldInMs !== undefined) checkNumber("maxHoldInMs", maxHoldInMs, { min: 1 });
     const group = readerGroupFor(this.#locks, this.name, { durationInSeconds, autoRenew, renewIntervalInMs, safetyMarginInMs, data: checkData(data), maxHoldInMs });
     const name = JSON.stringify(this.name);
     const waiter = new Waiter<ReadLockHandle>({

@@ -54,10 +54,12 @@ export class SlotWaiter extends Waiter<LockHandleImpl> {
   readonly key: string;
 
   constructor(locks: BlobLocks, options: TryAcquireLockOptions, request: WaitRequest) {
+    // It checks the options. After the call exists, an error would leave its promise to no caller: if its signal has aborted, an unhandled rejection.
+    const key = locks.holderKey(options);
     super(request);
     this.locks = locks;
     this.options = options;
-    this.key = locks.holderKey(options);
+    this.key = key;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { TableEntityLike } from "../clients/table.js";
+import { isLaterRow, laterFormatError } from "../core/format-version.js";
 import { createError, SchemaError } from "../errors.js";
 import { countIn, textIn } from "../queue/inbox/record.js";
 import { outgoingIn, outgoingProperties } from "../queue/inbox/stored-outgoing.js";
@@ -59,6 +60,7 @@ const idFormat = /^[0-9a-f-]{36}$/;
 
 /** @throws {@link SchemaError} if another program has damaged the row, or put it there. */
 export function markerOf(entity: object, url: string): StoredMarker {
+  if (isLaterRow(entity)) throw laterFormatError("A marker of the outbox", url);
   const { rowKey, partition, waitInMs, idleInSeconds, timestamp, etag } = entity as Readonly<Record<string, unknown>>;
   const id = textIn(rowKey)?.slice(markerRowPrefix.length) ?? "";
   if (!idFormat.test(id) || typeof partition !== "string" || typeof etag !== "string") throw damaged("A marker", textIn(rowKey) ?? "", url, etag);
@@ -95,6 +97,7 @@ export function withDelayLeft(message: StoredMessage, ageInMs: number): StoredMe
 /** @throws {@link SchemaError} if another program has damaged the row. */
 export function messageRowOf(entity: object, url: string): MessageRow {
   const { partitionKey, rowKey, etag, addedOn, timestamp } = entity as Readonly<Record<string, unknown>>;
+  if (isLaterRow(entity)) throw laterFormatError("A row of the outbox", url);
   const messages = outgoingIn(entity);
   if (typeof partitionKey !== "string" || typeof rowKey !== "string" || !messages?.length) throw damaged("A row", textIn(rowKey) ?? "", url, etag);
   // Stored only if a part of the messages was sent before.

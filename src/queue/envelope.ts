@@ -160,6 +160,20 @@ export function parseEnvelope(text: string): Envelope | undefined {
   return envelope as Envelope;
 }
 
+/**
+ * Whether a later version of the library has sent the text: its envelope has a larger number in `asc`. It is not a payload, and its
+ * handler must not get it.
+ */
+export function isLaterEnvelope(text: string): boolean {
+  if (!text.startsWith("{")) return false;
+  try {
+    const { asc, ...content } = JSON.parse(text) as { readonly asc?: unknown };
+    return Number.isSafeInteger(asc) && Number(asc) > 1 && ("body" in content || "text" in content);
+  } catch {
+    return false;
+  }
+}
+
 const bookkeeping: readonly (keyof Envelope)[] = ["of", "failures", "uncharged", "checkpoint", "poisonPending"];
 
 /** The envelope as its producer should have sent it: without counts, checkpoint and whatever else a consumer writes. */

@@ -6,14 +6,14 @@ import { redactUrl } from "../core/telemetry.js";
 import { createError, SchemaError } from "../errors.js";
 import { checkKey as checkEntityKey } from "../target/table-entity.js";
 import type { MessageInfo } from "./context.js";
-import { byteLength, checkKey, checkSequence, decodeText, fingerprint, isCount, isReferenceBody, maxDelayInMs, maxMessageBytes, parseEnvelope, sealEnvelope, withoutForgedBookkeeping } from "./envelope.js";
+import { byteLength, checkKey, checkSequence, decodeText, fingerprint, isCount, isLaterEnvelope, isReferenceBody, maxDelayInMs, maxMessageBytes, parseEnvelope, sealEnvelope, withoutForgedBookkeeping } from "./envelope.js";
 import type { Envelope } from "./envelope.js";
 import type { InboxClaim, InboxDelivery } from "./inbox/inbox.js";
 import { MessageLease } from "./message-lease.js";
 import type { SettleResult } from "./message-lease.js";
 import type { MessageProperties } from "./message-properties.js";
 import type { ConsumerSettings } from "./options.js";
-import { parseReference, UnusablePayloadError } from "./overflow/reference.js";
+import { parseReference, PayloadUnavailableError, UnusablePayloadError } from "./overflow/reference.js";
 import { readPayload } from "./overflow/stored-payload.js";
 import type { StoredPayload } from "./overflow/stored-payload.js";
 
@@ -95,6 +95,8 @@ export class ReceivedMessage<T> {
   async load(abortSignal: AbortSignal): Promise<void> {
     const text = decodeText(this.message.messageText, this.#settings.encoding);
     const parsed = parseEnvelope(text);
+    // In a fleet that is upgraded instance by instance, another instance can have it.
+    if (!parsed && isLaterEnvelope(text)) throw new PayloadUnavailableError("A message was sent by a later version of this library: it is given back for a consumer of that version.");
     const envelope = parsed ? withoutForgedBookkeeping(parsed, this.message.messageId) : { asc: 1 as const, text };
     this.#foreign = parsed === undefined;
     this.#envelope = envelope;

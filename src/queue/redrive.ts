@@ -9,7 +9,7 @@ import { describeSpan, logger, redactUrl, withSpan } from "../core/telemetry.js"
 import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { createError, OperationTimeoutError } from "../errors.js";
-import { byteLength, encodeText, findEnvelope, isReferenceBody, maxMessageBytes, poisonDetailsOf, sealEnvelope, storedPoisonDetailsOf, withoutBookkeeping } from "./envelope.js";
+import { byteLength, decodeText, encodeText, findEnvelope, isLaterEnvelope, isReferenceBody, maxMessageBytes, poisonDetailsOf, sealEnvelope, storedPoisonDetailsOf, withoutBookkeeping } from "./envelope.js";
 import type { PoisonDetails } from "./envelope.js";
 import { checkQueue } from "./options.js";
 import { serviceTimeOf } from "./service-time.js";
@@ -202,6 +202,8 @@ function tryOriginalOf(message: QueueMessageLike): Original | undefined {
 
 function originalOf({ messageText, insertedOn }: QueueMessageLike): Original {
   const found = findEnvelope(messageText);
+  // With a later envelope, a redrive of a later version removes what a consumer has added.
+  if (!found && hasLaterEnvelope(messageText)) throw new Error("its envelope is of a later version of this library");
   if (!found) return { text: messageText, details: undefined };
   // A consumer that does not know references has moved it here, with its message id as the key. The next one like it must reject it again.
   const envelope = isReferenceBody(found.envelope.body) ? { ...found.envelope, key: "" } : found.envelope;
@@ -225,6 +227,15 @@ function originalOf({ messageText, insertedOn }: QueueMessageLike): Original {
   const textWithCheckpoint = (of: string): string => sealEnvelope({ ...content, checkpoint, of }, encoding);
   const keepsCheckpoint = checkpoint !== undefined && fits(textWithCheckpoint(anyMessageId));
   return { text: sealed, timeToLiveInSeconds, details, ...(keepsCheckpoint && { textWithCheckpoint }) };
+}
+
+function hasLaterEnvelope(messageText: string): boolean {
+  if (isLaterEnvelope(messageText)) return true;
+  try {
+    return isLaterEnvelope(decodeText(messageText, "base64"));
+  } catch {
+    return false;
+  }
 }
 
 /** As long as the ids of messages are. */

@@ -1,3 +1,4 @@
+import { isLaterRow, laterFormatError } from "../core/format-version.js";
 import { createError, SchemaError } from "../errors.js";
 import { ownRowPrefix } from "../target/library-rows.js";
 import type { EndedRun, JobState, ManualRequest, RunState } from "./job-state.js";
@@ -63,6 +64,7 @@ function iso(time: number): string {
  * @throws {@link SchemaError} if the row is damaged.
  */
 export function stateOf(entity: object, url: string, now: number): JobState {
+  if (isLaterRow(entity)) throw laterFormatError("The row of a job", url);
   const row = entity as Readonly<Record<string, unknown>>;
   const text = (name: string): string => (typeof row[name] === "string" ? row[name] : damaged(name));
   const damaged = (issue: string): never => {

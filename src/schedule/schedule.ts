@@ -124,11 +124,8 @@ export class Schedule<J extends string = string> implements BackgroundService, T
    * @throws {@link CommitUnknownError} if the outcome of the write cannot be determined.
    */
   trigger(job: J, options: TriggerOptions = {}): Promise<ScheduledRun> {
-    return this.#call("Schedule.trigger", job, options, async (call) => {
-      checkOptions("Schedule.trigger", options, triggerOptionNames);
-      const key = options.idempotencyKey;
-      if (key !== undefined && (typeof key !== "string" || key === "" || key.length > 200)) throw new RangeError("Schedule.trigger: idempotencyKey must be a text of 1 to 200 characters");
-      const run = await triggerJob(this.#store, job, key, { ...call, initial: await this.#initial(job) });
+    return this.#call("Schedule.trigger", job, options, triggerOptionNames, async (call) => {
+      const run = await triggerJob(this.#store, job, options.idempotencyKey, { ...call, initial: await this.#initial(job) });
       this.#loop?.wake();
       return run;
     });
@@ -139,8 +136,7 @@ export class Schedule<J extends string = string> implements BackgroundService, T
    * @throws `RangeError` if there is no such job.
    */
   pause(job: J, options: CallOptions = {}): Promise<void> {
-    return this.#call("Schedule.pause", job, options, async (call) => {
-      checkOptions("Schedule.pause", options, callNames);
+    return this.#call("Schedule.pause", job, options, callNames, async (call) => {
       await this.#store.write(job, paused, { ...call, initial: await this.#initial(job) });
     });
   }
@@ -150,8 +146,7 @@ export class Schedule<J extends string = string> implements BackgroundService, T
    * @throws `RangeError` if there is no such job.
    */
   resume(job: J, options: CallOptions = {}): Promise<void> {
-    return this.#call("Schedule.resume", job, options, async (call) => {
-      checkOptions("Schedule.resume", options, callNames);
+    return this.#call("Schedule.resume", job, options, callNames, async (call) => {
       await this.#store.write(job, resumed, { ...call, initial: await this.#initial(job) });
       this.#loop?.wake();
     });
@@ -272,12 +267,15 @@ export class Schedule<J extends string = string> implements BackgroundService, T
   }
 
   #checkJob(call: string, job: string): void {
-    if (!Object.hasOwn(this.#jobs, job)) throw new RangeError(`${call}: there is no job ${quotedText(job)}. Known jobs: ${Object.keys(this.#jobs).join(", ")}.`);
+    if (typeof job !== "string" || !Object.hasOwn(this.#jobs, job)) throw new RangeError(`${call}: there is no job ${quotedText(job)}. Known jobs: ${Object.keys(this.#jobs).join(", ")}.`);
   }
 
-  #call<R>(name: string, job: string, options: CallOptions, run: (call: CallOptions) => Promise<R>): Promise<R> {
+  #call<O extends TriggerOptions, R>(name: string, job: string, options: O, names: OptionNames<O>, run: (call: CallOptions) => Promise<R>): Promise<R> {
     return withSpan(name, options, async (tracingOptions) => {
+      checkOptions(name, options, names);
       this.#checkJob(name, job);
+      const { idempotencyKey: key } = options;
+      if (key !== undefined && (typeof key !== "string" || key === "" || key.length > 200)) throw new RangeError(`${name}: idempotencyKey must be a text of 1 to 200 characters`);
       const call = { abortSignal: options.abortSignal, tracingOptions };
       // Wrong expressions are rejected before a request is sent.
       await this.#load();

@@ -5,8 +5,8 @@ import { tombstoneName } from "./stored-entity.js";
 /** The row keys of the library's own rows begin with this, and with a lower-case letter after it. */
 export const ownRowPrefix = "~asc~";
 
-export function isOwnRow(rowKey: string): boolean {
-  return rowKey.startsWith(ownRowPrefix);
+export function isOwnRow(rowKey: unknown): boolean {
+  return typeof rowKey === "string" && rowKey.startsWith(ownRowPrefix);
 }
 
 /** Throws for the key of a row of the library: the calls of the library do not show such rows, and rely on what is stored in them. */
@@ -24,9 +24,11 @@ export function checkNotOwnRow(rowKey: string): void {
  *   if (!isLibraryRow(entity)) console.log(entity.rowKey);
  * }
  * ```
+ * @throws `TypeError` if it is not an object.
  */
 export function isLibraryRow(entity: { readonly rowKey?: string | undefined }): boolean {
-  return isOwnRow(entity.rowKey ?? "") || isTombstone(entity);
+  if (typeof entity !== "object" || (entity as object | null) === null) throw new TypeError("isLibraryRow needs an entity");
+  return isOwnRow(entity.rowKey) || isTombstone(entity);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { TableCallOptions, TableLike, TableResponseLike } from "../clients/table.js";
-import { separateCollisions } from "./stored-entity.js";
+import { isLaterRow, laterFormatError } from "../core/format-version.js";
+import { separateCollisions, tableUrl } from "./stored-entity.js";
 
 /**
  * The service accepts properties that are called `partitionKey`, `rowKey`, `etag` and `timestamp`, and the SDK returns them in place of the
@@ -14,7 +15,10 @@ interface ListOptions extends ReadOptions {
   readonly queryOptions: { filter: string; select?: string[] };
 }
 
-/** Reads a row of the library. Rejects as the client does. */
+/**
+ * Reads a row of the library. Rejects as the client does.
+ * @throws {@link SchemaError} if a later version of the library has written it.
+ */
 export async function getOwnRow(table: TableLike, partitionKey: string, rowKey: string, { onResponse, ...options }: ReadOptions = {}): Promise<object> {
   let bodyText: string | undefined;
   const entity = await table.getEntity(partitionKey, rowKey, {
@@ -24,10 +28,12 @@ export async function getOwnRow(table: TableLike, partitionKey: string, rowKey: 
       onResponse?.(response);
     },
   });
-  return separateCollisions([entity], bodyText)[0] ?? entity;
+  const row = separateCollisions([entity], bodyText)[0] ?? entity;
+  if (isLaterRow(row)) throw laterFormatError(`The row ${JSON.stringify(rowKey)}`, tableUrl(table));
+  return row;
 }
 
-/** The pages of rows of the library. */
+/** The pages of rows of the library. Those of a later version are among them: see {@link isLaterRow}. */
 export async function* ownRowPages(table: TableLike, { onResponse, ...options }: ListOptions, maxPageSize?: number): AsyncGenerator<readonly object[], undefined, undefined> {
   let bodyText: string | undefined;
   const query = {

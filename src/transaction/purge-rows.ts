@@ -1,5 +1,6 @@
 import type { CallOptions, PurgeResult } from "../clients/call.js";
 import type { TableLike } from "../clients/table.js";
+import { isLaterRow } from "../core/format-version.js";
 import { linkSignals, RequestTimeoutError, throwIfAborted } from "../core/deadline.js";
 import { read } from "../core/request.js";
 import { isConflict, isNotFound, toNotFoundError } from "../core/storage-errors.js";
@@ -43,7 +44,7 @@ export async function purgeRows(
       for (const row of page.value as readonly FoundRow[]) {
         throwIfAborted(abortSignal);
         if (!serviceTime.isOlder(row, ageInMs)) continue;
-        if (!(await mayDelete(row, serviceTime.now))) {
+        if (isLaterRow(row) || !(await mayDelete(row, serviceTime.now))) {
           kept++;
           continue;
         }

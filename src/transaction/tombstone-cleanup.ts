@@ -7,6 +7,7 @@ import { checkNumber, checkOptions } from "../core/validate.js";
 import type { OptionNames } from "../core/validate.js";
 import { isTombstone, quoted } from "../target/library-rows.js";
 import { tableUrl, tombstoneName } from "../target/stored-entity.js";
+import { checkKey } from "../target/table-entity.js";
 import { requireClient } from "../target/target.js";
 import { purgeRows } from "./purge-rows.js";
 import { readRow } from "./row.js";
@@ -93,6 +94,7 @@ export async function purgeTombstones(table: TableLike, options: PurgeTombstones
     checkOptions("purgeTombstones", options, optionNames);
     throwIfAborted(options.abortSignal);
     const { partitionKey, abortSignal } = options;
+    if (partitionKey !== undefined) checkKey("partitionKey", partitionKey);
     const age = checkNumber("olderThanInMs", options.olderThanInMs ?? 3_600_000, { min: 0, max: Date.now() });
     const filter = [
       ...(partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(partitionKey)}`]),

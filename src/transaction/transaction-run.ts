@@ -135,7 +135,8 @@ export class TransactionRun implements Transaction {
   }
 
   delete(entity: string | { readonly rowKey: string }): void {
-    const rowKey = typeof entity === "string" ? entity : entity.rowKey;
+    const given = entity as typeof entity | null | undefined;
+    const rowKey = typeof given === "string" ? given : given?.rowKey;
     this.#check(rowKey);
     this.#rows.write(rowKey, (current) => {
       if (!current) this.#notFound(rowKey);
@@ -204,6 +205,7 @@ export class TransactionRun implements Transaction {
   }
 
   async #getMany<T extends object>(method: string, rowKeys: readonly string[], options: TransactionReadOptions): Promise<(Entity<T> | undefined)[]> {
+    if (!Array.isArray(rowKeys as unknown)) throw new TypeError(`${method}: rowKeys must be an array`);
     for (const rowKey of rowKeys) this.#check(rowKey);
     const validate = checkValidate(method, options);
     const unvalidated = validate ? [] : rowKeys.filter((rowKey) => !this.#rows.isOwn(rowKey));
@@ -248,10 +250,11 @@ export class TransactionRun implements Transaction {
     return entity.rowKey;
   }
 
-  #check(rowKey: string): void {
+  #check(rowKey: string | undefined): asserts rowKey is string {
     this.checkRunning();
-    checkKey("rowKey", rowKey);
-    checkNotOwnRow(rowKey);
+    const key = rowKey as string;
+    checkKey("rowKey", key);
+    checkNotOwnRow(key);
   }
 
   /** Throws if the function has returned: what it adds then would have no effect. */

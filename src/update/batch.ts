@@ -1,5 +1,5 @@
 import { eventLoopTurn, watchEventLoop } from "../core/deadline.js";
-import { isThenable, waitOrDetach, WriteCall } from "../core/pending-call.js";
+import { isThenable, observed, waitOrDetach, WriteCall } from "../core/pending-call.js";
 import type { WriteCallSettings } from "../core/pending-call.js";
 import { createError, TargetNotFoundError } from "../errors.js";
 import { forgottenError, hasOperation, isForgotten, maxOperationIds, newWriteId, writeOfOperation } from "../target/journal.js";
@@ -299,7 +299,7 @@ async function applyMutator<T, Raw>(
     let start = draft;
     if (start === undefined) {
       if (initial === undefined) return { kind: "not found" };
-      start = adapter.encode(typeof initial === "function" ? (initial as () => T)() : initial, undefined);
+      start = adapter.encode(typeof initial === "function" ? observed((initial as () => T)()) : initial, undefined);
     }
     const value = adapter.decode(start);
     const running = call.mutator(value, contextOf(call));

@@ -97,8 +97,9 @@ interface CheckedLeasedOptions {
 }
 
 export function checkLeasedOptions<I>(options: LeasedUpdateOptions<I>): CheckedLeasedOptions {
+  // What is not an object is rejected by the check that follows.
   for (const name of ["createIfNotExists", "leaseId", "conditions"]) {
-    if (name in options) throw new TypeError(`leasedUpdate has no option ${name}: pass initial, or the lease that you hold as lease.`);
+    if (typeof options === "object" && name in options) throw new TypeError(`leasedUpdate has no option ${name}: pass initial, or the lease that you hold as lease.`);
   }
   checkOptions("leasedUpdate", options, optionNames);
   return {

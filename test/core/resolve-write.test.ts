@@ -2,7 +2,7 @@ import { createError } from "../../src/errors.js";
 import { describe, expect, it, vi } from "vitest";
 import { resolveWrite, WriteNotSentError } from "../../src/core/resolve-write.js";
 import type { Recognition, ResolvableWrite, ResolveLimits } from "../../src/core/resolve-write.js";
-import { SchemaError } from "../../src/index.js";
+import { SchemaError } from "../../src/errors.js";
 import { deferred } from "../fakes/deferred.js";
 import { after, deaf, deafHang, give, hang, ok, resent, reset, restError, status } from "../lease/fakes/answers.js";
 import type { Answer } from "../lease/fakes/answers.js";

@@ -55,6 +55,15 @@ describe("a purge", () => {
       expect(await locks.purge({ olderThanInMs: 2 * 3_600_000 })).toEqual({ deleted: 0, kept: 0 });
     }));
 
+  it("keeps a lock whose record is of a later version of the library", () =>
+    inWorld(async (world, process) => {
+      for (const name of ["locks/later", "locks/known"]) putLock(process, name);
+      process.blob("locks/later").put(new Uint8Array(), { metadata: { ...formatLockRecord({ ...noRecord, epoch: 7, reserved: 1 }), asc_version: "2" } });
+      await world.time.sleep(31 * day);
+      expect(await new BlobLocks(process.container).purge()).toEqual({ deleted: 1, kept: 1 });
+      expect(namesIn(world)).toEqual(["locks/.floor", "locks/later"]);
+    }));
+
   it("keeps a lock that is held, however old", () =>
     inWorld(async (world, process) => {
       const locks = new BlobLocks(process.container);

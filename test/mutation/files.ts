@@ -13,8 +13,8 @@ const inbox = (name: string, ...tests: string[]): MutatedFile => ({
 });
 
 export const mutatedFiles: readonly MutatedFile[] = [
-  { file: "src/target/journal.ts", tests: ["test/target/journal*.test.ts", "test/update/{operation-ids,restored-journal,shared-operation-ids}.test.ts"], quick: true },
-  { file: "src/update/commit.ts", tests: ["test/update/{commit,single-requests,copied-below-sdk,operation-ids,restored-journal,tries,request-timeouts}.test.ts"] },
+  { file: "src/target/journal.ts", tests: ["test/target/{journal,journal-tokens}.test.ts"], quick: true },
+  { file: "src/update/commit.ts", tests: ["test/update/{commit,single-requests}.test.ts"] },
   core("resolve-write", "test/core/copied-requests.test.ts", "test/update/commit.test.ts"),
   { ...core("retry"), quick: true },
   core("request", "test/core/{send-signal,copied-requests}.test.ts", "test/update/request-timeouts.test.ts", "test/target/{primary-reads,response-body}.test.ts"),
@@ -33,7 +33,7 @@ export const mutatedFiles: readonly MutatedFile[] = [
   core("hold-context", "test/{lock,lease,update}/nested.test.ts"),
   core("background-service"),
   core("typed-events"),
-  { file: "src/append/claims.ts", tests: ["test/append/*.test.ts"] },
+  { file: "src/append/claims.ts", tests: ["test/append/{operation-id,append-exactly-once}.test.ts"] },
   { file: "src/lock/tickets.ts", tests: ["test/lock/{turns,passed-over,fair-options,uncontended}.test.ts"] },
   { file: "src/lock/epoch-allocator.ts", tests: ["test/lock/{epochs,hanging-epochs,successor,lost-acquire,turns}.test.ts"] },
   { file: "src/lock/fence-row.ts", tests: ["test/lock/{table-fence,fenced-update,fence-purge,fenced-tombstones}.test.ts", "test/security/forged-rows.test.ts"] },

@@ -2,7 +2,7 @@
  * `npm run mutation [-- --quick | names of files] [--fresh]`: changes the code in small ways, and demands that a unit test fails for each change.
  * See CONTRIBUTING.md. What has not changed since the last run is not run again (`node_modules/.cache/mutation`); `--fresh` forgets that.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
@@ -68,7 +68,7 @@ async function mutantsOf({ file, tests }: MutatedFile): Promise<readonly MutantR
     timeoutFactor: 3,
     disableTypeChecks: false,
     ignorePatterns: ["/dist", "/docs", "/site", "/coverage", "/bench", "/samples", "/integration"],
-    reporters: [],
+    reporters: ["progress-append-only"],
     fileLogLevel: "off" as never,
     logLevel: "error" as never,
   }).runMutationTest();

@@ -33,7 +33,7 @@ export function keyOf(mutant: Pick<MutantResult, "fileName" | "location" | "muta
   const changed = lines.slice(start.line - 1, end.line);
   changed[changed.length - 1] = (changed.at(-1) ?? "").slice(0, end.column - 1);
   changed[0] = (changed[0] ?? "").slice(start.column - 1);
-  return { file, mutator: mutant.mutatorName, line: shortened(first), from: shortened(changed.join(" ")), to: shortened(mutant.replacement ?? "") };
+  return { file, mutator: mutant.mutatorName, line: shortened(first), from: shortened(changed.join(" ")), to: shortened(mutant.replacement) };
 }
 
 function shortened(text: string): string {

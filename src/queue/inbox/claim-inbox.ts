@@ -2,6 +2,7 @@ import type { AdapterRequest, CallOptions, PurgeResult } from "../../clients/cal
 import type { QueueLike } from "../../clients/queue.js";
 import type { TableLike } from "../../clients/table.js";
 import { startStopwatch } from "../../core/deadline.js";
+import { isConcurrencyError } from "../../errors.js";
 import { isBadRequest } from "../../core/storage-errors.js";
 import { errorLabel, logger } from "../../core/telemetry.js";
 import { checkNumber, checkOptions } from "../../core/validate.js";
@@ -126,12 +127,12 @@ export class ClaimInbox implements Inbox {
       try {
         await submitWrites(this.#table, partitionKey, some, timeoutOf(first), abortSignal);
       } catch (error) {
-        if (!isBadRequest(error)) throw error;
+        if (!isBadRequest(error) && !isConcurrencyError(error, "SCHEMA")) throw error;
         rejections.push(error);
       }
     };
     await Promise.all([...partitions].map(submit));
-    // A row that the service does not accept says nothing about the others. If it is alone, the consumer gets to know.
+    // A row that the service does not accept, or that a later version of the library has written, says nothing about the others. If it is alone, the consumer gets to know.
     if (rejections.length > 0 && ![...writes.values()].some(({ settled }) => settled)) throw rejections[0];
     for (const error of rejections) logger.warning(`some keys cannot be claimed in the inbox ${tableUrl(this.#table)}: ${errorLabel(error)}`);
     return deliveries.map((delivery) => {

@@ -1,6 +1,7 @@
 import type { CallOptions, PurgeOptions, PurgeResult } from "../../clients/call.js";
 import type { TableLike } from "../../clients/table.js";
 import { RequestTimeoutError, throwIfAborted } from "../../core/deadline.js";
+import { formatVersionName, isLaterRow } from "../../core/format-version.js";
 import { iterate } from "../../core/iterate.js";
 import { read } from "../../core/request.js";
 import { isConflict, isNotFound, toNotFoundError } from "../../core/storage-errors.js";
@@ -11,6 +12,7 @@ import { createError, OperationTimeoutError } from "../../errors.js";
 import { notModifiedFor, quoted, ServiceTime } from "../../target/library-rows.js";
 import { ownRowPages } from "../../target/own-rows.js";
 import { tableUrl } from "../../target/stored-entity.js";
+import { checkKey } from "../../target/table-entity.js";
 import { groupRowPrefix } from "./group-row.js";
 import { recordOf, rowKeyPrefix } from "./record.js";
 import type { InboxRecord } from "./record.js";
@@ -67,12 +69,13 @@ export function hasCertainlyExpired({ writtenAt, claimDurationInMs }: Pick<Inbox
 export async function purgeRecords(call: string, table: TableLike, options: PurgeInboxOptions = {}): Promise<PurgeResult> {
   checkOptions(call, options, names);
   const ageInMs = checkNumber("olderThanInMs", options.olderThanInMs ?? defaultAgeInMs, { min: 0, max: Date.now() });
-  const { groupsOlderThanInMs } = options;
+  const { groupsOlderThanInMs, partitionKey } = options;
+  if (partitionKey !== undefined) checkKey(`${call}: partitionKey`, partitionKey);
   if (groupsOlderThanInMs !== undefined) checkNumber("groupsOlderThanInMs", groupsOlderThanInMs, { min: 0, max: Date.now() });
   const matching = (prefix: string, olderThanInMs: number): OldRows => ({
     ageInMs: olderThanInMs,
     filter: [
-      ...(options.partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(options.partitionKey)}`]),
+      ...(partitionKey === undefined ? [] : [`PartitionKey eq ${quoted(partitionKey)}`]),
       `RowKey ge '${prefix}'`,
       `RowKey lt '${prefix.slice(0, -1)}"'`, // " is the character after !
       notModifiedFor(olderThanInMs),
@@ -105,11 +108,13 @@ async function purgeMatching(
 ): Promise<void> {
   const { abortSignal, tracingOptions } = call;
   const serviceTime = new ServiceTime();
-  const query = { ...(tracingOptions && { tracingOptions }), onResponse: serviceTime.onResponse, queryOptions: { filter, select: ["PartitionKey", "RowKey", "Timestamp", "state", "holdInMs"] } };
+  const query = { ...(tracingOptions && { tracingOptions }), onResponse: serviceTime.onResponse, queryOptions: { filter, select: ["PartitionKey", "RowKey", "Timestamp", "state", "holdInMs", formatVersionName] } };
   const open = (signal: AbortSignal): AsyncIterable<readonly object[]> => ownRowPages(table, { ...query, abortSignal: signal }, 1_000);
   for await (const page of iterate(open, { abortSignal, timeoutInMs: requestTimeoutInMs })) {
     const old = page.filter((row) => serviceTime.isOlder(row, ageInMs));
-    for (const records of byPartition(old.map(oldRecordOf))) {
+    const known = old.filter((row) => !isLaterRow(row));
+    result.kept += old.length - known.length;
+    for (const records of byPartition(known.map(oldRecordOf))) {
       throwIfAborted(abortSignal);
       await deleteAll(table, records, call, result, (claimed) => mayDeleteClaim(claimed, serviceTime.now));
     }

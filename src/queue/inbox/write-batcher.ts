@@ -8,7 +8,7 @@ import { logger } from "../../core/telemetry.js";
 import type { BatchedRow, BatchedWrite } from "./batched-write.js";
 import { readRow, recordOf } from "./record.js";
 import type { TransitionWrite } from "./transition-write.js";
-import { quotedText } from "../../errors.js";
+import { isConcurrencyError, quotedText } from "../../errors.js";
 
 /** The maximum number of operations in an entity group transaction. */
 export const maxGroup: number = 100;
@@ -136,11 +136,22 @@ export async function submitWrites(
   abortSignal?: AbortSignalLike,
 ): Promise<void> {
   const read = (row: BatchedRow): Promise<object | undefined> => readRow(table, partitionKey, row.rowKey, timeoutInMs, abortSignal);
-  const readAll = async (rows: readonly BatchedRow[]): Promise<void> => {
-    await Promise.all(rows.map(async (row) => row.found(await read(row))));
-  };
   const rejected = new Set<BatchedWrite>();
   let rejection: unknown;
+  const readAll = async (rows: readonly BatchedRow[]): Promise<void> => {
+    await Promise.all(
+      rows.map(async (row) => {
+        try {
+          row.found(await read(row));
+        } catch (error) {
+          // A row that cannot be read, as a later version of the library has written it, must not keep the others from being written.
+          if (!isConcurrencyError(error, "SCHEMA")) throw error;
+          rejection = error;
+          for (const write of writes) if (write.rows.includes(row)) rejected.add(write);
+        }
+      }),
+    );
+  };
   const openWrites = (): readonly BatchedWrite[] => writes.filter((write) => !write.settled && !rejected.has(write));
   const readUnread = async (): Promise<void> => {
     // What is found may make it necessary to read another row.
