@@ -184,14 +184,20 @@ export type Breakable = keyof typeof breakable;
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The URL of the build to import: `dist`, or a copy of it without one of its guarantees. */
-export async function libraryUrl(broken: Breakable | undefined): Promise<string> {
-  if (!broken) return pathToFileURL(join(root, "dist", "index.js")).href;
+/**
+ * Guarantees that one run can do without at the same time, since the scenarios of each do not depend on the others: all of them are noticed in the
+ * time of one.
+ */
+export const breakableTogether = ["errors", "reads", "pages", "watch", "append", "once", "claims", "groups", "outbox", "slots", "readers", "election", "dueTimes"] as const satisfies readonly Breakable[];
+
+/** The URL of the build to import: `dist`, or a copy of it without some of its guarantees. */
+export async function libraryUrl(broken: readonly Breakable[]): Promise<string> {
+  if (broken.length === 0) return pathToFileURL(join(root, "dist", "index.js")).href;
   const folder = await mkdtemp(join(tmpdir(), "azure-storage-concurrency-broken-"));
   await cp(join(root, "dist"), join(folder, "dist"), { recursive: true });
   await cp(join(root, "package.json"), join(folder, "package.json"));
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
-  for (const replacement of breakable[broken].replacements) {
+  for (const replacement of broken.flatMap((guarantee): readonly Replacement[] => breakable[guarantee].replacements)) {
     const path = join(folder, "dist", replacement.file);
     await writeFile(path, replaced(await readFile(path, "utf8"), replacement));
   }

@@ -1,13 +1,13 @@
 /** How an error is named in the whitelists: its code or name, and behind a slash what tells it from others of that code. */
 export function labelOf(error: unknown): string {
   if (!(error instanceof Error)) return `thrown ${typeof error}`;
-  const { name, code, reason, statusCode, details, committed } = error as Error & Record<"code" | "reason" | "statusCode" | "details" | "committed", unknown>;
+  const { name, code, reason, statusCode, details, committed } = error as Error & Record<"code" | "reason" | "details" | "committed", unknown> & { statusCode?: number };
   // An error of the library says whether something was written.
   if (committed !== undefined && typeof code === "string") return typeof reason === "string" ? `${code}/${reason}` : code;
   if (name !== "RestError") return name;
   if (statusCode === undefined) return typeof code === "string" ? `RestError/${code}` : "RestError/no response";
   const storageCode = (details as { errorCode?: unknown } | undefined)?.errorCode ?? code;
-  return `RestError/${String(statusCode)}${typeof storageCode === "string" ? ` ${storageCode}` : ""}`;
+  return `RestError/${statusCode}${typeof storageCode === "string" ? ` ${storageCode}` : ""}`;
 }
 
 /** Whether a whitelist has the error, as a whole or by the part in front of the slash. */

@@ -22,6 +22,8 @@ export type Report =
   | { readonly kind: "beat" }
   /** The worker is about to stop itself, at the worst moment that it could find, and wants to be woken up. */
   | { readonly kind: "faint"; readonly forInMs: number }
+  /** The worker has stopped itself at such a moment, and wants to be killed there. */
+  | { readonly kind: "die" }
   /** Something that the check of a scenario wants to know. */
   | { readonly kind: "note"; readonly scenario: string; readonly task: string; readonly note: unknown };
 

@@ -1,7 +1,7 @@
 /* `npm run chaos -- --minutes N --seed S`: all helpers at once while everything goes wrong, and then the count. */
 import { parseArgs } from "node:util";
 
-import { breakable } from "./broken-build.js";
+import { breakable, breakableTogether } from "./broken-build.js";
 import type { Breakable } from "./broken-build.js";
 import { scenarios } from "./scenarios/index.js";
 import { runChaos } from "./supervisor.js";
@@ -17,7 +17,7 @@ const { values } = parseArgs({
     scenarios: { type: "string" },
     /** Takes a guarantee out of the library, to see that the run notices. */
     break: { type: "string" },
-    /** Takes these guarantees out of the library, one after the other, and demands that the run notices each. */
+    /** Takes these guarantees out of the library, one after the other (with a plus between them, at once), and demands that the run notices each. */
     broken: { type: "string" },
     /** With `--broken`: once for each. */
     seeds: { type: "string", default: "1" },
@@ -33,8 +33,8 @@ if (values.broken === undefined) await runOnce();
 else await runBroken(values.broken);
 
 async function runOnce(): Promise<void> {
-  const broken = values.break === undefined ? undefined : breakableFrom("break", values.break);
-  console.log(`Chaos for ${minutes} min with ${workers} processes, seed ${seed}${broken ? `, without the ${broken}` : ""}`);
+  const broken = values.break === undefined ? [] : guaranteesFrom("break", values.break);
+  console.log(`Chaos for ${minutes} min with ${workers} processes, seed ${seed}${broken.length > 0 ? `, without ${broken.join(", ")}` : ""}`);
   const result = await run(broken, seed, chosen, (line) => console.log(`  ${line}`));
   const rows = result.scenarios.map(({ name, done, takeovers, longestWaitInMs, problems, invariant }) => [
     name, String(done), String(takeovers), `${(longestWaitInMs / 1000).toFixed(1)} s`, problems.length === 0 ? "holds" : `BROKEN ${problems.length}x`, invariant,
@@ -50,24 +50,29 @@ async function runOnce(): Promise<void> {
 
 /** Each broken build runs only the scenarios that depend on what is broken, so that they do enough in a short time. */
 async function runBroken(text: string): Promise<void> {
-  const guarantees = text === "all" ? (Object.keys(breakable) as Breakable[]) : text.split(",").map((name) => breakableFrom("broken", name.trim()));
+  const builds = text === "all" ? (Object.keys(breakable) as Breakable[]).map((guarantee) => [guarantee]) : text.split(",").map((build) => guaranteesFrom("broken", build));
   const seeds = values.seeds.split(",").map((each) => numberFrom("seeds", each, 0, 2 ** 32 - 1));
   const missed: string[] = [];
-  for (const guarantee of guarantees) {
+  for (const build of builds) {
     for (const each of seeds) {
       const started = performance.now();
-      const problems = problemsOf(await run(guarantee, each, chosen ?? breakable[guarantee].scenarios, () => undefined));
+      const names = build.flatMap((guarantee): readonly string[] => breakable[guarantee].scenarios);
+      const problems = problemsOf(await run(build, each, names, () => undefined));
       const took = `${((performance.now() - started) / 1000).toFixed(0)} s`;
-      const [first] = problems;
-      console.log(`${guarantee}, seed ${each}: ${first === undefined ? "NOT NOTICED" : `noticed, ${problems.length}x, ${first.slice(0, 160).replaceAll("\n", " ")}`} (${took})`);
-      if (first === undefined) missed.push(`${guarantee}, seed ${each}`);
+      for (const guarantee of build) {
+        // A worker that ended may have been ended by any of them.
+        const own = problems.filter((problem) => build.length === 1 || breakable[guarantee].scenarios.some((name) => problem.startsWith(`${name}: `)));
+        const [first] = own;
+        console.log(`${guarantee}, seed ${each}: ${first === undefined ? "NOT NOTICED" : `noticed, ${own.length}x, ${first.slice(0, 160).replaceAll("\n", " ")}`} (${took})`);
+        if (first === undefined) missed.push(`${guarantee}, seed ${each}`);
+      }
     }
   }
   if (missed.length > 0) console.log(`  ! not noticed: ${missed.join("; ")}`);
   process.exitCode = missed.length > 0 ? 1 : 0;
 }
 
-function run(broken: Breakable | undefined, withSeed: number, names: readonly string[] | undefined, progress: (line: string) => void): Promise<ChaosResult> {
+function run(broken: readonly Breakable[], withSeed: number, names: readonly string[] | undefined, progress: (line: string) => void): Promise<ChaosResult> {
   const running = scenarios.filter(({ name }) => names?.includes(name) ?? true);
   return runChaos({ durationInMs: minutes * 60_000, seed: withSeed, workers, scenarios: running, broken, progress });
 }
@@ -81,9 +86,12 @@ function problemsOf(result: ChaosResult): string[] {
   ];
 }
 
-function breakableFrom(option: string, name: string): Breakable {
-  if (!(name in breakable)) fail(`--${option} must be one of ${Object.keys(breakable).join(", ")}`);
-  return name as Breakable;
+/** One guarantee, several with a plus between them, or `together`. */
+function guaranteesFrom(option: string, text: string): readonly Breakable[] {
+  if (text.trim() === "together") return breakableTogether;
+  const names = text.split("+").map((name) => name.trim());
+  for (const name of names) if (!(name in breakable)) fail(`--${option} must be one of ${Object.keys(breakable).join(", ")}; got ${JSON.stringify(name)}`);
+  return names as Breakable[];
 }
 
 function printTable(lines: readonly (readonly string[])[]): void {

@@ -6,7 +6,7 @@ import type { FaultProxy } from "azure-storage-concurrency/testing";
 import { startCopyingProxy } from "../support/copying-proxy.js";
 import type { CopyingProxy } from "../support/copying-proxy.js";
 import type { Breakable } from "./broken-build.js";
-import { libraryUrl } from "./broken-build.js";
+import { breakable, libraryUrl } from "./broken-build.js";
 import type { Disturbance } from "./disturbances.js";
 import { planOf } from "./disturbances.js";
 import { Holds } from "./holds.js";
@@ -27,7 +27,8 @@ export interface ChaosOptions {
   /** How many processes. */
   readonly workers: number;
   readonly scenarios: readonly Scenario[];
-  readonly broken?: Breakable | undefined;
+  /** The guarantees that are removed from the library. */
+  readonly broken: readonly Breakable[];
   readonly progress: (line: string) => void;
 }
 
@@ -110,7 +111,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   let notDrained: readonly string[] = [];
   const counts = { kills: 0, stops: 0, faints: 0, "clock steps": 0, "network changes": 0 };
   try {
+    const noticing = options.broken.length > 0 ? watched.noticing(storage, options.broken.map((guarantee) => breakable[guarantee].scenarios)) : undefined;
     await disturb(planOf(random, options.durationInMs * maxExtension, options.workers, proxies.length), pool, proxies, counts, watched, options);
+    noticing?.[Symbol.dispose]();
     for (const proxy of proxies) proxy.setRules([]);
     storm.abort();
     const stormEnded = performance.now();
@@ -119,7 +122,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     pool.order("calm");
     await pool.awake();
     await pool.recovered();
-    notDrained = await drained(scenarios, storage, watched.operationLog, pool, options.broken ? 40_000 : 180_000);
+    notDrained = await drained(scenarios, storage, watched.operationLog, pool, options.broken.length > 0 ? 40_000 : 180_000);
     pool.order("stop");
     counts.faints = pool.faints;
     await pool.ended(120_000);
@@ -147,6 +150,8 @@ class Watched {
   readonly #liveness: Liveness;
   #lastBeat: number | undefined;
   stormIsOver = false;
+  /** All that is broken on purpose has been noticed. */
+  isNoticed = false;
   pool: WorkerPool | undefined;
 
   constructor(scenarios: readonly Scenario[]) {
@@ -185,9 +190,25 @@ class Watched {
     return Math.max(0, ...[...this.#liveness.longest].flatMap(([lane, ms]) => (lane.startsWith(`${scenario}/`) ? [ms] : [])));
   }
 
-  /** Already during the storm: what it told of errors and stalls is wrong in any case. */
-  get hasProblems(): boolean {
-    return this.#liveness.stalls.length > 0 || this.operationLog.problems().length > 0;
+  /**
+   * Looks every few seconds whether all of the broken guarantees, each with these scenarios, have been noticed: then there is nothing left to find
+   * out. During the storm a check may also see what is about to happen: only the check at the end counts.
+   */
+  noticing(storage: Storage, guarantees: readonly (readonly string[])[]): Disposable {
+    const seen = new Map<string, number>();
+    const look = async (): Promise<void> => {
+      const told = [...this.#liveness.stalls, ...this.operationLog.problems()];
+      for (const scenario of this.#scenarios) {
+        const { name, enough = 5 } = scenario;
+        const found = doneIn(scenario, this.operationLog) < enough ? [] : await scenario.check(storage, this.operationLog).catch(() => []);
+        const isWrong = found.length > 0 || told.some((problem) => problem.startsWith(`${name}: `));
+        seen.set(name, isWrong ? (seen.get(name) ?? 0) + 1 : 0);
+      }
+      this.isNoticed = guarantees.every((names) => names.some((name) => (seen.get(name) ?? 0) >= 3));
+    };
+    let looking = Promise.resolve();
+    const timer = setInterval(() => (looking = looking.then(look)), 3_000);
+    return { [Symbol.dispose]: () => clearInterval(timer) };
   }
 
   problems(): string[] {
@@ -215,12 +236,11 @@ async function disturb(
   proxies: readonly FaultProxy[],
   counts: { kills: number; stops: number; "clock steps": number; "network changes": number },
   watched: Watched,
-  { durationInMs, scenarios, broken, progress }: ChaosOptions,
+  { durationInMs, scenarios, progress }: ChaosOptions,
 ): Promise<void> {
   const { operationLog } = watched;
   const started = performance.now();
-  // A broken build has been noticed then: there is nothing else to find out.
-  const isOver = (): boolean => performance.now() - started > durationInMs * maxExtension || (broken !== undefined && watched.hasProblems);
+  const isOver = (): boolean => performance.now() - started > durationInMs * maxExtension || watched.isNoticed;
   const until = async (at: number): Promise<void> => {
     while (watched.elapsedInMs < at && !isOver()) await sleep(20);
   };

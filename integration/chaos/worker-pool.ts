@@ -22,7 +22,7 @@ interface Member {
 export interface PoolEvents {
   /** A worker ran, and the storage responded to it. */
   beat(): void;
-  report(report: Exclude<Report, { kind: "beat" | "faint" | "recovered" }>, worker: string): void;
+  report(report: Exclude<Report, { kind: "beat" | "faint" | "die" | "recovered" }>, worker: string): void;
   /** A worker was killed, or is suspended for this long. */
   lost(worker: string, forInMs: number): void;
 }
@@ -53,11 +53,14 @@ export class WorkerPool {
 
   async kill(place: number): Promise<void> {
     const member = this.#member(place);
+    // It is being killed already, or there is nothing left to do: no other one takes its place.
+    if (member.killed || this.#dismissed) return;
     member.killed = true;
     member.child.kill("SIGKILL");
     await member.gone;
     this.#events.lost(member.worker, Infinity);
     this.#members[place] = this.#start(place);
+    if (this.#dismissed) this.#members[place]?.child.send("calm" satisfies Order, () => undefined);
   }
 
   /** Whether the process of a task runs. */
@@ -160,6 +163,13 @@ export class WorkerPool {
           return;
         case "recovered":
           member.recovered = true;
+          return;
+        case "die":
+          this.faints++;
+          if (this.#dismissed) {
+            member.stopped = true;
+            this.#wakeAfter(member, 1_000);
+          } else void this.kill(place);
           return;
         case "faint":
           this.faints++;

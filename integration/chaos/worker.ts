@@ -43,11 +43,11 @@ const fainting = ["locks", "table lock", "table lock", "settings file", "leases"
 const drawFaint = (from: number, to: number): { from: number; in: string | undefined } => ({ from: machineTime() + random.between(from, to), in: fainting[random.between(0, fainting.length - 1)] });
 let nextFaint = drawFaint(1_000, 8_000);
 
-/** Right here, for longer than a lease of 15 s lasts. */
+/** Right here, for longer than a lease of 15 s lasts, or for ever. */
 async function mayFaint(scenario: Scenario): Promise<void> {
   if (calm.signal.aborted || scenario.name !== nextFaint.in || machineTime() < nextFaint.from) return;
   nextFaint = drawFaint(20_000, 30_000);
-  await tell({ kind: "faint", forInMs: random.between(16_000, 18_000) });
+  await tell(random.next() < 0.4 ? { kind: "die" } : { kind: "faint", forInMs: random.between(16_000, 18_000) });
   process.kill(process.pid, "SIGSTOP");
 }
 

@@ -8,7 +8,7 @@ import { Liveness } from "../../integration/chaos/liveness.js";
 import { OperationLog } from "../../integration/chaos/operation-log.js";
 import { randomFrom } from "../../integration/chaos/random.js";
 import { scenarios } from "../../integration/chaos/scenarios/index.js";
-import { breakable } from "../../integration/chaos/broken-build.js";
+import { breakable, breakableTogether } from "../../integration/chaos/broken-build.js";
 import { createError, LeaseLostError } from "../../src/errors.js";
 
 describe("liveness", () => {
@@ -142,4 +142,9 @@ it("each broken guarantee names scenarios that exist, and each scenario has a gu
   const broken = new Set<string>(Object.values(breakable).flatMap(({ scenarios: names }) => [...names]));
   expect(scenarios.map(({ name }) => name).filter((name) => !broken.has(name))).toEqual([]);
   expect([...broken].filter((name) => !scenarios.some((scenario) => scenario.name === name))).toEqual([]);
+});
+
+it("what is broken at the same time has scenarios of its own: each is noticed by itself", () => {
+  const names = breakableTogether.flatMap((guarantee): readonly string[] => breakable[guarantee].scenarios);
+  expect(new Set(names).size).toBe(names.length);
 });

@@ -10,13 +10,18 @@ class WorkFailure extends Error {
   override readonly name = "WorkFailure";
 }
 
+/** The compiler takes a signal that has not aborted for one that never does. */
+function isFinished({ finish }: Task): boolean {
+  return finish.aborted;
+}
+
 /** The check of the container may fail: the network is disturbed. */
 async function start(task: Task, service: { readonly isRunning: boolean; start(options: { abortSignal: AbortSignal }): Promise<void> }): Promise<void> {
   while (!service.isRunning && !task.finish.aborted) {
     try {
       await service.start({ abortSignal: task.finish });
     } catch (error) {
-      if (task.finish.aborted) return;
+      if (isFinished(task)) return;
       if (!isExpected(labelOf(error), ["OPERATION_TIMEOUT", ...networkFailures])) throw error;
       await task.pause(10, 100);
     }
@@ -90,7 +95,7 @@ async function observe(task: Task, candidate: InstanceType<Task["library"]["Lead
         if (!task.calm.aborted) task.progress("observations");
       }
     } catch (error) {
-      if (task.finish.aborted) return;
+      if (isFinished(task)) return;
       if (!isExpected(labelOf(error), ["OPERATION_TIMEOUT", ...networkFailures, ...outOfTime])) task.reportError(error);
       await task.pause(50, 200);
     }
