@@ -207,7 +207,9 @@ class Watched {
       this.isNoticed = guarantees.every((names) => names.some((name) => (seen.get(name) ?? 0) >= 3));
     };
     let looking = Promise.resolve();
-    const timer = setInterval(() => (looking = looking.then(look)), 3_000);
+    const timer = setInterval(() => {
+      looking = looking.then(look);
+    }, 3_000);
     return { [Symbol.dispose]: () => clearInterval(timer) };
   }
 

@@ -59,8 +59,14 @@ export class WorkerPool {
     member.child.kill("SIGKILL");
     await member.gone;
     this.#events.lost(member.worker, Infinity);
-    this.#members[place] = this.#start(place);
-    if (this.#dismissed) this.#members[place]?.child.send("calm" satisfies Order, () => undefined);
+    const successor = this.#start(place);
+    this.#members[place] = successor;
+    if (this.isDismissed) successor.child.send("calm" satisfies Order, () => undefined);
+  }
+
+  /** All have been told to end. */
+  get isDismissed(): boolean {
+    return this.#dismissed;
   }
 
   /** Whether the process of a task runs. */
