@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 
 import { breakable, replaced } from "../integration/chaos/broken-build.js";
 
-const replacements = Object.entries(breakable).flatMap(([guarantee, each]) => each.map((replacement) => ({ guarantee, ...replacement })));
+const replacements = Object.entries(breakable).flatMap(([guarantee, { replacements: each }]) => each.map((replacement) => ({ guarantee, ...replacement })));
 
 it.each(replacements)("chaos --break $guarantee finds what it replaces in the compiled $file", (replacement) => {
   const source = readFileSync(new URL(`../src/${replacement.file.replace(/\.js$/, ".ts")}`, import.meta.url), "utf8");

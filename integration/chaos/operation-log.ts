@@ -6,20 +6,28 @@ export interface TaskRecord {
   done: number;
   /** The last operation has no outcome: the worker was killed, or the library could not tell. */
   open: boolean;
+  /** When the last operation began, in the time of the supervisor. */
+  begunAt: number;
   readonly notes: unknown[];
 }
+
+type LoggedReport = Extract<Report, { scenario: string }>;
 
 /** Everything that the workers reported. */
 export class OperationLog {
   readonly #tasks = new Map<string, Map<string, TaskRecord>>();
   readonly errors = new Map<string, number>();
+  /** Errors that no scenario expects, with the first stack of each, and tasks that were stuck after the storm. */
+  readonly #unexpected = new Map<string, { count: number; readonly stack: string }>();
+  readonly #stuck: string[] = [];
 
-  record(report: Exclude<Report, { kind: "faint" }>): void {
+  record(report: LoggedReport): void {
     const task = this.#task(report.scenario, report.task);
     switch (report.kind) {
       case "begin":
         task.begun++;
         task.open = true;
+        task.begunAt = performance.now();
         break;
       case "done":
         task.done++;
@@ -31,6 +39,16 @@ export class OperationLog {
         break;
       case "uncertain":
         this.#count(`${report.scenario}: ${report.error} (uncertain)`);
+        break;
+      case "unexpected": {
+        const key = `${report.scenario}: unexpected ${report.error}`;
+        const known = this.#unexpected.get(key);
+        if (known) known.count++;
+        else this.#unexpected.set(key, { count: 1, stack: report.stack });
+        break;
+      }
+      case "stuck":
+        this.#stuck.push(`${report.scenario}: ${report.task} got nothing done after the storm; ${report.waiting}`);
         break;
       case "note":
         task.notes.push(report.note);
@@ -47,6 +65,19 @@ export class OperationLog {
 
   doneIn(scenario: string): number {
     return [...this.tasksOf(scenario).values()].reduce((sum, task) => sum + task.done, 0);
+  }
+
+  /** What a run fails for besides the invariants. */
+  problems(): string[] {
+    return [...[...this.#unexpected].map(([what, { count, stack }]) => `${what}, ${count}x: ${stack}`), ...this.#stuck];
+  }
+
+  /** The operations of a scenario that have begun and not ended, those that wait longest first. */
+  waitingIn(scenario: string, isAlive: (task: string) => boolean): string {
+    const now = performance.now();
+    const open = [...this.tasksOf(scenario)].filter(([id, task]) => task.open && isAlive(id)).sort(([, a], [, b]) => a.begunAt - b.begunAt);
+    const lines = open.slice(0, 5).map(([id, { begun, begunAt }]) => `operation ${begun - 1} of ${id} for ${((now - begunAt) / 1000).toFixed(1)} s`);
+    return lines.join(", ") || "no operation";
   }
 
   /**
@@ -69,7 +100,7 @@ export class OperationLog {
     let tasks = this.#tasks.get(scenario);
     if (!tasks) this.#tasks.set(scenario, (tasks = new Map<string, TaskRecord>()));
     let task = tasks.get(id);
-    if (!task) tasks.set(id, (task = { begun: 0, done: 0, open: false, notes: [] }));
+    if (!task) tasks.set(id, (task = { begun: 0, done: 0, open: false, begunAt: 0, notes: [] }));
     return task;
   }
 

@@ -13,6 +13,8 @@ export type Library = typeof AzureStorageConcurrency;
 /** Clients of everything that a run uses. */
 export interface Storage {
   readonly container: ContainerClient;
+  /** Leased as a whole by a scenario. */
+  readonly leased: ContainerClient;
   readonly table: TableClient;
   readonly claims: QueueClient;
   readonly commits: QueueClient;
@@ -30,12 +32,23 @@ export interface Task {
   readonly library: Library;
   readonly storage: Storage;
   readonly random: Random;
-  /** Aborts when nothing new is to be begun. */
+  /** Aborts when nothing new is to be begun: the storm is over, and this task has done something since. */
   readonly finish: AbortSignal;
+  /** Aborts when the storm is over. */
+  readonly calm: AbortSignal;
   /** Aborts when everything has to end. */
   readonly stop: AbortSignal;
-  /** Does one operation, and tells the supervisor before and after. False: it was certainly not done. */
-  operation(run: (op: number) => Promise<unknown>): Promise<boolean>;
+  /**
+   * Does one operation, and tells the supervisor before and after. False: it was certainly not done. `lane` is the kind of work that has gone
+   * forward with it.
+   */
+  operation(run: (op: number) => Promise<unknown>, lane?: string): Promise<boolean>;
+  /** Something went forward without an operation of the task: a handler, a term. */
+  progress(lane: string): void;
+  /** Runs it while the supervisor knows that this process holds the resource. */
+  holding<T>(resource: string, run: () => Promise<T>): Promise<T>;
+  /** An error that no operation rejected with, such as that of an event: a failure of the run, unless the scenario expects it. */
+  reportError(error: unknown): void;
   note(note: unknown): void;
   pause(fromMs: number, toMs: number): Promise<void>;
   /**
@@ -52,6 +65,17 @@ export interface Scenario {
   readonly invariant: string;
   /** How many tasks each worker has. */
   readonly tasks: number;
+  /** The errors that the storm may cause, as `expected-errors.ts` names them. Any other fails the run. */
+  readonly expects: readonly string[];
+  /**
+   * The kinds of work of which each has to go forward in any two lease times.
+   * @defaultValue operations
+   */
+  readonly lanes?: readonly string[];
+  /** The tasks, by their number in a worker, that need not do anything after the storm: consumers, and those that wait for their turn. */
+  readonly unhurried?: readonly number[];
+  /** What a holder that was killed or suspended held has to be taken over at least once in the run. */
+  readonly takesOver?: boolean;
   /** With clients that meet no faults, before the first worker starts. */
   prepare?(storage: Storage, library: Library): Promise<void>;
   /** Goes on until `task.finish` (or, for consumers, `task.stop`) aborts. */
@@ -62,6 +86,6 @@ export interface Scenario {
   done?(operationLog: OperationLog): number;
   /** How much has to be done before the storm ends: less proves nothing. 2 by default. */
   readonly enough?: number;
-  /** Whether there is still work left that nobody begins anew, as messages in a queue. */
-  isDrained?(storage: Storage): Promise<boolean>;
+  /** Whether there is no work left that was begun, as messages in a queue. `isAlive`: whether the process of a task runs. */
+  isDrained?(storage: Storage, operationLog: OperationLog, isAlive: (task: string) => boolean): Promise<boolean>;
 }

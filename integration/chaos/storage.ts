@@ -13,6 +13,7 @@ const retryOptions = { maxTries: 5, retryDelayInMs: 10, maxRetryDelayInMs: 100 }
 export function openStorage(connectionString: string, names: StorageNames): Storage {
   return {
     container: new ContainerClient(connectionString, names.container, { retryOptions }),
+    leased: new ContainerClient(connectionString, names.leased, { retryOptions }),
     table: TableClient.fromConnectionString(connectionString, names.table, {
       allowInsecureConnection: true,
       retryOptions: { maxRetries: 4, retryDelayInMs: 10, maxRetryDelayInMs: 100 },

@@ -1,6 +1,7 @@
 import { callListener, FailureReports } from "./failures.js";
+import { RequestTimeoutError } from "./deadline.js";
 import { errorLabel, errorType, logger } from "./telemetry.js";
-import { quotedText } from "../errors.js";
+import { createError, OperationTimeoutError, quotedText } from "../errors.js";
 
 /**
  * Typed events of a component. A listener gets one argument, the detail of the event. A listener that throws, or whose promise
@@ -52,6 +53,12 @@ export class EventDispatcher<E> {
 
   /** @param failure - What the event reports, if it is a failure: it must not pass unnoticed. */
   emit<K extends keyof E & string>(event: K, detail: E[K], failure: unknown = event === "error" ? detail : undefined): void {
+    if (event === "error" && detail instanceof RequestTimeoutError) {
+      // Only the library knows that class. What the request was about is in the message; whether it was carried out is not known.
+      const error: unknown = createError(OperationTimeoutError, `${this.#component}: ${detail.message}.`, { url: undefined, elapsedInMs: detail.timeoutInMs, committed: "unknown", cause: detail });
+      this.emit(event, error as E[K]);
+      return;
+    }
     const entries = this.#listeners.get(event) ?? [];
     if (failure !== undefined && entries.length === 0 && !this.#listeners.get("error")?.length) this.#report(failure);
     for (const entry of entries) {

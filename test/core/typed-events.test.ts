@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { RequestTimeoutError } from "../../src/core/deadline.js";
 import { EventDispatcher } from "../../src/core/typed-events.js";
+import { isConcurrencyError } from "../../src/errors.js";
 
 interface Events {
   done: { readonly id: number };
@@ -90,4 +92,15 @@ describe("an error without a listener", () => {
     events.emit("done", { id: 1 });
     expect(written).not.toHaveBeenCalled();
   });
+});
+
+it("an error event has no error that only the library knows: a request without a response is an OperationTimeoutError", () => {
+  const events = dispatcher();
+  const errors: unknown[] = [];
+  events.add("error", (error) => void errors.push(error));
+  const cause = new RequestTimeoutError(3_000, "the inbox did not respond");
+  events.emit("error", cause);
+  expect(errors).toHaveLength(1);
+  expect(errors[0]).toMatchObject({ code: "OPERATION_TIMEOUT", message: "Tester: the inbox did not respond within 3000 ms.", elapsedInMs: 3_000, committed: "unknown", cause });
+  expect(isConcurrencyError(errors[0])).toBe(true);
 });

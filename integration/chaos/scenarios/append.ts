@@ -1,3 +1,4 @@
+import { updateFailures } from "../expected-errors.js";
 import type { Scenario } from "../scenario.js";
 
 /** The records of all tasks in one append blob; each names its task and its number. */
@@ -5,6 +6,7 @@ export const append: Scenario = {
   name: "append",
   invariant: "every record is there exactly once, those of a task in order (appendExactlyOnce)",
   tasks: 2,
+  expects: updateFailures,
   prepare: async ({ container }) => {
     await container.getAppendBlobClient("log").create();
   },

@@ -1,3 +1,4 @@
+import { updateFailures } from "../expected-errors.js";
 import type { OperationLog } from "../operation-log.js";
 import type { Scenario, Task } from "../scenario.js";
 
@@ -13,6 +14,7 @@ export const counterEntity: Scenario = {
   name: "hot entity",
   invariant: "every update is applied exactly once (optimisticUpdate)",
   tasks: 4,
+  expects: updateFailures,
   prepare: async ({ table }) => {
     await table.createEntity({ partitionKey: "counter", rowKey: "r", total: 0, tasks: "{}" });
   },
@@ -27,6 +29,7 @@ export const counterBlob: Scenario = {
   name: "hot blob",
   invariant: "every update is applied exactly once (optimisticUpdate, each write by itself)",
   tasks: 2,
+  expects: updateFailures,
   prepare: async ({ container }) => {
     const text = JSON.stringify({ total: 0, tasks: "{}" });
     await container.getBlockBlobClient("counter.json").upload(text, text.length);

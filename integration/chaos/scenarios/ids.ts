@@ -1,10 +1,12 @@
 import type { IdCounter } from "azure-storage-concurrency";
+import { updateFailures } from "../expected-errors.js";
 import type { Scenario } from "../scenario.js";
 
 export const ids: Scenario = {
   name: "ids",
   invariant: "no id is given out twice (IdAllocator)",
   tasks: 1,
+  expects: updateFailures,
   work: async (task) => {
     const { IdAllocator, jsonBlob } = task.library;
     const counter = jsonBlob<IdCounter>(task.storage.container.getBlockBlobClient("ids.json"));

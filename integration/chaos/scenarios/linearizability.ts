@@ -15,6 +15,7 @@ export const linearizability: Scenario = {
   name,
   invariant: "every call has its effect at one moment, or none if it says so (all operations on a blob and an entity)",
   tasks: 2,
+  expects: [],
   work: async (task) => {
     let known: (Known & { readonly object: string }) | undefined;
     for (let count = 0; !task.finish.aborted; count++) {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 
+import { networkFailures, outOfTime, updateFailures } from "../expected-errors.js";
 import type { Scenario, Storage } from "../scenario.js";
 import { consumerOptions, isEmpty, runService, twice } from "./queues.js";
 
@@ -12,14 +13,20 @@ export const outbox: Scenario = {
   name: "outbox",
   invariant: "every order that is committed, and no other, takes effect once at the other end of a queue (Outbox, CommitInbox)",
   tasks: 2,
+  expects: [...updateFailures, ...networkFailures, ...outOfTime, "MESSAGE_LOST"],
+  lanes: ["orders", "effects"],
+  unhurried: [0],
   work: async (task) => {
     const { CommitInbox, Outbox, QueueConsumer, runTransaction } = task.library;
     const { table, placed } = task.storage;
     const box = new Outbox(table, { queues: [placed], ...options });
-    box.on("error", () => undefined);
+    box.on("error", (error) => task.reportError(error));
     if (task.id.endsWith("/0")) {
-      const consumer = new QueueConsumer<string>(placed, (key, { commit }) => commit([["create", { rowKey: randomUUID(), key }]]), { ...consumerOptions, inbox: new CommitInbox(table), partitionOf: () => effects });
-      consumer.on("error", () => undefined);
+      const consumer = new QueueConsumer<string>(placed, async (key, { commit }) => {
+        await commit([["create", { rowKey: randomUUID(), key }]]);
+        task.progress("effects");
+      }, { ...consumerOptions, inbox: new CommitInbox(table), partitionOf: () => effects });
+      consumer.on("error", (error) => task.reportError(error));
       await Promise.all([consumer, box].map((service) => runService(task, service)));
       return;
     }
@@ -32,7 +39,7 @@ export const outbox: Scenario = {
           box.add(tx, placed, rowKey);
           await task.mayFaint();
         }, { timeoutInMs: 8_000 });
-      });
+      }, "orders");
       await task.pause(30, 200);
     }
     await box.stop();

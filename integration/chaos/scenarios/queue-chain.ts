@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 
+import { queueFailures } from "../expected-errors.js";
 import type { Scenario } from "../scenario.js";
 import { accountOf, accounts, consumerOptions, isEmpty, lost, runService, start, twice, work } from "./queues.js";
 import type { Job } from "./queues.js";
@@ -12,10 +13,14 @@ export const queueChain: Scenario = {
   name: "queue, chain",
   invariant: "every order moves money once and causes one invoice (context.transaction, tx.send, two queues)",
   tasks: 2,
+  expects: queueFailures,
+  lanes: ["orders", "transfers", "invoices"],
+  unhurried: [0],
   prepare: async ({ table }) => {
     for (let i = 0; i < accounts; i++) await table.createEntity({ partitionKey: bankPartition, rowKey: accountOf(i), balance: start, moves: 0 });
   },
   work: work(
+    "orders",
     (task) => task.storage.orders,
     async (task) => {
       const { CommitInbox, QueueConsumer } = task.library;
@@ -30,15 +35,19 @@ export const queueChain: Scenario = {
             tx.update({ rowKey: accountOf(to), balance: payee.balance + 1 });
             tx.send({ queue: invoices, payload: key });
           });
+          task.progress("transfers");
         },
         { ...consumerOptions, inbox: new CommitInbox(table), partitionOf: () => bankPartition },
       );
-      const office = new QueueConsumer<string>(invoices, (key, { commit }) => commit([["create", { rowKey: randomUUID(), key }]]), {
+      const office = new QueueConsumer<string>(invoices, async (key, { commit }) => {
+        await commit([["create", { rowKey: randomUUID(), key }]]);
+        task.progress("invoices");
+      }, {
         ...consumerOptions,
         inbox: new CommitInbox(table),
         partitionOf: () => "invoices",
       });
-      for (const consumer of [bank, office]) consumer.on("error", () => undefined);
+      for (const consumer of [bank, office]) consumer.on("error", (error) => task.reportError(error));
       await Promise.all([bank, office].map((consumer) => runService(task, consumer)));
     },
   ),

@@ -1,7 +1,9 @@
-import { machineTime, overlapsOf } from "../claims.js";
-import type { Claim } from "../claims.js";
+import { machineTime } from "../claims.js";
+import { queueFailures } from "../expected-errors.js";
+import { checkDeliveries } from "../histories/deliveries.js";
+import type { DeliveryEvent } from "../histories/deliveries.js";
 import type { Scenario } from "../scenario.js";
-import { consumerOptions, isEmpty, lost, runService, twice } from "./queues.js";
+import { consumerOptions, isEmpty, lost, runService } from "./queues.js";
 
 interface Step {
   readonly key: string;
@@ -12,18 +14,18 @@ interface Step {
 /** Every eighth payload is too large for a message. */
 const fillingOf = (sequence: number): string => String(sequence % 10).repeat(sequence % 8 === 0 ? 70_000 : 10);
 
-interface Note {
-  readonly held?: Claim;
-  readonly sequence?: number;
-  readonly completed?: string;
-  readonly damaged?: string;
-}
+type Note = DeliveryEvent | { readonly kind: "damaged"; readonly key: string };
+
+const name = "queue, groups";
 
 /** Each producer has a group of its own, and sends fast, so that its messages wait for each other in several consumers. */
 export const queueGroups: Scenario = {
-  name: "queue, groups",
+  name,
   invariant: "the messages of a group are handled one at a time, in their sequence, with their payloads (groupOf, order, overflow)",
   tasks: 3,
+  expects: queueFailures,
+  lanes: ["messages", "handlers"],
+  unhurried: [0],
   work: async (task) => {
     const { groups: queue, container: overflow, table } = task.storage;
     const { ClaimInbox, enqueue, QueueConsumer } = task.library;
@@ -34,7 +36,7 @@ export const queueGroups: Scenario = {
           const key = `${task.id}#${op}`;
           const step: Step = { key, sequence, filling: fillingOf(sequence) };
           await enqueue(queue, step, { idempotencyKey: key, group: task.id, sequence, overflow, abortSignal: AbortSignal.timeout(8_000) });
-        });
+        }, "messages");
         if (sent) sequence++;
         await task.pause(10, 120);
       }
@@ -43,43 +45,31 @@ export const queueGroups: Scenario = {
     const consumer = new QueueConsumer<Step>(
       queue,
       async ({ key, sequence, filling }, { assertHeld, group = "" }) => {
-        const first = machineTime();
+        // The time is taken before the check: it was held at that time, even if the process is suspended in between.
+        const from = machineTime();
         assertHeld();
         await task.pause(1, 20);
-        const last = machineTime();
+        const to = machineTime();
         assertHeld();
-        task.note({ held: { resource: group, epoch: first, first, last }, sequence, ...(filling !== fillingOf(sequence) && { damaged: key }) } satisfies Note);
+        task.note({ kind: "handled", key, group, sequence, from, to } satisfies Note);
+        if (filling !== fillingOf(sequence)) task.note({ kind: "damaged", key } satisfies Note);
+        task.progress("handlers");
       },
       { ...consumerOptions, inbox: new ClaimInbox(table), order: "sequence", overflow },
     );
-    consumer.on("completed", ({ idempotencyKey }) => task.note({ completed: idempotencyKey } satisfies Note));
-    consumer.on("error", () => undefined);
+    consumer.on("completed", ({ idempotencyKey }) => task.note({ kind: "completed", key: idempotencyKey, at: machineTime() } satisfies Note));
+    consumer.on("error", (error) => task.reportError(error));
     await runService(task, consumer);
   },
   isDrained: ({ groups }) => isEmpty(groups),
   check: async (_, operationLog) => {
-    const completed = new Map<string, number>();
-    const notes = operationLog.notesOf<Note>("queue, groups");
-    for (const { completed: key } of notes) if (key !== undefined) completed.set(key, (completed.get(key) ?? 0) + 1);
-    const held = notes.flatMap(({ held: claim, sequence }) => (claim && sequence !== undefined ? [{ ...claim, sequence }] : []));
+    const notes = operationLog.notesOf<Note>(name);
+    const events = notes.filter((note) => note.kind !== "damaged");
+    const handled = events.flatMap((event) => (event.kind === "handled" ? [[event.key, 1] as const] : []));
     return Promise.resolve([
-      ...twice(completed, "was completed"),
-      ...overlapsOf(held, 1),
-      ...outOfOrder(held),
-      ...notes.flatMap(({ damaged }) => (damaged === undefined ? [] : [`${damaged} has another payload`])),
-      ...lost("queue, groups", operationLog, new Map(held.map(({ resource, sequence }) => [`${resource}#${sequence}`, 1]))),
+      ...checkDeliveries(events),
+      ...notes.flatMap((note) => (note.kind === "damaged" ? [`${note.key} has another payload`] : [])),
+      ...lost(name, operationLog, new Map(handled)),
     ]);
   },
 };
-
-/** A message that was handled again, as its consumer was killed, is at its place. */
-function outOfOrder(held: readonly (Claim & { readonly sequence: number })[]): string[] {
-  const last = new Map<string, number>();
-  return held
-    .toSorted((a, b) => a.first - b.first)
-    .flatMap(({ resource, sequence }) => {
-      const before = last.get(resource) ?? 0;
-      last.set(resource, sequence);
-      return sequence === before || sequence === before + 1 ? [] : [`${resource}: ${sequence} was handled after ${before}`];
-    });
-}

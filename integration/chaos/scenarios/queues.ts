@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 
 import type { QueueClient } from "@azure/storage-queue";
 
-import { machineTime, overlapsOf } from "../claims.js";
-import type { Claim } from "../claims.js";
+import { machineTime } from "../claims.js";
+import { isExpected, labelOf, networkFailures, queueFailures } from "../expected-errors.js";
+import { checkDeliveries } from "../histories/deliveries.js";
+import type { DeliveryEvent } from "../histories/deliveries.js";
 import type { OperationLog } from "../operation-log.js";
 import type { Scenario, Task } from "../scenario.js";
 
@@ -23,7 +25,7 @@ const logName = "queue-claims.log";
 export const consumerOptions = { concurrency: 8, visibilityTimeoutInSeconds: 10, maxAttempts: 1_000, minPollIntervalInMs: 50, maxPollIntervalInMs: 500, drainTimeoutInMs: 5_000 };
 
 /** The first task of a worker consumes, the others produce. */
-export function work(queueOf: (task: Task) => QueueClient, consume: (task: Task) => Promise<void>): Scenario["work"] {
+export function work(lane: string, queueOf: (task: Task) => QueueClient, consume: (task: Task) => Promise<void>): Scenario["work"] {
   return async (task) => {
     if (task.id.endsWith("/0")) return consume(task);
     while (!task.finish.aborted) {
@@ -31,8 +33,11 @@ export function work(queueOf: (task: Task) => QueueClient, consume: (task: Task)
         const key = `${task.id}#${op}`;
         const from = task.random.between(0, accounts - 1);
         const to = (from + task.random.between(1, accounts - 1)) % accounts;
-        await task.library.enqueue(queueOf(task), { key, from, to } satisfies Job, { idempotencyKey: key, abortSignal: AbortSignal.timeout(8_000) });
-      });
+        const send = (): Promise<unknown> => task.library.enqueue(queueOf(task), { key, from, to } satisfies Job, { idempotencyKey: key, abortSignal: AbortSignal.timeout(8_000) });
+        await send();
+        // As a producer does that was not sure.
+        if (task.random.between(1, 3) === 1) await send();
+      }, lane);
       await task.pause(30, 200);
     }
   };
@@ -45,8 +50,7 @@ export async function runService(task: Task, service: { run(options: { abortSign
       await service.run({ abortSignal: task.stop });
       return;
     } catch (error) {
-      const { name, statusCode = 500 } = error as Error & { statusCode?: number };
-      if (name !== "OperationTimeoutError" && !(name === "RestError" && statusCode >= 500)) throw error;
+      if (!isExpected(labelOf(error), ["OPERATION_TIMEOUT", ...networkFailures])) throw error;
       await task.pause(100, 500);
     }
   }
@@ -56,10 +60,14 @@ export const queueCommit: Scenario = {
   name: "queue, commit",
   invariant: "every transfer is applied exactly once, no money is made or lost (QueueConsumer, CommitInbox)",
   tasks: 2,
+  expects: queueFailures,
+  lanes: ["messages", "handlers"],
+  unhurried: [0],
   prepare: async ({ table }) => {
     for (let i = 0; i < accounts; i++) await table.createEntity({ partitionKey: effectsPartition, rowKey: accountOf(i), balance: start });
   },
   work: work(
+    "messages",
     (task) => task.storage.commits,
     async (task) => {
       const { CommitInbox, QueueConsumer } = task.library;
@@ -77,10 +85,11 @@ export const queueCommit: Scenario = {
             // A row of its own each time: a transfer that is applied twice leaves two.
             ["create", { rowKey: randomUUID(), key, from, to }],
           ]);
+          task.progress("handlers");
         },
         { ...consumerOptions, inbox, partitionOf: () => effectsPartition },
       );
-      consumer.on("error", () => undefined);
+      consumer.on("error", (error) => task.reportError(error));
       await runService(task, consumer);
     },
   ),
@@ -112,10 +121,14 @@ export const queueClaim: Scenario = {
   name: "queue, claim",
   invariant: "every message is appended, none by two handlers at a time, none is completed twice (QueueConsumer, ClaimInbox)",
   tasks: 2,
+  expects: queueFailures,
+  lanes: ["messages", "handlers"],
+  unhurried: [0],
   prepare: async ({ container }) => {
     await container.getAppendBlobClient(logName).create();
   },
   work: work(
+    "messages",
     (task) => task.storage.claims,
     async (task) => {
       const { ClaimInbox, QueueConsumer } = task.library;
@@ -124,35 +137,30 @@ export const queueClaim: Scenario = {
         task.storage.claims,
         async ({ key }, { assertHeld }) => {
           // The time is taken before the check: it was held at that time, even if the process is suspended in between.
-          const first = machineTime();
+          const from = machineTime();
           assertHeld();
           await task.pause(1, 40);
-          const last = machineTime();
+          const to = machineTime();
           assertHeld();
-          task.note({ held: { resource: key, epoch: first, first, last } satisfies Claim });
+          task.note({ kind: "handled", key, from, to } satisfies DeliveryEvent);
+          task.progress("handlers");
           // Not idempotent: each run leaves a line.
           const line = `${key}\n`;
           await log.appendBlock(line, line.length);
         },
         { ...consumerOptions, inbox: new ClaimInbox(task.storage.table) },
       );
-      consumer.on("completed", ({ idempotencyKey }) => task.note({ completed: idempotencyKey }));
-      consumer.on("error", () => undefined);
+      consumer.on("completed", ({ idempotencyKey }) => task.note({ kind: "completed", key: idempotencyKey, at: machineTime() } satisfies DeliveryEvent));
+      consumer.on("error", (error) => task.reportError(error));
       await runService(task, consumer);
     },
   ),
   isDrained: ({ claims }) => isEmpty(claims),
   check: async ({ container }, operationLog) => {
     const handled = new Map<string, number>();
-    const completed = new Map<string, number>();
-    const held: Claim[] = [];
     const lines = (await container.getBlobClient(logName).downloadToBuffer()).toString().split("\n");
     for (const key of lines.filter((line) => line !== "")) handled.set(key, (handled.get(key) ?? 0) + 1);
-    for (const note of operationLog.notesOf<{ held?: Claim; completed?: string }>("queue, claim")) {
-      if (note.held) held.push(note.held);
-      if (note.completed !== undefined) completed.set(note.completed, (completed.get(note.completed) ?? 0) + 1);
-    }
-    return [...twice(completed, "was completed"), ...lost("queue, claim", operationLog, handled), ...overlapsOf(held, 1)];
+    return [...checkDeliveries(operationLog.notesOf<DeliveryEvent>("queue, claim")), ...lost("queue, claim", operationLog, handled)];
   },
 };
 

@@ -1,3 +1,4 @@
+import { lockFailures, updateFailures } from "../expected-errors.js";
 import type { Scenario } from "../scenario.js";
 import { compare, count, countOn } from "./counter.js";
 import type { Counts } from "./counter.js";
@@ -7,6 +8,8 @@ export const settingsFile: Scenario = {
   name: "settings file",
   invariant: "every update is applied exactly once, none is seen half written, dead holders are taken over (leasedUpdate, crashGuard)",
   tasks: 1,
+  expects: [...updateFailures, ...lockFailures],
+  takesOver: true,
   prepare: async ({ share }) => {
     const text = JSON.stringify({ total: 0, tasks: "{}" });
     const file = share.rootDirectoryClient.getFileClient("settings.json");
@@ -20,10 +23,11 @@ export const settingsFile: Scenario = {
     return countOn(task, () =>
       leasedUpdate(
         target,
-        async (draft) => {
-          count(draft, task.id);
-          await task.mayFaint();
-        },
+        (draft) =>
+          task.holding("file", async () => {
+            count(draft, task.id);
+            await task.mayFaint();
+          }),
         { crashGuard, waitInMs: 4_000, timeoutInMs: 30_000 },
       ),
     );

@@ -1,5 +1,7 @@
 import type { TableClient } from "@azure/data-tables";
 
+import { machineTime } from "../claims.js";
+import { lockFailures, networkFailures, outOfTime, updateFailures } from "../expected-errors.js";
 import type { Scenario, Task } from "../scenario.js";
 
 /** Several: one whose holder was killed or stopped stays locked for 15 s. */
@@ -13,6 +15,8 @@ export const tableLock: Scenario = {
   name: "table lock",
   invariant: "a holder that was stopped too long is refused by the storage (TableLock, fence)",
   tasks: 2,
+  expects: [...updateFailures, ...lockFailures, ...outOfTime, ...networkFailures, "FENCED"],
+  takesOver: true,
   prepare: async ({ table }) => {
     for (const partitionKey of partitionKeys) await table.createEntity({ partitionKey, rowKey: "r", n: 0, tasks: "{}" });
   },
@@ -24,7 +28,7 @@ export const tableLock: Scenario = {
       const partitionKey = task.random.pick(partitionKeys);
       await task.operation(async () => {
         const held = await lock.acquire(partitionKey, { durationInSeconds: 15, waitInMs: 20_000 }); // longer than a stopped holder keeps the lock
-        try {
+        await task.holding(partitionKey, async () => {
           // A request that is never answered has to end.
           const abortSignal = AbortSignal.timeout(20_000);
           const partition = await held.partition(undefined, { abortSignal });
@@ -33,9 +37,7 @@ export const tableLock: Scenario = {
           const tasks = JSON.parse(row?.tasks ?? "{}") as Record<string, number>;
           tasks[task.id] = (tasks[task.id] ?? 0) + 1;
           await partition.submit([["update", { rowKey: "r", n: (row?.n ?? 0) + 1, tasks: JSON.stringify(tasks) }]], { abortSignal: AbortSignal.timeout(8_000) });
-        } finally {
-          await held[Symbol.asyncDispose]();
-        }
+        }).finally(() => held[Symbol.asyncDispose]());
       });
       await task.pause(1, 20);
     }
@@ -66,10 +68,10 @@ function stopWhenWritesHaveLeft(table: TableClient, task: Task): void {
     sendRequest: async (request, next) => {
       const isWrite = request.url.includes("$batch") && typeof request.body === "string" && partitionKeys.some((key) => (request.body as string).includes(`PartitionKey='${key}',RowKey='r'`));
       if (!isWrite) return next(request);
-      const started = Date.now();
+      const started = machineTime();
       await current.get(table)?.mayFaint();
       // It has left: an abort does not bring it back.
-      if (Date.now() - started > 10_000) delete request.abortSignal;
+      if (machineTime() - started > 10_000) delete request.abortSignal;
       return next(request);
     },
   }, { afterPhase: "Retry" });

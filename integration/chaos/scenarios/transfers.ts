@@ -1,3 +1,4 @@
+import { updateFailures } from "../expected-errors.js";
 import type { Scenario } from "../scenario.js";
 
 const accounts = 8;
@@ -8,6 +9,7 @@ export const transfers: Scenario = {
   name: "transfers",
   invariant: "no money is made or lost, every transfer happens exactly once (runTransaction)",
   tasks: 2,
+  expects: updateFailures,
   prepare: async ({ table }) => {
     for (let i = 0; i < accounts; i++) await table.createEntity({ partitionKey, rowKey: `account-${i}`, balance: start });
   },
