@@ -14,7 +14,7 @@ export default defineConfig({
     // seconds (leases, timers) is not to be held up by compilers and installations.
     projects: [
       {
-        test: { name: "unit", include: ["test/**/*.test.ts"], setupFiles: ["test/support/seed.ts"], testTimeout: 60_000 }, // a watchdog, as below
+        test: { name: "unit", include: ["test/**/*.test.ts"], setupFiles: ["test/support/seed.ts"], maxWorkers: 2, testTimeout: 60_000 }, // a watchdog, as below
       },
       {
         test: {
