@@ -26,7 +26,7 @@ export const mayImport = {
   once: ["clients", "errors", "core", "target", "lease", "transaction", "overflow", "queue"],
   outbox: ["clients", "errors", "core", "target", "transaction", "lock", "queue"],
   schedule: ["clients", "errors", "core", "target", "lease", "update", "transaction", "lock", "queue"],
-  balancer: ["clients", "core", "lease", "lock"],
+  balancer: ["clients", "errors", "core", "lease", "lock"],
   facade: ["clients", "core", "target", "lease", "update", "transaction", "read", "lock", "queue", "once", "outbox", "schedule"],
   // Shipped for the tests of applications: servers that implement the services, and use nothing else of this library.
   testing: ["core"],

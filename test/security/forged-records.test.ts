@@ -255,7 +255,7 @@ describe("in use, a forged record is a defined recovery or a typed error", () =>
       };
       expect(await all("a")).toEqual([undefined, undefined, undefined]);
       server.replaceMetadata(blob, metadata);
-      for (const outcome of await all("a")) if (outcome !== undefined) expect(isConcurrencyError(outcome) || outcome instanceof RangeError, String(outcome)).toBe(true);
+      for (const outcome of await all("a")) if (outcome !== undefined) expect(isConcurrencyError(outcome) || outcome instanceof RangeError, JSON.stringify(outcome)).toBe(true);
       expect(await all("b")).toEqual([undefined, undefined, undefined]);
       expect(most).toBeLessThanOrEqual(2);
     }), { ...runs, numRuns: 200 });
