@@ -32,10 +32,13 @@ export type OperationCache = Map<string, { readonly written: StoredEntity | null
  * The operations of a batch, one for each row. A row that was only read is validated by an empty conditional Merge; a row that
  * was read and did not exist, by inserting a tombstone. A delete is a conditional Replace by a tombstone, too: the SDK sends
  * deletes within a transaction without their ETag.
+ *
+ * A receipt that was read and did not exist is no operation, unless the function has returned and creates it: the row itself says that the
+ * transaction was applied. A function that throws depends on nothing but the absence of its receipt, and its caller reads that again.
  */
 export function operationsOf(view: PartitionView, partitionKey: string, detectPhantoms: boolean, cache: OperationCache): Operation[] {
   // Without rows that only a failed transaction wrote, without having read them: no result depends on them.
-  const rowKeys = [...view.touched].filter((rowKey) => view.isKnown(rowKey) || view.written.has(rowKey));
+  const rowKeys = [...view.touched].filter((rowKey) => view.written.has(rowKey) || (view.isKnown(rowKey) && !isAbsentReceipt(view, rowKey)));
   const operations = rowKeys.map((rowKey) => {
     const [written, isKnown, cached] = [view.written.get(rowKey), view.isKnown(rowKey), cache.get(rowKey)];
     if (cached && cached.written === written && cached.isKnown === isKnown && cached.operation.base === view.row(rowKey)) return cached.operation;
@@ -50,6 +53,11 @@ export function operationsOf(view: PartitionView, partitionKey: string, detectPh
     operations.push({ rowKey: queriesRowKey, base, changes: false, leavesTombstone: false, wanted: base.stored, action });
   }
   return operations;
+}
+
+/** Of the other rows of the library, an empty one says nothing. */
+function isAbsentReceipt(view: PartitionView, rowKey: string): boolean {
+  return isOwnRow(rowKey) && rowKey !== operationsRowKey && rowKey !== queriesRowKey && view.row(rowKey).etag === undefined;
 }
 
 function operationFor(view: PartitionView, partitionKey: string, rowKey: string): Operation {

@@ -56,6 +56,34 @@ const add = (context: CommitMessageContext): Promise<CommitTransactionResult<num
   });
 
 describe("a transaction of a handler", () => {
+  it("whose function throws in a later delivery leaves no record, whatever transactions it shares a commit with", async () => {
+    let deliveries = 0;
+    let arrive!: () => void;
+    const arrived = new Promise<void>((resolve) => (arrive = resolve));
+    await consume(async (payload, context) => {
+      if (payload !== "late") {
+        // They commit together with the second delivery of the other message.
+        await arrived;
+        return add(context);
+      }
+      if (++deliveries === 1) throw new Error("not yet");
+      if (deliveries > 2) return add(context);
+      arrive();
+      return context.transaction(async (tx) => {
+        await tx.get("a");
+        throw new Error("no luck");
+      });
+    }, { retryDelayInMs: 2_000, maxPollIntervalInMs: 100 });
+    await enqueue(queue, "late", { idempotencyKey: "late" });
+    for (let i = 0; i < 12; i++) await enqueue(queue, i);
+    await pass(3_000);
+    expect(names().filter((name) => name === "completed")).toHaveLength(12);
+    await pass(30_000);
+    expect(names().filter((name) => name !== "completed")).toEqual(["retried", "retried"]);
+    expect(valueOf(partition.table, "a")).toBe(13);
+    expect(queue.messages).toEqual([]);
+  });
+
   it("lets 60 messages add to one entity, for a fraction of a request each", async () => {
     for (let i = 0; i < 60; i++) await enqueue(queue, i);
     const before = partition.service.requests.length;
