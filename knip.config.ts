@@ -8,6 +8,8 @@ export default {
     "src/cli/dashboard/page/{page.tsx,write.ts}",
     "bench/benches/*.ts",
     "{bench,integration/chaos}/*.ts",
+    // Named in the options of Stryker.
+    "test/mutation/{vitest.config.ts,ignore-messages.js}",
     // Started as processes of their own.
     "integration/**/workers/*.ts",
     "integration/browser/page.ts",
@@ -24,6 +26,8 @@ export default {
   // Of the operating system: gives a program a terminal.
   ignoreBinaries: ["script"],
   ignoreDependencies: [
+    // Named in the options of Stryker.
+    "@stryker-mutator/vitest-runner",
     // Started as programs.
     "@arethetypeswrong/cli",
     "azurite",

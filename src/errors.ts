@@ -430,6 +430,6 @@ export class PreconditionError extends ConcurrencyError {
   /** If the attempts of the call are exhausted, the error is the `cause` of its {@link ConflictError}. */
   constructor(message: string, options: { cause?: unknown } = {}) {
     // A mutator throws it: a TypeError in its place would hide what the mutator has found.
-    super(typeof (message as unknown) === "string" ? message : "a precondition does not hold", (options as typeof options | null) ?? {});
+    super(typeof (message as unknown) === "string" ? message : "a precondition does not hold", { ...options });
   }
 }

@@ -10,7 +10,7 @@ export const formatVersionName = "asc_version";
 
 /** Whether only a later version of the library can read what has this version. What is not a version counts as a later one. */
 export function isLaterFormat(version: unknown): boolean {
-  return version !== undefined && version !== null && String(version) !== "1";
+  return version !== undefined && version !== null && version !== 1 && version !== 1n && version !== "1";
 }
 
 /** Of a row, as the SDK returned it. */

@@ -205,7 +205,8 @@ export class TransactionRun implements Transaction {
   }
 
   async #getMany<T extends object>(method: string, rowKeys: readonly string[], options: TransactionReadOptions): Promise<(Entity<T> | undefined)[]> {
-    if (!Array.isArray(rowKeys as unknown)) throw new TypeError(`${method}: rowKeys must be an array`);
+    const given: unknown = rowKeys;
+    if (!Array.isArray(given)) throw new TypeError(`${method}: rowKeys must be an array`);
     for (const rowKey of rowKeys) this.#check(rowKey);
     const validate = checkValidate(method, options);
     const unvalidated = validate ? [] : rowKeys.filter((rowKey) => !this.#rows.isOwn(rowKey));

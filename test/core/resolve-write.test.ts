@@ -577,3 +577,39 @@ it("waits with awaitSend for the end of a send that was aborted, and takes its r
   await pass(1);
   expect(outcome.value).toEqual({ kind: "committed", value: "response" });
 });
+
+describe("the time of a send", () => {
+  it("is asked for with the number of sends before it that took too long, and no others", async () => {
+    const timeoutInMs = vi.fn(() => 1_000);
+    const write = new ScriptedWrite([reset, hang, hang, ok], ["unchanged"]);
+    expect(await resolve(write, { ...withoutWaits, tryLimit: { timeoutInMs } })).toEqual({ kind: "committed", value: "response" });
+    expect(timeoutInMs.mock.calls).toEqual([[0], [0], [1], [2]]);
+  });
+
+  it("does not include the wait for a service that rejects the write for now, of which others are told", async () => {
+    const onWait = vi.fn();
+    const write = new ScriptedWrite([status(409, "PendingCopyOperation"), ok]);
+    expect(await resolve(write, { ...withoutWaits, tryLimit: { timeoutInMs: () => 60_000, onWait } })).toEqual({ kind: "committed", value: "response" });
+    expect(onWait.mock.calls).toEqual([[true], [false]]);
+    const untold = new ScriptedWrite([status(409, "PendingCopyOperation"), ok]);
+    expect(await resolve(untold, { ...withoutWaits, tryLimit: { timeoutInMs: () => 60_000 } })).toEqual({ kind: "committed", value: "response" });
+  });
+});
+
+it("a write that was not sent because another client was first is not waited for", async () => {
+  const cause = restError(status(409, "PendingCopyOperation"));
+  const write = new ScriptedWrite([new WriteNotSentError(cause, true), ok]);
+  expect(await resolve(write)).toEqual({ kind: "conflict", error: cause });
+  expect(write.log).toEqual(["send"]);
+});
+
+it("the read after a conflict is not repeated if what it found cannot be read", async () => {
+  const write = new ScriptedWrite([conflict], [new TypeError("not JSON"), "committed"]);
+  write.onConflict = () => 0;
+  expect(await resolve(write)).toMatchObject({ kind: "conflict" });
+  expect(write.log).toEqual(["send", "read back: conflict"]);
+});
+
+it("what is thrown within the library has names that logs show", () => {
+  expect(new WriteNotSentError(undefined).name).toBe("WriteNotSentError");
+});

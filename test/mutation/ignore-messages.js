@@ -22,6 +22,8 @@ function shouldIgnore(path) {
   if (declared?.node.id.name === "message") return "the message of an error";
   const call = path.findParent((parent) => parent.isCallExpression() || parent.isNewExpression());
   const name = call?.node.callee.name;
+  if (call?.node.callee.type === "Super" && isArgument(path, call, 0) && path.findParent((parent) => parent.isClass())?.node.superClass?.name === "Error") return "the message of an error";
+  if (name === "AggregateError" && isArgument(path, call, 1)) return "the message of an error";
   if (name === "createError" && isArgument(path, call, 1)) return "the message of an error";
   if (call?.isNewExpression() && /Error$/.test(name ?? "") && isArgument(path, call, 0)) return "the message of an error";
   return undefined;

@@ -7,14 +7,13 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 
 import { Stryker } from "@stryker-mutator/core";
-import type { MutantResult } from "@stryker-mutator/api/core";
 
 import { root } from "../architecture/source.js";
 import { mutatedFiles } from "./files.js";
 import type { MutatedFile } from "./files.js";
 import { bound, readScores, scoreOf, writeScores } from "./scores.js";
 import { isSame, keyOf, readSurvivors } from "./survivors.js";
-import type { MutantKey } from "./survivors.js";
+import type { MutantKey, MutantResult } from "./survivors.js";
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { quick: { type: "boolean", default: false }, fresh: { type: "boolean", default: false } } });
 const chosen = mutatedFiles.filter(({ file, quick }) => (values.quick ? quick : positionals.length === 0 || positionals.some((name) => file.includes(name))));

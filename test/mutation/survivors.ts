@@ -1,7 +1,10 @@
 /** The mutants that no test kills, and the sentence for each: `survivors.json`. They are found by what they change, wherever it stands in the file. */
 import { readFileSync } from "node:fs";
 
-import type { MutantResult } from "@stryker-mutator/api/core";
+import type { Stryker } from "@stryker-mutator/core";
+
+/** What became of one mutant. */
+export type MutantResult = Awaited<ReturnType<Stryker["runMutationTest"]>>[number];
 
 /** A mutant, without its place. */
 export interface MutantKey {

@@ -18,6 +18,7 @@ import {
   newWriteId,
   outcomeOf,
   outcomeOfToken,
+  parseJournal,
   parseToken,
   requireJournalName,
   tokenOf,
@@ -176,8 +177,10 @@ describe("ids of writes", () => {
     });
     const fresh = await import("../../src/target/journal.js");
     // Before the first write of this process, all writes are those of others.
-    expect(fresh.isOfOtherProcess(journal("a", 1, "x"))).toBe(true);
-    expect(fresh.journalAfter({ etag, journal: journal("a", 1, "x") }, "y").entries).toEqual(["y", "x"]);
+    for (const other of ["x", "undefined0001"]) {
+      expect(fresh.isOfOtherProcess(journal("a", 1, other))).toBe(true);
+      expect(fresh.journalAfter({ etag, journal: journal("a", 1, other) }, "y").entries).toEqual(["y", other]);
+    }
     expect([fresh.newWriteId(), fresh.newWriteId()]).toEqual(["-___----0001", "-___----0002"]);
     random.mockRestore();
     vi.resetModules();
@@ -226,6 +229,11 @@ describe("the room for a journal", () => {
     expect(formatJournal(three, whole.length - 1)).toBe("1~a~3~aaa.bbb");
     expect(formatJournal(three, whole.length - 4)).toBe("1~a~3~aaa.bbb");
     expect(formatJournal(three, whole.length - 5)).toBe("1~a~3~aaa");
+  });
+
+  it("begins with the first write", () => {
+    expect(parseJournal("1~a~1~x")).toEqual(journal("a", 1, "x"));
+    for (const text of ["1~a~0~x", "1~a~-1~x", "1~a~1.5~x", "2~a~1~x", "1~~1~x", "1~a~1~", "1~a~9007199254740992~x"]) expect(parseJournal(text)).toBeUndefined();
   });
 
   it("is at most 4 KiB, and too little if the newest entry does not fit", () => {
