@@ -1,6 +1,7 @@
 import type { CallOptions, ConflictRetryOptions } from "../clients/call.js";
 import type { EntityInput, TableAction, TableLike, TransactionActionLike } from "../clients/table.js";
 import { observed } from "../core/pending-call.js";
+import { read } from "../core/request.js";
 import { retry } from "../core/retry.js";
 import { actionsIn } from "../core/table-action.js";
 import { withUpdate } from "../core/measure.js";
@@ -95,6 +96,8 @@ const fenceAction: { action: TransactionActionLike } = { action: ["create", { pa
 
 /** How often a submit is attempted if other clients keep changing tombstones that it replaces. */
 const maxAttempts = 10;
+/** An update that met a conflict waits for so long for the updates of the row before it: the mutator of one of them may hang. */
+const maxTurnInMs = 5_000;
 
 /** An open partition. */
 export interface OpenPartition {
@@ -114,6 +117,8 @@ export class FencedPartitionImpl implements FencedPartition {
   readonly #url: string;
   readonly #onlyRow: string | undefined;
   readonly #seen = new SeenRows();
+  /** Settles when the last update of a row has ended. */
+  readonly #updates = new Map<string, Promise<void>>();
 
   constructor({ table, partitionKey, fence, lock, onlyRow }: OpenPartition) {
     this.#table = table;
@@ -162,13 +167,30 @@ export class FencedPartitionImpl implements FencedPartition {
       const limits = checkRetryLimits(options, updateDefaults, { timeoutInMs: 1 });
       const { partitionKey } = this;
       const checkLimits = (action: TransactionActionLike, stored: StoredEntity): void => this.#checkLimits([action], [[rowKey, stored]]);
-      const row = { table: this.#table, partitionKey, rowKey, fence: this.#fence, lock: this.#lock, checkLimits };
-      const result = await updateFenced<Entity<E>>(row, { mutator, initial, limits, options: { abortSignal, tracingOptions }, trace });
+      const row = { table: this.#table, partitionKey, rowKey, fence: this.#fence, lock: this.#lock, checkLimits, untilTurn: this.#turnAt(rowKey) };
+      const running = updateFenced<Entity<E>>(row, { mutator, initial, limits, options: { abortSignal, tracingOptions }, trace });
+      this.#inTurn(rowKey, running);
+      const result = await running;
       if (result.outcome === "deleted") this.#seen.delete(rowKey);
       describeSpan(span, { outcome: result.outcome });
       return result;
     }, this.#spanDetails());
     return observed(updating);
+  }
+
+  /** Many updates of one row at the same time would all conflict with each of them: each would read and write it again as often. */
+  #turnAt(rowKey: string): (abortSignal: AbortSignal) => Promise<void> {
+    const before = this.#updates.get(rowKey);
+    return async (abortSignal) => {
+      if (before) await read(() => before, { timeoutInMs: maxTurnInMs, abortSignal }).catch(() => undefined);
+    };
+  }
+
+  #inTurn(rowKey: string, running: Promise<unknown>): void {
+    const ended = running.then(() => undefined, () => undefined).finally(() => {
+      if (this.#updates.get(rowKey) === ended) this.#updates.delete(rowKey);
+    });
+    this.#updates.set(rowKey, ended);
   }
 
   create(entity: EntityInput<object>, options?: CallOptions): Promise<void> {

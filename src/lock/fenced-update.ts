@@ -32,6 +32,8 @@ export interface FencedRow {
   readonly lock: HeldLock;
   /** Throws if the service would not accept the write. */
   readonly checkLimits: (action: TransactionActionLike, stored: StoredEntity) => void;
+  /** Resolves when the updates of the row that this process began before have ended. Not awaited before a conflict. */
+  readonly untilTurn: (abortSignal: AbortSignal) => Promise<void>;
 }
 
 /** One update of an entity, after defaults and checks. */
@@ -113,6 +115,7 @@ class FencedRun<T extends object> {
 
   async attempt(): Promise<void> {
     const call = this.#call;
+    if (call.hadConflict) await this.#row.untilTurn(this.signal);
     if (call.isSettled()) return;
     call.trace.begin();
     const row = await this.#read();

@@ -45,6 +45,14 @@ describe("update of a fenced entity", () => {
     expect(await partition.update("b", () => DELETE, { initial: { n: 3 } })).toMatchObject({ outcome: "unchanged", value: { n: 3 } });
   });
 
+  test("of one row by many callers at the same time: each meets few conflicts with the others", async () => {
+    const { table } = fakePartition({ a: 0 });
+    const partition = await holder(table).partition<Numbered>("p");
+    const updated = await Promise.all(Array.from({ length: 50 }, () => partition.update("a", increment)));
+    expect(valueOf(table, "a")).toBe(50);
+    expect(Math.max(...updated.map(({ attempts }) => attempts))).toBeLessThanOrEqual(2);
+  });
+
   test.each<[string, (table: FakeTransactionTable) => void, number]>([
     ["changed it", (table) => set(table, "a", 10), 11],
     ["deleted it", (table) => void table.deleteEntity("p", "a"), 1],
