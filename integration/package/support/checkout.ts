@@ -5,7 +5,7 @@ import { Project } from "./project.js";
 import { root } from "./repository.js";
 
 const sdks = ["@azure/storage-blob", "@azure/data-tables", "@azure/storage-queue", "@azure/storage-file-share"];
-const copied = ["src", "test", "integration", "bench", "samples", "dist", "package.json", "tsconfig.json", "tsconfig.build.json", "vitest.config.ts", "eslint.layers.js"];
+const copied = ["src", "test", "integration", "bench", "samples", "dist", "docs", "package.json", "tsconfig.json", "tsconfig.build.json", "vitest.config.ts", "eslint.layers.js"];
 
 /**
  * A copy of this repository for another Node, with the newest SDKs for it. Every other package is that of this repository: only what
