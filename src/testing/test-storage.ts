@@ -203,7 +203,10 @@ async function call(client: unknown, ...methods: readonly ["create", "createTabl
 
 /** What {@link createStorageFixture} returns: an argument of Vitest's `test.extend`. */
 export interface StorageFixture<C, T, Q, S> {
-  /** Creates the storage of a test before it, and removes it after it. */
+  /**
+   * Creates the storage of a test before it, and removes it after it.
+   * @throws {@link AzuriteStartError} if Azurite cannot be started; the test then fails with it.
+   */
   readonly storage: (context: object, use: (storage: TestStorage<C, T, Q, S>) => Promise<void>) => Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 
@@ -56,6 +56,11 @@ export class Project {
     await writeFile(join(this.folder, file), text);
   }
 
+  /** A file of the project, parsed. */
+  async json(file: string): Promise<unknown> {
+    return JSON.parse(await readFile(join(this.folder, file), "utf8"));
+  }
+
   /** Runs the compiler that is installed here under this name. Rejects with the compiler's complaints. */
   tsc(packageName: string, args: readonly string[]): Promise<string> {
     return this.#program("node", [join("node_modules", packageName, "bin/tsc"), ...args]);
@@ -83,8 +88,8 @@ export class Project {
   }
 
   /** Runs Node, and returns what it prints. The program has to end by itself. */
-  node(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
-    return this.#program("node", args, env);
+  node(args: readonly string[], env: NodeJS.ProcessEnv = {}, timeoutInMs?: number): Promise<string> {
+    return this.#program("node", args, env, timeoutInMs);
   }
 
   /** Runs a command of a package that is installed here, and returns what it prints. Rejects with its exit code. */
@@ -92,7 +97,7 @@ export class Project {
     return this.#program("npx", ["--no-install", ...command], env);
   }
 
-  #program(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
-    return runProgram(program, args, { cwd: this.folder, env: { ...this.#env, ...env } });
+  #program(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, timeoutInMs?: number): Promise<string> {
+    return runProgram(program, args, { cwd: this.folder, env: { ...this.#env, ...env }, timeoutInMs });
   }
 }
