@@ -67,7 +67,7 @@ export async function startCopyingProxy(targetUrl: string, deliveryOf: number | 
   server.keepAliveTimeout = 0;
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}${target.pathname}`,
+    url: `http://127.0.0.1:${port}${target.pathname.replace(/\/+$/, "")}`,
     get requests() {
       return counted.requests;
     },

@@ -14,6 +14,10 @@ interface Note {
   readonly seen: number | undefined;
 }
 
+class WatchEnded extends Error {
+  override readonly name = "WatchEnded";
+}
+
 /** Larger than all before, also after the blob was deleted. */
 const nextNumber = (before: number): number => Math.max(before + 1, Math.floor(machineTime()));
 
@@ -36,7 +40,8 @@ export const watches: Scenario = {
           task.progress("states");
         }
       } catch (error) {
-        if (!task.stop.aborted) task.reportError(error);
+        // Polls that fail are reported to `onError`, and repeated: none of the errors that are expected there ends a watch.
+        if (!task.stop.aborted) task.reportError(new WatchEnded("the watch has ended", { cause: error }));
       }
       return;
     }
@@ -50,7 +55,7 @@ export const watches: Scenario = {
       await task.pause(50, 300);
     }
   },
-  /** Every watch of a process that is alive has seen what is there now. */
+  /** Every watch of a process that is alive has seen what is there now. A watch that has ended is a failure of the run in any case. */
   isDrained: async (storage, operationLog, isAlive) => {
     const stored = await storedNumber(storage);
     return watchesOf(operationLog).every(({ task, seen }) => !isAlive(task) || seen.at(-1)?.seen === stored);
