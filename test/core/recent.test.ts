@@ -11,4 +11,5 @@ it("keeps what was used most recently, and creates the others anew", () => {
   expect(get("a")).toBe(a);
   expect(get("b")).not.toBe(b);
   expect(created).toEqual(["a", "b", "c", "b"]);
+  expect(["a", "b", "c"].map((key) => recent.has(key))).toEqual([true, true, false]);
 });
