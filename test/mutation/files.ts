@@ -20,7 +20,7 @@ export const mutatedFiles: readonly MutatedFile[] = [
   core("request", "test/core/{send-signal,copied-requests}.test.ts", "test/update/request-timeouts.test.ts", "test/target/{primary-reads,response-body}.test.ts"),
   core("renewal", "test/lease/{clocks,signal,renewal-table}.test.ts"),
   core("call-queue", "test/core/shared-batches.test.ts", "test/update/{group-commit,time-boxed-batches,shared-backoff}.test.ts"),
-  core("deadline", "test/core/deadline-stopwatch.test.ts"),
+  core("deadline", "test/core/deadline-{stopwatch,signals}.test.ts"),
   core("pending-call"),
   core("storage-errors", "test/core/error-label.test.ts"),
   core("shared-run"),
