@@ -146,7 +146,7 @@ export const breakable = {
   epochs: {
     breaks: "every holder of a lock has a larger epoch than all before it",
     scenarios: ["locks"],
-    replacements: [{ file: "lock/epoch-allocator.js", find: "Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record))", replaceBy: "1" }],
+    replacements: [{ file: "lock/epoch-allocator.js", find: "Math.max(await blob.startEpoch(base.record, this.#floor), nextEpoch(base.record), leastEpoch)", replaceBy: "1" }],
   },
   slots: {
     breaks: "all slots of a semaphore are used: here only the first one is",
