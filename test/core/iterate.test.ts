@@ -63,4 +63,63 @@ describe("iterate", () => {
     expect(outcome).toMatchObject({ at: 100, error: { message: "enough" } });
     await pass(60_000); // What the client goes on with.
   });
+
+  describe("gives the client a signal that", () => {
+    /** A client that sends each page as often as `sends` says: with a listener for each send, as the SDK does it. */
+    function client(sends: readonly number[]) {
+      const seen: { signal?: AbortSignal; returned: number } = { returned: 0 };
+      const open = (signal: AbortSignal): AsyncIterable<number> => {
+        seen.signal = signal;
+        const pages = listingOf(signal, sends);
+        return { [Symbol.asyncIterator]: () => ({ next: () => pages.next(), return: (value: undefined) => (seen.returned++, pages.return(value)) }) };
+      };
+      return { open, seen };
+    }
+
+    async function* listingOf(signal: AbortSignal, sends: readonly number[]): AsyncGenerator<number, undefined, undefined> {
+      for (const [page, times] of sends.entries()) {
+        for (let n = 0; n < times; n++) {
+          signal.addEventListener("abort", () => undefined);
+          await Promise.resolve();
+        }
+        yield* [10 * page, 10 * page + 1];
+      }
+      return undefined;
+    }
+
+    it("does not abort when the listing is read to its end, which is not asked to return", async () => {
+      const { open, seen } = client([1, 1]);
+      expect(await collect(iterate(open, {}))).toEqual([0, 1, 10, 11]);
+      expect([seen.signal!.aborted, seen.returned]).toEqual([false, 0]);
+    });
+
+    it("aborts when the consumer leaves, so that no request goes on", async () => {
+      const { open, seen } = client([1]);
+      for await (const item of iterate(open, {})) if (item === 0) break;
+      expect(seen.signal!.reason).toMatchObject({ name: "AbortError", message: "The iteration has ended." });
+      expect(seen.returned).toBe(1);
+    });
+
+    it("a client without return, or one whose return fails, does not disturb", async () => {
+      const open = (): AsyncIterable<number> => ({ [Symbol.asyncIterator]: () => ({ next: async () => ({ done: false, value: 1 }) }) });
+      for await (const item of iterate(open, {})) if (item === 1) break;
+      const failing = (): AsyncIterable<number> => ({ [Symbol.asyncIterator]: () => ({ next: async () => ({ done: false, value: 1 }), return: () => Promise.reject(new Error("no")) }) });
+      for await (const item of iterate(failing, {})) if (item === 1) break;
+    });
+
+    it("aborts also if the iterator leaves out `done`, which means that it has not ended", async () => {
+      let returned = 0;
+      const items = { next: async () => ({ value: 1 }), return: async () => (returned++, { done: true, value: undefined }) } as AsyncIterator<number>;
+      for await (const item of iterate(() => ({ [Symbol.asyncIterator]: () => items }), {})) if (item === 1) break;
+      expect(returned).toBe(1);
+    });
+
+    it("aborts with primaryOnly when a page is sent again, as the secondary may have served it, and not otherwise", async () => {
+      const again = client([1, 2]);
+      await expect(collect(iterate(again.open, { primaryOnly: true }))).rejects.toMatchObject({ name: "SecondaryReadError", message: expect.stringContaining("secondary") as string });
+      expect(await collect(iterate(client([1, 2]).open, {}))).toEqual([0, 1, 10, 11]);
+      expect(await collect(iterate(client([1, 1, 1]).open, { primaryOnly: true }))).toEqual([0, 1, 10, 11, 20, 21]);
+      await expect(collect(iterate(client([2]).open, { primaryOnly: true }))).rejects.toMatchObject({ name: "SecondaryReadError" });
+    });
+  });
 });

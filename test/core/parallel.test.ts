@@ -91,4 +91,46 @@ describe("inParallel", () => {
   it("ends at once without items", async () => {
     await inParallel([], 16, () => Promise.reject(new Error("none")));
   });
+
+  it("asks an iterator that has ended for nothing more", async () => {
+    let asked = 0;
+    let returned = 0;
+    const items = { [Symbol.asyncIterator]: () => ({ next: async () => (++asked > 2 ? { done: true, value: undefined } : { done: false, value: asked }), return: async () => (returned++, { done: true, value: undefined }) }) } as AsyncIterable<number>;
+    const error = await rejection(inParallel(items, 1, async (n) => {
+      if (n === 2) throw new Error("last");
+    }));
+    expect([error.message, asked]).toEqual(["last", 2]);
+    await turn();
+    expect(returned).toBe(1);
+    const read: number[] = [];
+    await inParallel([1, 2, 3].values(), 1, async (n) => void read.push(n));
+    expect(read).toEqual([1, 2, 3]);
+  });
+
+  it("does not close an iterator that was read to its end, and needs no return", async () => {
+    let returned = 0;
+    const closing = (values: number[], close?: () => Promise<IteratorResult<number>>): AsyncIterable<number> => ({ [Symbol.asyncIterator]: () => {
+      const inner = values.values();
+      return { next: async () => inner.next(), ...(close && { return: close }) };
+    } });
+    const failing = async (): Promise<void> => {
+      await turn();
+      await turn();
+      throw new Error("no");
+    };
+    await rejection(inParallel(closing([1], async () => (returned++, { done: true, value: undefined })), 2, failing));
+    await turn();
+    expect(returned).toBe(0);
+    const error = await rejection(inParallel(closing([1, 2, 3]), 1, failing));
+    expect(error.message).toBe("no");
+    await turn();
+  });
+
+  it("takes an item of an iterator that leaves out `done`", async () => {
+    let n = 0;
+    const items = { [Symbol.iterator]: () => ({ next: () => (++n > 3 ? { done: true, value: undefined } : { value: n }) }) } as Iterable<number>;
+    const seen: number[] = [];
+    await inParallel(items, 2, async (item) => void seen.push(item));
+    expect(seen).toEqual([1, 2, 3]);
+  });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { SharedRun } from "../../src/core/shared-run.js";
 import { deferred } from "../fakes/deferred.js";
@@ -55,5 +55,44 @@ describe("SharedRun", () => {
     const { runs, shared } = scene();
     await expect(shared.join({ timeoutInMs: 1 })).rejects.toMatchObject({ name: "RequestTimeoutError" });
     expect(runs[0]!.signal.aborted).toBe(true);
+  });
+
+  test("the operation is aborted only when no caller waits for it, and not at all when it has ended", async () => {
+    const { runs, shared } = scene();
+    const [first, second] = [new AbortController(), new AbortController()];
+    const leaving = shared.join({ abortSignal: first.signal });
+    const staying = shared.join({ abortSignal: second.signal });
+    first.abort(new Error("first"));
+    await expect(leaving).rejects.toThrow("first");
+    // A third caller still joins the first run.
+    const third = shared.join({});
+    expect(runs).toHaveLength(1);
+    runs[0]!.done.resolve(undefined);
+    expect(await Promise.all([staying, third])).toEqual([1, 1]);
+    const next = shared.join({});
+    expect(runs).toHaveLength(2);
+    runs[1]!.done.resolve(undefined);
+    await next;
+  });
+
+  test("the time of a caller that tries for itself is what the run before it has left", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let runs = 0;
+    const shared = new SharedRun<number>(async () => {
+      runs++;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      if (runs === 1) throw new Error("failed");
+      return new Promise<number>(() => undefined);
+    });
+    const first = shared.join({ timeoutInMs: 100_000 });
+    const begun = performance.now();
+    const second = shared.join({ timeoutInMs: 5_000 });
+    const outcomes = Promise.allSettled([first, second]);
+    await vi.advanceTimersByTimeAsync(4_999);
+    expect(runs).toBe(2);
+    await vi.advanceTimersByTimeAsync(1);
+    expect((await outcomes).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(performance.now() - begun).toBeCloseTo(5_000, 3);
   });
 });
