@@ -64,11 +64,19 @@ describe("what it costs", () => {
     proxy.reset();
     expect(await locks.tryAcquire("orders")).toBeUndefined();
     expect(proxy.requests).toBe(0);
-    await held.release();
+    held.assertHeld();
+    await using other = await theirs.acquire("invoices");
+    expect(await locks.tryAcquire("invoices")).toBeUndefined();
+    expect(proxy.requests).toBe(1);
+    other.assertHeld();
+  });
+
+  it("is one more for a try within a second of the own release, which looks whether others wait", async () => {
+    await (await locks.acquire("orders")).release();
     await using other = await theirs.acquire("orders");
     proxy.reset();
     expect(await locks.tryAcquire("orders")).toBeUndefined();
-    expect(proxy.requests).toBe(1);
+    expect(proxy.requests).toBe(2);
     other.assertHeld();
   });
 });
