@@ -86,6 +86,9 @@ export function outcomeOfOperation({ id, witness }: IdentifiedOperation, rowOf: 
   const written = parseToken(id);
   if (witness === undefined || !written) return "not committed";
   const { etag, journal } = rowOf(witness);
+  // The library has deleted it since, as the row of an outbox after its messages are sent; or it may still arrive, and nothing can be stored
+  // in its place to prevent that: an empty row would be read as a record, or as messages.
+  if (etag === undefined && isOwnRow(witness) && witness !== operationsRowKey) return "unknown";
   return outcomeOfToken(written, etag === undefined ? undefined : { etag, journal });
 }
 

@@ -3,10 +3,11 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { ConcurrentTable, Once, Outbox, runTransaction } from "../../src/index.js";
 import type { ContainerLike } from "../../src/index.js";
 import { FakeContainer } from "../queue/fakes/fake-container.js";
-import { answer, before, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import { answer, before, ghost, loseAnswer, loseAnswerForGood, loseRequest } from "../fakes/faults.js";
+import type { Fault } from "../fakes/faults.js";
 import { FakeTransactionTable } from "../transaction/fakes/fake-transaction-table.js";
 import { rejection } from "../support/outcome.js";
-import { useFakeTimers } from "../support/timers.js";
+import { inFakeTime, useFakeTimers } from "../support/timers.js";
 import { after, OutboxWorld, stopOutboxes, turns } from "./fakes.js";
 import type { FakeProcess } from "./fakes.js";
 
@@ -167,6 +168,54 @@ describe("a message of a transaction", () => {
     expect(world.payloads()).toEqual([1]);
     expect(world.rows().messages).toBe(0);
     await Promise.all([a, b].map(({ outbox }) => outbox.stop()));
+  });
+
+  describe("alone in its transaction, whose outcome is unknown, and which is repeated with the id of the error", () => {
+    const notify = ({ table, outbox }: FakeProcess, world: OutboxWorld, operationId?: string): Promise<void> =>
+      runTransaction(table, "p", (tx) => outbox.add(tx, world.queue, "paid"), { operationId });
+
+    async function withUnknownOutcome(fault: Fault): Promise<{ world: OutboxWorld; process: FakeProcess; id: string }> {
+      const world = new OutboxWorld();
+      const process = world.process();
+      // The commit has no response, and neither have the reads that look for it.
+      world.service.next("submitTransaction", fault);
+      let isReadable = false;
+      world.service.each("getEntity", (exchange) => (isReadable ? exchange.send() : loseRequest(exchange)));
+      const error = await rejection(inFakeTime(notify(process, world)));
+      isReadable = true;
+      expect(error["code"]).toBe("COMMIT_UNKNOWN");
+      return { world, process, id: String(error["operationId"]) };
+    }
+
+    it("is sent once if it is committed, and not sent yet", async () => {
+      const { world, process, id } = await withUnknownOutcome(loseAnswerForGood);
+      await inFakeTime(notify(process, world, id));
+      await inFakeTime(process.outbox.flush());
+      await after(600_000);
+      await process.outbox.flush();
+      expect(world.payloads()).toEqual(["paid"]);
+    });
+
+    it("is sent once if a relay has sent it before: the outcome stays unknown", async () => {
+      const { world, process, id } = await withUnknownOutcome(loseAnswerForGood);
+      await after(600_000);
+      await process.outbox.flush();
+      expect(world.payloads()).toEqual(["paid"]);
+      expect(await rejection(inFakeTime(notify(process, world, id)))).toMatchObject({ code: "COMMIT_UNKNOWN", operationId: id });
+      await process.outbox.flush();
+      expect(world.payloads()).toEqual(["paid"]);
+    });
+
+    it("is sent once if the first commit arrives late: the outcome stays unknown", async () => {
+      const late = ghost();
+      const { world, process, id } = await withUnknownOutcome(late.fault);
+      expect(await rejection(inFakeTime(notify(process, world, id)))).toMatchObject({ code: "COMMIT_UNKNOWN", operationId: id });
+      late.arrive();
+      await after(600_000);
+      await process.outbox.flush();
+      expect(world.payloads()).toEqual(["paid"]);
+      expect(process.errors).toEqual([]);
+    });
   });
 
   it("is part of a call of Once.runTransaction", async () => {
