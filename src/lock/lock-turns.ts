@@ -84,6 +84,8 @@ export class LockTurns implements LockRules {
   readonly #line: CallerLine;
   /** How often the count of served tickets has begun anew: a foreign program deleted the lock or its tickets. */
   #restarts = 0;
+  /** The last look has shown that others use the lock in the other mode. */
+  #isOtherMode = false;
   readonly #restartsAtDraw = new WeakMap<PlaceInLine, number>();
   /** Since the last restart, no ticket was served: it is not known who comes first. */
   #servedIsUnknown = false;
@@ -131,6 +133,8 @@ export class LockTurns implements LockRules {
     if (!this.#fair || waiter.isTry) return;
     const { signal } = new AbortController();
     this.#line.waiting.add(waiter.place);
+    // Probably it is rejected as well, and a ticket that it has drawn delays all others: it is drawn when it is known that it is not.
+    if (this.#isOtherMode) return;
     // One after the other: the queue serves its callers in their order, so their tickets must have the same.
     this.#line.lastDraw = this.#line.lastDraw.then(() => (waiter.isSettled() || this.#takeAbandoned(waiter.place) ? undefined : this.#draw(waiter.place, signal, {}))).catch(() => undefined);
     this.#drawing.set(waiter.place, this.#line.lastDraw);
@@ -263,6 +267,9 @@ export class LockTurns implements LockRules {
 
   async #untilTurn(place: PlaceInLine, acquisition: Acquisition): Promise<string | undefined> {
     const { abortSignal, pacing } = acquisition;
+    // Before it draws a ticket. The look that was sent along with an attempt may have ended before the attempt: then its error has not
+    // reached a caller.
+    if (this.#isOtherMode) await this.#look(acquisition);
     // Many were passed over, as the service was overloaded or many tickets were abandoned: all of them would come first now.
     if (this.#distanceOf(place) < -maxPassedOver) place.ticket = undefined;
     if (place.ticket === undefined && !(await this.#queueUp(place, acquisition))) return undefined;
@@ -472,7 +479,10 @@ export class LockTurns implements LockRules {
     const servedBefore = this.#epochs.known?.record.served ?? 0;
     // The response is older than what this process has written or seen meanwhile: counting has not begun anew.
     if (this.#epochs.known !== known && (record.served ?? 0) < (this.#epochs.known?.record.served ?? 0)) return;
+    // Set unless it rejects.
+    this.#isOtherMode = true;
     this.#epochs.learn({ record, etag: etag ?? "", lastModified });
+    this.#isOtherMode = false;
     this.#observe(record.served ?? 0, etag, servedBefore);
     const isFree = leaseState !== "leased" && leaseState !== "breaking";
     if (!isFree) this.#free = undefined;

@@ -3,7 +3,7 @@ import { BlobLocks } from "../../src/index.js";
 import { FakeLeaseServer } from "../lease/fakes/fake-lease-server.js";
 import { after, ok } from "../lease/fakes/answers.js";
 import { elapsed, outcomeOf, pass, useFakeClock } from "../lease/fakes/time.js";
-import { later, run } from "./support.js";
+import { later, locksOn, run } from "./support.js";
 
 useFakeClock();
 
@@ -87,5 +87,73 @@ describe("a caller of a fair lock that leaves while its ticket is drawn", () => 
     expect(waiting.at - releasedAt).toBeLessThan(1_000);
     await run(waiting.value!.release(), 200);
     await pass(1_000);
+  });
+});
+
+describe("callers that are rejected, as others use the lock without fair", () => {
+  /** A loop of rejected calls, beside a process that uses the lock as most do, and one that comes when the loop has ended. */
+  async function loopBeside(options: { restarts: boolean }): Promise<{ server: FakeLeaseServer; rejected: number; waitedInMs: number }> {
+    const server = new FakeLeaseServer();
+    server.latencyInMs = 2;
+    const locks = locksOn(server, "b");
+    const fair = fairLocksOn(server, "a");
+    if (options.restarts) {
+      // It used the lock, which a purge has deleted since.
+      const other = fairLocksOn(server, "c");
+      for (const each of [fair, other, fair, other]) await run(each.withLock("l", () => later(5)), 200);
+      server.blobs.delete("locks/l");
+      server.blobs.delete("locks/l.tickets");
+    }
+    const held = await run(locks.acquire("l"), 100);
+    let rejected = 0;
+    const ends = elapsed() + 5_000;
+    const loop = async (): Promise<void> => {
+      while (elapsed() < ends) {
+        await fair.withLock("l", () => undefined).catch((error: unknown) => {
+          expect(error).toMatchObject({ code: "LOCK_MODE_MISMATCH" });
+          rejected++;
+        });
+        await later(20);
+      }
+    };
+    const loops = Promise.all([loop(), loop(), loop()]);
+    await pass(6_000);
+    await loops;
+    const waiting = outcomeOf(locksOn(server, "d").acquire("l"));
+    await pass(1_000);
+    await run(held.release());
+    const releasedAt = elapsed();
+    while (waiting.at === undefined && elapsed() < releasedAt + 70_000) await pass(100);
+    await run(waiting.value!.release());
+    await pass(1_000);
+    return { server, rejected, waitedInMs: waiting.at! - releasedAt };
+  }
+
+  it.each([false, true])("do not fill the line with tickets that no caller uses (purged before: %s)", async (restarts) => {
+    const { server, rejected, waitedInMs } = await loopBeside({ restarts });
+    expect(rejected).toBeGreaterThan(200);
+    // Those that came before the first of them was rejected have drawn one each.
+    expect(server.blobs.get("locks/l.tickets")!.blocks).toBeLessThan(10);
+    expect(waitedInMs).toBeLessThan(3_000);
+  });
+
+  it("draw tickets again when the lock has become fair", async () => {
+    const server = new FakeLeaseServer();
+    server.latencyInMs = 2;
+    const fair = fairLocksOn(server, "a");
+    await run(locksOn(server, "b").withLock("l", () => undefined), 100);
+    await expect(run(fair.withLock("l", () => undefined), 100)).rejects.toMatchObject({ code: "LOCK_MODE_MISMATCH" });
+    server.blobs.delete("locks/l");
+    const order: string[] = [];
+    const held = await run(fairLocksOn(server, "c").acquire("l"), 100);
+    const calls = [fair, fairLocksOn(server, "d"), fair].map(async (each, i) => {
+      await later(i * 100);
+      return each.withLock("l", () => void order.push(`${i}`));
+    });
+    await pass(1_000);
+    await run(held.release());
+    await pass(10_000);
+    await Promise.all(calls);
+    expect(order).toEqual(["0", "1", "2"]);
   });
 });
