@@ -331,8 +331,8 @@ export class Deadline {
   /** Stops the timer and removes the listeners. */
   dispose(): void {
     this.#endsAt = -Infinity;
+    this.#stopTimer();
     // Undefined while the constructor runs with an aborted signal. The constructor disposes again at its end.
-    (this.#stopTimer as (() => void) | undefined)?.();
     for (const off of (this.#offs as readonly (() => void)[] | undefined) ?? []) off();
   }
 }

@@ -114,6 +114,14 @@ describe("iterate", () => {
       expect(returned).toBe(1);
     });
 
+    it("aborts when the first page fails, as a part of its request may go on", async () => {
+      let signal: AbortSignal | undefined;
+      const items: AsyncIterator<number> = { next: () => Promise.reject(new Error("no page")) };
+      const open = (given: AbortSignal): AsyncIterable<number> => ((signal = given), { [Symbol.asyncIterator]: () => items });
+      await expect(collect(iterate(open, {}))).rejects.toThrow("no page");
+      expect(signal!.aborted).toBe(true);
+    });
+
     it("aborts with primaryOnly when a page is sent again, as the secondary may have served it, and not otherwise", async () => {
       const again = client([1, 2]);
       await expect(collect(iterate(again.open, { primaryOnly: true }))).rejects.toMatchObject({ name: "SecondaryReadError", message: expect.stringContaining("secondary") as string });

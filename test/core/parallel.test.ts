@@ -59,6 +59,16 @@ describe("inParallel", () => {
     expect(log).toEqual(["start 0", "start 1", "end 1"]);
   });
 
+  it("takes no further item after a failure, also in a run that succeeds", async () => {
+    const started: number[] = [];
+    const error = await rejection(inParallel([0, 1, 2, 3], 2, async (n) => {
+      started.push(n);
+      if (n === 0) throw new Error("first");
+      await turn();
+    }));
+    expect([error.message, started]).toEqual(["first", [0, 1]]);
+  });
+
   it("rejects with the error of the iterable, after what is in flight", async () => {
     const ended: number[] = [];
     const items = async function* (): AsyncGenerator<number> {

@@ -43,6 +43,13 @@ describe("actionsIn", () => {
     expect(entity).toEqual({ rowKey: "a", count: 1 });
   });
 
+  it("merges without a mode, and needs no condition", () => {
+    expect(actionsIn("p", [["update", { rowKey: "a" }], ["upsert", { rowKey: "b" }]], "commit")).toEqual([
+      ["update", { partitionKey: "p", rowKey: "a" }, "Merge"],
+      ["upsert", { partitionKey: "p", rowKey: "b" }, "Merge"],
+    ]);
+  });
+
   it("an entity of another partition is a RangeError that names both partitions", () => {
     expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(RangeError);
     expect(() => actionsIn("p", [["create", { partitionKey: "q", rowKey: "a" }]], "commit")).toThrow(/^commit: .*"q".*"p"/);
@@ -60,7 +67,9 @@ describe("actionsIn", () => {
     ["an upsert with an ETag", [["upsert", { rowKey: "a" }, "Merge", { etag: "1" }]], /upsert cannot have an ETag/],
     ["a condition that is not an object", [["update", { rowKey: "a" }, "Merge", "1"]], /etag/],
     ["an ETag that is not a string", [["update", { rowKey: "a" }, "Merge", { etag: 1 }]], /etag/],
+    ["a condition that is null", [["update", { rowKey: "a" }, "Merge", null]], /must be an object with an etag/],
     ["no entity", [["create"]], /entity/],
+    ["an entity that is null", [["create", null]], /the entity of the create must be an object/],
     ["one action instead of an array", ["create", { rowKey: "a" }], /array/],
     ["no array", undefined, /^commit: .*array/],
   ])("%s is a TypeError: the effect would be left out, or its condition", (_, actions, message) => {
